@@ -1,4 +1,4 @@
-"""The table of clients that an audit is about, which may be a CSV file."""
+"""The table of clients' results for an audit, also read from a CSV file."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ LOSS = dataclasses.replace(
   worst="largest loss",
   beside=(),
 )
-# Where some are below zero, as negative log densities may be.
+# For losses below zero, such as negative log densities.
 _SIGNED_LOSS = dataclasses.replace(
   LOSS,
   lowest=-math.inf,
@@ -35,7 +35,7 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# The columns of the file, by ours; a run's clients.csv has the last names.
+# Names of the file's columns, by ours; a run's clients.csv has the last ones.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
@@ -45,11 +45,11 @@ _NAMES = {
 }
 _SCORES = (CORRECT, ACCURACY.name, LOSS.name)
 _LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
-_SHOWN = 40  # Letters of a cell that is wrong.
-_ROUNDING = 0.006  # Of accuracies to two digits or more.
+_SHOWN = 40  # Letters of a wrong cell in messages.
+_ROUNDING = 0.006  # Of accuracies with two decimals or more.
 
 
-# What the numbers of a column must be, in words and for an array of them.
+# Conditions on the numbers of a column, in words and for arrays.
 _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
   COUNT: (
     "a whole number of 1 or more",

@@ -2,9 +2,9 @@
 
 A model that is linear in its trained weights has a least mean loss, a least
 CVaR and a least largest loss over the clients' training data, which
-`tff_fair.metrics.ceiling` finds with a proof. Of other models, the last layer
+`tff_fair.metrics.ceiling` finds with a proof. For other models, the last layer
 is such a model of the features that a trained run computes: the ceiling is then
-one of this representation.
+that of this representation.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # Of the front, between the mean and the CVaR.
-_RADIUS = 100.0  # In units of the labels, where they are numbers.
-_ROOM = 2.0  # Times the largest norm of a run: so far, the ball reaches.
-_FAR = 1000.0  # Times the usual radius: runs beyond have diverged.
+_RADIUS = 100.0  # In units of the labels, if they are numbers.
+_ROOM = 2.0  # Times the largest norm of a run: the ball reaches this far.
+_FAR = 1000.0  # Times the usual radius: runs beyond it have diverged.
 _ACCURACY = 1e-4  # In units of the loss: the gap to reach.
 
 
@@ -48,19 +48,19 @@ class Ceilings:
 
   Attributes:
     share: The share of the clients in the tail.
-    weighting: What clients count for in the mean.
+    weighting: The weights of clients in the mean.
     data: A row for each data set and model: `data`, its number; `title`;
       `loss`; `num_clients`, `num_examples`, `num_weights`; `representation`,
-      the run whose features the model takes, "" where it is linear in all its
+      the run whose features the model takes, "" if it is linear in all its
       weights; `radius`, the ball |W| <= radius that W lies in.
     least: A row for each risk and point of the front: `data`; `risk`: "mean",
       "tail", "largest" or "front"; `s`, of (1 - s) mean + s CVaR; `value`,
-      `bound`, `gap`; of the model that reaches the value its `norm`, whether it
+      `bound`, `gap`; for the model with this value, its `norm`, whether it
       `touches` the ball, its `mean`, `tail` and `largest` training loss, and
       the same of test losses, `test_mean`, ...
     runs: A row for each run: `data`, `path`, `method`, `seed`, `norm`; its
-      training losses `mean`, `tail`, `largest`; `excess_mean`, ..., what they
-      are above the values of the ceiling; test losses `test_mean`, ...
+      training losses `mean`, `tail`, `largest`; `excess_mean`, ..., how far
+      these are above the ceiling's values; test losses `test_mean`, ...
     notes: Further remarks.
   """
 
@@ -112,18 +112,18 @@ def ceiling(
   Args:
     runs: Finished runs, or folders of runs, to compare with the ceiling of
       their data and model.
-    task: In their place, the name of a task.
+    task: Instead of runs, the name of a task.
     task_options: Its options.
     data_dir: Directory of its data files.
     seed: Its seed.
     model: Another model for it, as in `RunSpec`.
-    share: Of the clients, those in the tail: the CVaR is over these.
-    weighting: What clients count for in the mean; "column" takes the task's.
-    radius: W, with its biases, lies in the ball of this radius. By default 100
-      (times the root of the labels' mean square), and twice as far out as the
-      runs.
+    share: The share of the clients in the tail, over which the CVaR is.
+    weighting: The weights of clients in the mean; "column" takes the task's.
+    radius: The radius of the ball that W, with its biases, lies in. By default
+      100 (times the root of the labels' mean square), or twice the largest norm
+      of the runs if that is more.
     trust: As for `tff_fair.experiments.export`.
-    tell: Takes a line before each ceiling is computed.
+    tell: Called with a line before each ceiling is computed.
 
   Raises:
     FieldError: If an argument is not valid, or the model has no ceiling.
@@ -192,7 +192,7 @@ class _Part(NamedTuple):
 def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds the ceilings of a problem, and its runs' scores above them."""
+  """Finds the ceilings of a problem, and how far its runs are above them."""
   losses, scale = problem.train, _scale(problem.train)
   usual = _RADIUS * scale.length
   near, notes = _near(problem.runs, _FAR * usual)
@@ -227,8 +227,8 @@ def _solve(
 def _near(
   runs: Sequence[RunWeights], most: float
 ) -> tuple[list[RunWeights], list[str]]:
-  """Returns the runs that have not diverged, and a note for each other one."""
-  near = [run for run in runs if run.norm <= most]  # NaN is not.
+  """Returns the runs that have not diverged, and a note on each other run."""
+  near = [run for run in runs if run.norm <= most]  # Not those with NaN.
   return near, [
     f"{run.run.path}: left out, as its training diverged."
     for run in runs
@@ -237,7 +237,7 @@ def _near(
 
 
 class _Measured:
-  """The risks of a problem, and what weights reach of them."""
+  """The risks of a problem, and their values for given weights."""
 
   def __init__(self, problem: Problem, p: Array, share: float) -> None:
     self.losses = problem.train
@@ -291,7 +291,7 @@ def _above(
   measured: _Measured,
   rows: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-  """Returns a row for each run: its losses, and how far above the least."""
+  """Returns each run's losses and their distances to the least ones."""
   values = {row["risk"]: row["value"] for row in rows}
   found = []
   for run in runs:
@@ -312,7 +312,7 @@ def _above(
 def _best(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns a row with the model that is the best for its risk of all rows."""
+  """Returns a row, with the model of another row if its risk is smaller."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:
@@ -328,7 +328,7 @@ def _best(
 
 
 class _Scale(NamedTuple):
-  """Units of a loss: its tolerance is in units of `loss`, R of `length`."""
+  """Units: the tolerance of a loss is in units of `loss`, R of `length`."""
 
   loss: float
   length: float

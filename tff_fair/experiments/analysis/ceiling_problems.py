@@ -1,4 +1,4 @@
-"""The data of ceilings: rows of clients as a linear model takes them."""
+"""The data of ceilings: clients' examples as inputs of a linear model."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RunWeights(NamedTuple):
 
 
 class Problem(NamedTuple):
-  """Rows of clients, and the weights of runs for them."""
+  """Clients' examples, and the weights of runs that trained on them."""
 
   title: str
   representation: str
@@ -124,7 +124,7 @@ class Problem(NamedTuple):
 def of_runs(
   runs: Run | Place | Iterable[Run | Place], *, trust: bool
 ) -> tuple[list[Problem], list[str]]:
-  """Loads the data of runs, once for all that share it; and notes."""
+  """Loads the data of runs, once for all that share it; returns notes, too."""
   found = finding.find_whole(runs, ("clients",))
   notes = list(found.notes)
   finished = [run for run in found.runs if run.is_finished]
@@ -158,7 +158,7 @@ def of_runs(
 
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
-  """Returns which data have changed since a run; empty if none, or unknown."""
+  """Returns the data that have changed since a run; empty if none are known."""
   from tasks import digests  # noqa: PLC0415  TensorFlow comes along.
 
   before = run.config.get(configuration.DATA_DIGESTS)

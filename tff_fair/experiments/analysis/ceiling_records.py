@@ -1,4 +1,4 @@
-"""Reads and writes ceiling.json: the least losses that a run could have had."""
+"""Reads and writes ceiling.json: the least losses that a run could reach."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBERS = {
   "least": ("s", "value", "bound", "gap", "norm", *_MEASURED),
   "runs": (*_MEASURED, *(f"excess_{name}" for name in RISKS)),
 }
-_HOW = ("share", "weighting")  # How the ceilings of runs may differ.
+_HOW = ("share", "weighting")  # Ceilings that differ in these are not shown.
 
 
 def _identity(run: Run) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def write(found: Ceilings) -> None:
 
 
 def as_json(found: Ceilings) -> dict[str, Any]:
-  """Returns ceilings as values of JSON, without the notes."""
+  """Returns ceilings as JSON values, without the notes."""
   return {
     **{name: getattr(found, name) for name in _HOW},
     **{name: getattr(found, name).to_dict("records") for name in _TABLES},
@@ -76,7 +76,7 @@ def as_json(found: Ceilings) -> dict[str, Any]:
 def read(
   groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
 ) -> tuple[Ceilings | None, list[str]]:
-  """Returns the ceilings of runs as one, and why others are left out."""
+  """Returns the ceilings of runs as one, and notes on those left out."""
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
   for group in groups:
@@ -124,7 +124,7 @@ def _read(
 
 
 def _check(content: dict[str, Any]) -> None:
-  """Raises `LookupError`, `TypeError` or `ValueError` for values of a file."""
+  """Raises `LookupError`, `TypeError` or `ValueError` for invalid values."""
   declared.check_number("share", content["share"], minimum=0, maximum=1)
   declared.check_choice("weighting", content["weighting"], ceiling.WEIGHTINGS)
   lacking = {*RISKS} - {row["risk"] for row in content["least"]}
@@ -134,13 +134,13 @@ def _check(content: dict[str, Any]) -> None:
     for row in content[name]:
       for column in columns:
         row[column] = float(row[column])
-        # Where there are no test data, there is no test loss.
+        # Without test data, there is no test loss.
         if not (math.isfinite(row[column]) or column.startswith("test_")):
           raise ValueError(f"{column} is {row[column]}")
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
-  """Returns the contents of files; those of the same data share a number."""
+  """Joins the contents of files; those with the same data share a number."""
   numbers: dict[str, int] = {}
   rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
   for part in parts:
@@ -161,7 +161,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns the distances of methods to the least losses, and notes."""
+  """Returns how far methods are above the least losses, and notes."""
   found, notes = read(groups, rounds)
   if found is None:
     return None, notes

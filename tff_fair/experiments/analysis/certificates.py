@@ -14,7 +14,7 @@ STATIONARITY_COLUMN = "aggregator/pareto_stationarity"  # In metrics.csv.
 _DESCENDING = "aggregator/share_descending"
 _NUM_CLIENTS = "aggregator/num_clients"
 _BLOCKING = "blocking_weight"  # In cohorts.csv.
-_POSITIVE = 1e-6  # A weight up to it is rounding.
+_POSITIVE = 1e-6  # Smaller weights are rounding errors.
 
 
 def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
@@ -49,18 +49,17 @@ def stationarity(
   }
 
 
-# A method whose coefficients hardly differ from the plain weights of the
-# clients is an average that another method computes, too; a run says so at its
-# end.
+# A method whose coefficients hardly differ from the clients' weights computes
+# the same mean as a FedAvg; a run says so at its end.
 
 
-_AVERAGE = "fedavg"  # The method that has plain weights by its definition.
+_AVERAGE = "fedavg"  # Its coefficients are these weights by definition.
 
 
 def coefficient_change(
   spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
 ) -> float | None:
-  """Returns the largest |c / p - 1|, where p are a round's plain weights."""
+  """Returns the largest |c / p - 1| over rounds with the clients' weights p."""
   factory = methods.method(spec.algorithm).factory
   if factory is None or spec.algorithm == _AVERAGE:
     return None

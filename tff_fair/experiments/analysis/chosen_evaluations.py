@@ -25,7 +25,7 @@ _USUAL_CRITERION = "mean"
 
 @dataclasses.dataclass(frozen=True)
 class ChosenEvaluation:
-  """An evaluation of a run, or several over which measures are averaged."""
+  """An evaluation of a run, or several whose measures are averaged."""
 
   run: Run
   rounds: tuple[int, ...]
@@ -55,14 +55,14 @@ class ChosenEvaluation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSelector:
-  """Which evaluation of each run to compare."""
+  """Selects the evaluation of each run to compare."""
 
-  round: str | int = LAST  # Its number, LAST or BEST.
-  criterion: str = _USUAL_CRITERION  # By which the best is chosen.
+  round: str | int = LAST  # A round's number, LAST or BEST.
+  criterion: str = _USUAL_CRITERION  # The measure that decides BEST.
   honest: bool = False  # Whether attackers are left out.
-  unfinished: bool = False  # Whether such runs take part.
-  including: str = "unfinished=True"  # The advice of a note.
-  last: int | None = None  # How many earlier ones to average with it.
+  unfinished: bool = False  # Whether unfinished runs take part.
+  including: str = "unfinished=True"  # How users include them, for notes.
+  last: int | None = None  # How many evaluations to average, up to this one.
 
   def __post_init__(self) -> None:
     measures.check(self.criterion, "criterion")
@@ -107,7 +107,7 @@ class EvaluationSelector:
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
-    """Returns an evaluation and those before it, `last` in all."""
+    """Returns the average of `last` evaluations, up to a chosen one."""
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
@@ -129,7 +129,7 @@ def measure_over_rounds(
   honest: bool,
   rounds: Collection[int] | None = None,
 ) -> pd.Series:
-  """Returns a measure in evaluations of a run by their rounds, not scaled."""
+  """Returns a measure of a run by the rounds of evaluations, not scaled."""
   table = run.evaluations
   evaluated = pd.Index(table[ROUND] if rounds is None else list(rounds))
   if not measure.is_stored:
@@ -142,7 +142,7 @@ def measure_over_rounds(
     column = f"{tables.HONEST}{column}"
   if column not in table:
     raise RunError(f"{run.path / 'evaluations.csv'}: has no column {column!r}.")
-  # Of a thousand runs, to index whole tables takes most of a report.
+  # With a thousand runs, indexing whole tables would take most of a report.
   stored = pd.Series(table[column].to_numpy(np.float64), table[ROUND])
   return stored.loc[evaluated]
 
@@ -154,7 +154,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Has a function of a run compute each result once; see `functools.cache`."""
+  """Makes a function of a run compute each result once: `functools.cache`."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )
@@ -174,7 +174,7 @@ def once_per_run(
 def _clients_of_rounds(
   run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
 ) -> dict[int, Clients]:
-  """Returns the results of all clients but some, by ascending rounds."""
+  """Returns the results of clients, without some, by ascending rounds."""
   table = run.client_evaluations
   return {
     number: _clients(of_round, left_out, run.score)

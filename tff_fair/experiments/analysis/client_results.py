@@ -1,4 +1,4 @@
-"""Results of clients by seed, and those of two methods in pairs."""
+"""Results of clients by seed, and pairs of two methods' results."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +15,15 @@ class Clients(NamedTuple):
   """The results of the clients in one evaluation of a run."""
 
   ids: np.ndarray  # int64[K], ascending, each once.
-  score: Vector  # float64[K] each.
+  score: Vector  # float64[K], as the following.
   loss: Vector  # May be NaN or infinite.
   num_examples: Vector  # Above 0.
   beside: Mapping[str, Vector] = MappingProxyType({})
 
   def only(self, ids: np.ndarray) -> "Clients":
-    """Returns the results of some ids."""
+    """Returns the results of the clients with some ids."""
     if np.array_equal(self.ids, ids):
-      return self  # As `paired.remembering` knows it.
+      return self  # The same object, which `paired.remembering` knows.
     chosen = np.isin(self.ids, ids)
     if chosen.all():
       return self
@@ -36,9 +36,9 @@ class Clients(NamedTuple):
     )
 
 
-# A measure: takes clients and weights, float64[..., K], gives float64[...].
+# A measure: maps clients and weights, float64[..., K], to float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
-# A method: by seeds, the evaluations over which its measures are averaged.
+# A method's evaluations by seeds; its measures are averaged over them.
 Seeds = Mapping[RunSeeds, Sequence[Clients]]
 
 
@@ -83,7 +83,7 @@ def are_identical(method: Seeds, baseline: Seeds) -> bool:
 
 
 def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
-  """Returns the ids in both; each is ascending, and as a rule they agree."""
+  """Returns the common ids of two ascending arrays, which are usually equal."""
   if np.array_equal(ids, others):
     return ids
   return np.intersect1d(ids, others)

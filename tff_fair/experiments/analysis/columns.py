@@ -44,7 +44,7 @@ def noise_share(evaluation: ChosenEvaluation) -> float:
 def noise_over_seeds(
   group: Group, evaluated: Mapping[Run, ChosenEvaluation]
 ) -> Value:
-  """Returns the share of a method over its seeds, in percent."""
+  """Returns a method's share of noise over its seeds, in percent."""
   return measures.over_seeds(
     NOISE_MEASURE, [noise_share(evaluated[run]) for run in group.runs]
   )
@@ -66,7 +66,7 @@ def noise_note(
   ends = list(
     dict.fromkeys(map(number_text.whole_percent, (min(known), max(known))))
   )
-  # "6 to 9 %", and not "6 % to 9 %".
+  # "6 to 9 %", not "6 % to 9 %".
   text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])
   return (
     f"Noise of small test sets: about {text} of the variance between clients "
@@ -75,7 +75,7 @@ def noise_note(
 
 
 CLIENTS = "clients"  # Stands for a column for each client.
-# What joining brings, as `tff_fair.experiments.analysis.joining` has it.
+# Gains from joining, see `tff_fair.experiments.analysis.joining`.
 _JOINING = {
   "gain": ("mean", "Mean gain"),
   "gain_min": ("min", "Least gain"),
@@ -99,7 +99,7 @@ class ComparedColumn(NamedTuple):
   client: int | None = None
 
   def seeds(self, method: Seeds) -> Seeds:
-    """Returns the results of a method that the column is about."""
+    """Returns the results of a method for the column's clients."""
     if self.client is None:
       return method
     return client_results.only(method, [self.client])
@@ -111,7 +111,7 @@ def build(
   task: str,
   score: Score = ACCURACY,
 ) -> dict[str, ComparedColumn]:
-  """Returns the columns by their names in tables for programs."""
+  """Returns the columns by their names in data frames."""
   columns: dict[str, ComparedColumn] = {}
   for name in names:
     if name == CLIENTS:
@@ -147,7 +147,7 @@ def _of_joining(name: str, score: Score) -> ComparedColumn:
 
 
 def _of_summary(part: str, key: str, measure: Measure) -> ComparedColumn:
-  """Returns a column of the ends of runs; NaN where a run has no such part."""
+  """Returns a column from the summaries of runs; NaN if the part is missing."""
 
   def of(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))
@@ -168,9 +168,9 @@ def _of_clients(
     )
   names = {
     int(client): name
-    for evaluation in reversed(evaluated)  # So that the first ones win.
+    for evaluation in reversed(evaluated)  # The first names win.
     for client, name in evaluation.run.client_names.items()
-    if name != str(client)  # Some runs may have names, and others not yet.
+    if name != str(client)  # Unfinished runs may not have names yet.
   }
   return {
     f"client_{names.get(client, client)}": _of_client(
@@ -187,7 +187,7 @@ def _of_client(client: int, name: str, score: Score) -> ComparedColumn:
       for of_round in evaluation.clients()
     ]
     if not all(of_round.size for of_round in found):
-      return math.nan  # It was not evaluated, or attacks.
+      return math.nan  # The client was not evaluated, or attacks.
     return float(np.mean(found))
 
   title = f"Client {name}" if name == str(client) else name

@@ -1,4 +1,4 @@
-"""Tables of runs side by side: a row for each method, over its seeds."""
+"""Tables that compare runs: a row for each method, over its seeds."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -126,7 +126,7 @@ def _of_task(
       *notes,
     )
   if not found and any(any(row.marks) for row in tables[0].rows):
-    notes = (first.question.sentence, *notes)  # Marks answer it.
+    notes = (first.question.sentence, *notes)  # It explains the marks.
   above, unfit = ceiling_records.table(
     task, groups, {run: found.round for run, found in chosen.items()}
   )
@@ -144,7 +144,7 @@ def _of_task(
 def _changes(
   contents: Contents, reference: Group, baselines: Sequence[Group]
 ) -> Table:
-  """Returns the table of the suffering clients of one of the baselines."""
+  """Returns the table of changes for clients that suffer in a baseline."""
   task, chosen, score = contents.task, contents.evaluated, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
@@ -207,7 +207,7 @@ def _compare(
 def run_notes(
   groups: Sequence[Group], chosen: Mapping[Run, ChosenEvaluation]
 ) -> tuple[str, ...]:
-  """Returns sentences about rows that do not go together in all respects."""
+  """Returns sentences about rows that are not fully comparable."""
   members = [run for group in groups for run in group.runs]
   notes = []
   seen = sorted({chosen[run].round for run in members})
@@ -246,7 +246,7 @@ _MOST_SHOWN = 10
 
 
 class Comparison(pd.DataFrame):
-  """A data frame that prints ten columns, and how many more there are."""
+  """A data frame that prints ten columns and the number of the others."""
 
   @property
   def _constructor(self) -> type[pd.DataFrame]:
@@ -292,53 +292,53 @@ def compare(
   Args:
     runs: Runs, or folders of runs, or folders at any depth above them.
     baseline: A method to compare the others with, client by client.
-    columns: Names of measures over clients: see `measures.NAMES`. "clients" is
-      a column for each client, of up to ten.
-    round: The evaluation to compare: "last", that after a round by its number,
-      or "best", each run's own by `criterion`.
-    criterion: The measure that "best" goes by.
+    columns: Names of measures over clients: see `measures.NAMES`. "clients"
+      stands for a column for each client, up to ten.
+    round: The evaluation to compare: "last", the number of a round, or "best",
+      which is each run's best by `criterion`.
+    criterion: The measure that decides "best".
     honest: Whether to leave out the clients that attack.
-    unfinished: Whether runs that are not finished take part.
-    last: Adds the mean of so many evaluations of each run, up to the one to
+    unfinished: Whether unfinished runs take part.
+    last: Adds the mean of this many evaluations of each run, up to the one to
       compare and without round 0, as columns NAME_last_K.
     target: Adds what each method costs to reach this value, not scaled (0.8 for
       80 %), as columns: `reached`, the number of its seeds that do, and over
       these `rounds_to`, `bytes_to` (sent and received, of all clients) and
       `steps_to` (local steps), up to the first evaluation that reaches it.
-    target_of: The measure that is to reach it.
+    target_of: The measure that should reach the target.
     question: What intervals and p-values answer: "these_clients", what other
       seeds would show for the same clients and test examples; "other_clients",
-      what other clients like these would show, too. By default the former where
-      all clients take part in each round, and the latter where rounds sample
+      what other clients like these would show, too. By default the former if
+      all clients take part in each round, and the latter if rounds sample
       them; `attrs["notes"]` says which.
 
   Returns:
     One row for each method of each task, by its name, the baseline first: task,
     method, seeds, then for each measure NAME its mean over seeds and their
-    standard deviation, NAME_std_over_seeds (missing where there is one seed); a
-    client is called client_NAME. Accuracies are in percent, errors of
-    regressions in units of the label; numbers have the digits of the program's
-    tables. With a baseline, the changes from it follow in the same form, over
+    standard deviation, NAME_std_over_seeds (missing with one seed); the column
+    of a client is client_NAME. Accuracies are in percent, errors of regressions
+    in units of the label; numbers are rounded as in the program's tables. With
+    a baseline, the changes from it follow in the same form, over
     the seeds that both have: how many of its suffering clients improve, and by
     how much, how many others degrade, and by how much, and the change of the
     mean. Then, for each measure, the paired difference to the baseline
     NAME_difference, its interval NAME_difference_low and _high, its p-value _p
-    and that after Holm's correction _p_holm (see `paired`), which the interval
-    has as well, the method that is the baseline of that measure, _baseline; and
-    the wins, ties and losses by client. Interval and p-values are missing where
+    and that after Holm's correction _p_holm (see `paired`), which also widens
+    the interval, and the method that is the measure's baseline, _baseline; then
+    the wins, ties and losses by client. Interval and p-values are missing if
     nothing varies. "fedavg" is the better of FedAvg by numbers of examples and
     FedAvg with equal weights for each measure, if both are among the runs; then
-    NAME_from_weights and NAME_from_rule say what a method's change from FedAvg
-    by examples owes to its weights of clients, and what to its rule.
-    For runs that `tff-fair-ceiling` was called for, above_least_mean, _tail and
-    _largest say how far their training losses end above the least ones.
-    `attrs["notes"]` has sentences about runs that are left out, settings and
-    weights that differ, and methods with one seed.
+    NAME_from_weights and NAME_from_rule split a method's change from FedAvg by
+    examples into the effects of its client weights and of its rule.
+    For runs with results of `tff-fair-ceiling`, above_least_mean, _tail and
+    _largest say how far their final training losses are above the least ones.
+    `attrs["notes"]` has sentences about left-out runs, differing settings and
+    weights, and methods with one seed.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.
-    RunError: If a folder holds no run, or all runs are damaged; fewer are left
-      out, with a note.
+    RunError: If a folder holds no run, or all runs are damaged (single damaged
+      runs are left out, with a note).
   """
   selector = EvaluationSelector(
     round=round,

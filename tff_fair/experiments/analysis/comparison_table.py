@@ -22,7 +22,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 
 
 class Wins(NamedTuple):
-  """How many clients are better off with a method, as well off, worse off."""
+  """How many clients are better off, equal or worse off with a method."""
 
   wins: int
   ties: int
@@ -49,11 +49,11 @@ def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
   return Wins(wins, differences.size - wins - losses, losses)
 
 
-RECORD = "record"  # In the name of a column of records: the place of each kind.
+RECORD = "record"  # Stands for "wins", "ties" and "losses" in column names.
 
 
 class Contrast(NamedTuple):
-  """A difference to a baseline, among several."""
+  """One of several differences to a baseline."""
 
   difference: Difference
   p_holm: float
@@ -101,7 +101,7 @@ class Table:
 
   task: str  # With its options and the number of clients.
   caption: str
-  measures: Mapping[str, Measure]  # By their names for programs.
+  measures: Mapping[str, Measure]  # By column names of data frames.
   rows: tuple[Row, ...]  # At least one.
   notes: tuple[str, ...]  # For the reader.
 
@@ -118,7 +118,7 @@ def cell_text(measure: Measure, cell: Cell) -> str:
 
 
 def difference_text(measure: Measure, difference: Difference) -> str:
-  """Returns a difference with its interval, as "+1.20 [-0.30, +2.70]"."""
+  """Returns a difference and its interval, such as "+1.20 [-0.30, +2.70]"."""
   signed = measure._replace(is_signed=True)
   estimate, low, high = (
     value_text(signed, Value(end, None))
@@ -151,7 +151,7 @@ def cell_numbers(
       name: number(found.estimate, digits),
       f"{name}_low": number(found.low, digits),
       f"{name}_high": number(found.high, digits),
-      f"{name}_p": found.p_value,  # Rounded, small ones would be 0.
+      f"{name}_p": found.p_value,  # Rounding would turn small ones into 0.
       f"{name}_p_holm": cell.p_holm,
       f"{name}_baseline": cell.baseline,
     }
@@ -173,9 +173,9 @@ def marks_of_column(
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
   """Returns each method's mark in a column: `BEST`, `SECOND` or None."""
-  # Best are the method with the best mean and all not separable from it, by a
-  # p-value of 0.05 or more after Holm's correction. The next is second if it is
-  # separable from the best and not the last. Equal texts have the same mark.
+  # Best: the method with the best mean and all not separable from it (a p-value
+  # of 0.05 or more after Holm's correction). Second: the next, if separable
+  # from the best and not the last. Methods with equal texts have the same mark.
   shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [
     place
@@ -196,7 +196,7 @@ def marks_of_column(
     for place, factor, p_value in zip(
       compared, paired.holm_factors(p_values), p_values, strict=True
     )
-    # Where nothing varies there is no p-value, and methods are not separable.
+    # If nothing varies, there is no p-value, and methods are not separable.
     if factor * p_value < LEVEL and shown[place] > shown[best]
   }
   for place in {best, *compared} - told_apart:

@@ -1,4 +1,4 @@
-"""Finalists against the better FedAvg, by the test rows of fresh seeds."""
+"""Compares finalists with the better FedAvg on test rows of fresh seeds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,11 +28,11 @@ def compare(
   """Returns a row for each finalist, the best by the criterion first.
 
   Args:
-    runs: For each run, also those of one or more FedAvgs, its method, its seeds
-      and the results of its clients.
+    runs: For each run, including those of one or more FedAvgs: its method, its
+      seeds and the results of its clients.
     score: The score of the clients.
     finalists: The settings of the finalists, by method.
-    criterion: The measure that is to become better.
+    criterion: The measure to improve.
 
   Returns:
     method, settings, is_better, baseline (the FedAvg that is better by the

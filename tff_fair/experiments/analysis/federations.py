@@ -1,6 +1,6 @@
-"""Methods over federations: what settings are chosen, and what they gain.
+"""Methods over federations: how settings are chosen, and what methods gain.
 
-Within a federation, two methods are compared as anywhere (`paired`). Over
+Within a federation, two methods are compared as elsewhere (`paired`). Over
 federations, each is one observation: a method's differences are tested by
 Wilcoxon's signed ranks (1945) with Holm's correction for the methods. Nemenyi's
 test is not used: its verdict on two methods depends on the others.
@@ -33,7 +33,7 @@ _MOST_ENUMERATED = 16
 
 
 def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
-  """Returns the best setting on validation rows; of equals, the first."""
+  """Returns the best setting on validation rows, the first of equals."""
   measure = measures.of(score)[criterion]
   assert measure.statistic is not None
   keys = {}
@@ -100,12 +100,12 @@ class Result(NamedTuple):
   score: str
   value: float  # The mean over seeds, in the unit of tables.
   difference: Difference  # With Holm's correction for the methods.
-  p_holm: float  # NaN where nothing varies.
+  p_holm: float  # NaN if nothing varies.
   gain: float  # The difference in the better direction.
 
   @property
   def verdict(self) -> str:
-    """Returns "gain", "loss" or "neither": what is clear."""
+    """Returns "gain" or "loss" if it is clear, else "neither"."""
     if not self.p_holm < 1 - paired.CONFIDENCE:
       return "neither"
     return "gain" if self.gain > 0 else "loss"
@@ -259,12 +259,12 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     return float(
       stats.wilcoxon(values, zero_method="pratt", method="approx").pvalue
     )
-  # Zeros are ranked, then left out (Pratt, 1959). All signs are enumerated: the
-  # p-value is exact with ties, too.
+  # Zeros are ranked, then left out (Pratt, 1959). All signs are enumerated, so
+  # the p-value is exact with ties, too.
   ranks = stats.rankdata(np.abs(values))[values != 0]
   signs = np.array([*itertools.product((-1, 1), repeat=ranks.size)])
   observed = abs(float(ranks @ np.sign(values[values != 0])))
-  # Ranks are multiples of a half, so that sums are exact.
+  # Ranks are multiples of a half, so sums are exact.
   return float(np.mean(np.abs(signs @ ranks) >= observed))
 
 

@@ -42,7 +42,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def find(name: str, score: Score) -> Measure:
-  """Returns a measure of clients with a score, or a gap."""
+  """Returns a measure of a score, or a gap between groups, by its name."""
   if name not in NAMES:
     return measures.of(score)[name]
   return Measure(

@@ -1,13 +1,13 @@
-"""Is joining worth it; and clients that come later.
+"""What clients gain from joining, and how the model serves later clients.
 
-Clients are compared alone, in the federation, and on pooled data.
+Clients' models are compared: trained alone, in the federation, on pooled data.
 
-A client gains where its score in the federation is better than that of the
-model that it trained alone. `tff_fair.metrics.gains` has the test and the
-interval of each client; p-values have Holm's correction for the clients. Where
-the outputs of both models are exchangeable, example by example, the probability
-that a gain or loss of any client is reported is 5 % at most. Of accuracies,
-that they are equal in expectation is enough; of other scores it is not.
+A client gains if its score in the federation is better than with the model that
+it trained alone. `tff_fair.metrics.gains` has the test and the interval of each
+client; p-values have Holm's correction for the clients. If the outputs of both
+models are exchangeable, example by example, the probability that any client's
+gain or loss is reported is at most 5 %. For accuracies, equal expectations are
+enough; for other scores, they are not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Before the score's name in clients.csv.
+# Prefixes of the score's name in clients.csv.
 LOCAL, POOLED, FINETUNED = "local", "pooled", "finetuned"
 EPOCHS = "finetuned_epochs"
 COLUMNS = ("gain", "gain_low", "gain_high", "gain_p_value")
@@ -63,7 +63,7 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 
 
 def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
-  """Returns how many clients gain, lose, and do neither for certain."""
+  """Returns how many clients gain, lose, or are undecided."""
   gains = clients.dropna(subset=[f"{prefix}{GAIN}"])
   is_told = gains[f"{prefix}{P_VALUE}"] < LEVEL
   sign = gains[f"{prefix}{GAIN}"]
@@ -88,16 +88,16 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   }
 
 
-# An accuracy is bound as a client would have it on endless examples; another
-# score as it is measured on test data of these sizes.
+# The bound of an accuracy is for infinitely many examples; that of another
+# score, for test data of these sizes.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95
-_MISS = 0.1  # That an accuracy's lower bound is too high, at most.
+_MISS = 0.1  # Largest probability that an accuracy's lower bound is too high.
 
 
 def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns how the model serves clients that took no part, if any."""
+  """Returns how the model serves clients that did not take part, if any."""
   if tables.UNSEEN not in clients:
     return None
   name = f"test_{score.name}"

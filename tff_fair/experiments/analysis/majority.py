@@ -1,11 +1,11 @@
-"""The score of always predicting the most frequent class; rare classes.
+"""The score of always predicting the most frequent class, and rare classes.
 
-The class is the most frequent one of the training examples of the clients that
-may take part. At a client, always predicting it is right for the client's share
-a of test examples of that class. A model is better at the client where a is
-below Wilson's 95 % interval of the model's accuracy there; and it is better on
-average where the 95 % interval of the mean difference over clients is above 0.
-AUC and balanced accuracy compare with 1/2 and 1/C instead of a.
+The class is the most frequent one among the training examples of clients that
+may take part. At a client, always predicting it has the accuracy a, the share
+of test examples of that class. A model is better at the client if a is below
+Wilson's 95 % interval of the model's accuracy there; it is better on average if
+the 95 % interval of the mean difference over clients is above 0. AUC and
+balanced accuracy are compared with 1/2 and 1/C instead of a.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if typing.TYPE_CHECKING:
 
 COLUMN = "majority_accuracy"  # In a table of clients.
 RARE = 0.2  # Below this share of the training examples, a class is rare.
-_MOST_CLASSES = 4  # Of more, one below that share is the rule.
+_MOST_CLASSES = 4  # With more, a class below that share is usual.
 
 
 def rare_class(counts: np.ndarray) -> int | None:
-  """Returns the rarest of a few classes, if it is rare, of counts int64[C]."""
+  """Returns the rarest of a few classes, if rare, given counts int64[C]."""
   if not 2 <= len(counts) <= _MOST_CLASSES or not counts.sum():
     return None
   rarest = int(counts.argmin())
@@ -81,7 +81,7 @@ def of_clients(
     found["rare_class"] = names[rare]
   if score.name == ACCURACY.name:
     low, _ = metrics.wilson_interval(values, examples)
-    # Where all examples have the class, no model can do better than all right.
+    # If all examples have the class, no model can beat an accuracy of 1.
     is_open = (shares >= low) & ~((shares == 1) & (values == 1))
     found |= {"not_better": int(is_open.sum()), "num_clients": len(values)}
   return found

@@ -31,22 +31,22 @@ class Measure(NamedTuple):
   scale: float = 100.0  # For a table: 100 for percent.
   digits: int = 2  # After the point, in a table.
   is_signed: bool = False  # Whether positive numbers have a sign.
-  lowest: float = 0.0  # Not scaled, as the next.
+  lowest: float = 0.0  # Not scaled, like `highest`.
   highest: float = math.inf
-  missing: str = "-"  # How tables show that there is none.
-  sign: str = ""  # Follows a number, as " %".
+  missing: str = "-"  # What tables show without a value.
+  sign: str = ""  # Follows a number, such as " %".
   column: str = ""  # In the table of evaluations.
-  is_stored: bool = True  # Else it comes from the clients' rows.
+  is_stored: bool = True  # Otherwise it is computed from the clients' rows.
   statistic: Statistic | None = None  # None: neither way is better.
 
   @property
   def span(self) -> float:
-    """By how much two values may differ at most, not scaled."""
+    """The largest possible difference of two values, not scaled."""
     return self.highest - self.lowest
 
   @property
   def in_brackets(self) -> str:
-    """Its unit after a title, as " (%)"; may be empty."""
+    """Its unit after a title, such as " (%)"; may be empty."""
     return f" ({self.sign.strip()})" if self.sign else ""
 
   @property
@@ -58,22 +58,22 @@ class Measure(NamedTuple):
 
 
 class Value(NamedTuple):
-  """A measure over seeds, as tables have it."""
+  """A measure over seeds, as in tables."""
 
   mean: float
   std: float | None
 
 
 # A statistic T of `tff_fair.metrics.statistics` takes scores s_k and weights
-# w_k, which are 1, or how often a bootstrap drew client k. Here are, for n_k
-# test examples and accuracies a_k:
+# w_k, which are 1, or how often a bootstrap drew client k. With n_k test
+# examples and accuracies a_k, measures are:
 #
 #   by examples   T(s, w n)     client k counts n_k times
 #   error         T(1 - a, w)   the share of examples that the model gets wrong
 #   loss, R^2     T(losses, w), T(R^2, w)
 
 
-# Those of losses and of errors, with their statistics.
+# Measures of losses and of errors, with their statistics.
 _OF_LOSS = {"loss": "mean", "loss_std": "std", "loss_max": "max"}
 _OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
 
@@ -110,7 +110,7 @@ def _of_beside_score(
 
 
 def _of_mean_1(weights: Vector) -> Vector:
-  """Returns weights as statistics of weighted clients take them."""
+  """Returns weights scaled to mean 1, which statistics expect."""
   return np.asarray(weights / weights.mean(-1, keepdims=True))
 
 
@@ -205,7 +205,7 @@ def _of_client(score: Score) -> Measure:
 
 
 def beside(score: Score) -> Mapping[str, tuple[str, str]]:
-  """Returns titles and statistics of a score other than that of the runs."""
+  """Returns titles and statistics of a score that is not the main one."""
   title, worst = (
     ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
   )
@@ -217,13 +217,13 @@ def beside(score: Score) -> Mapping[str, tuple[str, str]]:
 
 
 def _bounds(name: str, score: Score) -> tuple[float, float]:
-  if name in _OF_LOSS:  # A loss may be below 0, its std not.
+  if name in _OF_LOSS:  # A loss may be below 0, but not its std.
     return 0.0 if name == "loss_std" else -math.inf, math.inf
   return score.bounds(name.removeprefix("weighted_"))
 
 
 MEASURES: Mapping[str, Measure] = of(ACCURACY)
-# The names of all measures; runs do not have those of another score.
+# The names of all measures; a run has those of its scores.
 NAMES = (*MEASURES, *(name for s in BY_NAME.values() for name in beside(s)))
 
 
@@ -264,7 +264,7 @@ def changes(score: Score) -> Mapping[str, Measure]:
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
-  """Returns how many clients tails are: "10 % = 1 of 3 clients", or nothing."""
+  """Returns the sizes of tails, as "10 % = 1 of 3 clients"; may be empty."""
   percents = {
     int(percent)
     for kind, _, percent in (name.partition("_") for name in names)
@@ -294,7 +294,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def of_equal(measure: Measure, clients: Clients) -> float:
-  """Returns a measure of clients that all count once, not scaled."""
+  """Returns a measure of clients with equal weights, not scaled."""
   assert measure.statistic is not None
   weights = np.ones_like(clients.score)
   with np.errstate(invalid="ignore"):  # Losses and errors may be infinite.
@@ -323,18 +323,18 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
 
 
 def value_text(measure: Measure, value: Value) -> str:
-  """Returns a value as tables show it, as "12.30 ± 0.45"."""
+  """Returns a value as tables show it, such as "12.30 ± 0.45"."""
   if math.isnan(value.mean):
     return measure.missing
   sign = "+" if measure.is_signed else ""
   text = number_text.fixed(value.mean, measure.digits, sign)
-  if value.std is None or math.isnan(value.std):  # As that of infinities is.
+  if value.std is None or math.isnan(value.std):  # NaN if values are infinite.
     return text
   return f"{text} ± {number_text.fixed(value.std, measure.digits)}"
 
 
 def sort_key(measure: Measure, mean: float) -> float:
-  """Returns a key to sort by: the best comes first, no number is the worst."""
+  """Returns a sort key: the best comes first, infinite values and NaN last."""
   if not math.isfinite(mean):
     return math.inf
   return -mean if measure.higher_is_better else mean

@@ -39,11 +39,11 @@ _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-  """The contents of tables of the methods on one task."""
+  """The methods on one task, and the columns of their tables."""
 
   task: str  # With its options and the number of clients.
   groups: Sequence[Group]
-  names: Sequence[str]  # Of measures, or of all clients.
+  names: Sequence[str]  # Of columns.
   evaluated: Mapping[Run, ChosenEvaluation]
   question: Question
   honest: bool = False  # Whether attackers are left out.
@@ -99,7 +99,7 @@ class Contents:
   def better(
     self, references: Sequence[Group], column: ComparedColumn
   ) -> Group:
-    """Returns the one of some methods with the better mean over its seeds."""
+    """Returns the baseline with the best mean over its seeds."""
 
     def key(group: Group) -> float:
       values = [column.of(self.evaluated[run]) for run in group.runs]
@@ -108,7 +108,7 @@ class Contents:
     return min(references, key=key)
 
   def better_by_mean(self, references: Sequence[Group]) -> Group:
-    """Returns the one whose clients have the better mean score."""
+    """Returns the baseline whose clients have the best mean score."""
     mean = measures.of(self.score)["mean"]
     return self.better(references, columns.of_measure(mean))
 
@@ -176,7 +176,7 @@ class Contents:
     compared: Mapping[str, ComparedColumn],
     chosen: Mapping[str, str],
   ) -> str:
-    """Returns which of several baselines is the better one by which column."""
+    """Returns a sentence on which baseline is the better in which column."""
     if len(references) < 2:
       return ""
     titles: dict[str, list[str]] = {}
@@ -226,7 +226,7 @@ class Contents:
       for evaluation in of_seed
     }
     if len(sizes) > 1:
-      return ""  # Attackers may be more in one run than in another.
+      return ""  # The number of attackers may differ between runs.
     text = measures.tail_sizes(self.names, sizes.pop())
     return f"; {text}" if text else ""
 
@@ -237,7 +237,7 @@ def verdict(
   baseline: str,
   question: Question,
 ) -> str:
-  """Returns in a sentence which methods clearly differ from a baseline."""
+  """Returns sentences on which methods clearly differ from a baseline."""
   if not rows:
     return f"No method has a seed in common with {baseline}."
   found = []
@@ -281,7 +281,7 @@ def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
 def _identity_note(
   methods: Iterable[tuple[Group, Seeds]], baselines: Mapping[str, Seeds]
 ) -> str:
-  """Returns which methods have the results of a baseline; empty if none has."""
+  """Returns a sentence on methods whose results equal a baseline's, if any."""
   found = [
     f"“{group.label}” and “{label}”"
     for group, method in methods
@@ -319,7 +319,7 @@ _COST_COLUMNS: Mapping[str, Measure] = {
 
 
 class Target(NamedTuple):
-  """A value that a measure is to reach."""
+  """A value that a measure should reach."""
 
   value: float
   of: str = _USUAL_TARGET
@@ -350,7 +350,7 @@ class Target(NamedTuple):
     return found
 
   def table(self, contents: Contents) -> Table:
-    """Returns the costs of each method, over the seeds that get there."""
+    """Returns the costs of each method, over seeds that reach the target."""
     measure = self._measure(contents)
     rows = []
     for group in contents.groups:
@@ -382,7 +382,7 @@ class Target(NamedTuple):
   def _costs(
     self, run: Run, measure: Measure, *, honest: bool
   ) -> tuple[float, float, float] | None:
-    """Returns the rounds, bytes and local steps of a run; None if it fails."""
+    """Returns rounds, bytes and local steps to the target; None if missed."""
     values = chosen_evaluations.measure_over_rounds(run, measure, honest=honest)
     is_there = (
       values >= self.value if measure.higher_is_better else values <= self.value

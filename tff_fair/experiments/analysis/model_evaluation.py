@@ -1,4 +1,4 @@
-"""A model on the data of a task's clients, without TFF's runtime."""
+"""Evaluates a model on the clients of a task, without TFF's runtime."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class ClientOutputs(NamedTuple):
 
   labels: np.ndarray  # Numbers are in the label's own units.
   outputs: np.ndarray  # Logits or logarithms, float64[n, C]; or numbers.
-  ranking: np.ndarray  # float64[n, C], larger the surer the model is.
-  classes: np.ndarray | None  # int64[n], if it decides by itself.
+  ranking: np.ndarray  # float64[n, C], larger if the model is surer.
+  classes: np.ndarray | None  # int64[n], if the model decides.
   groups: np.ndarray | None  # int[n], if the task has some.
 
   def decided(self) -> np.ndarray:
-    """Returns outputs whose largest is that of the class decided for."""
+    """Returns outputs that are largest at the class that was decided."""
     if self.classes is None:
       return self.outputs
     return np.log(np.eye(self.outputs.shape[1])[self.classes] + _TINY)
@@ -68,7 +68,7 @@ def evaluate(
   split: Split = "test",
   outputs: Outputs = "auto",
 ) -> tuple[pd.DataFrame, list[ClientOutputs]]:
-  """Returns a row for each client of a task, and what a model gives for it."""
+  """Returns a row for each client of a task, and the model's outputs for it."""
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
@@ -130,7 +130,7 @@ def _check_labels(task: tasks.Task) -> None:
 def _parts(
   task: tasks.Task, split: Split, model: Model, *, raw: bool
 ) -> Iterator[_Part]:
-  """Yields the data of all clients in their order, some at a time."""
+  """Yields the data of all clients in order, several at a time."""
   halves = _halves(task, split)
   gathered: list[tuple[Columns | np.ndarray, np.ndarray]] = []
   sizes: list[int] = []
@@ -182,7 +182,7 @@ class _Hits:
     outputs, labels = self.of_classes(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
-      # Keras, too, keeps its losses finite so.
+      # Keras clips, too, to keep losses finite.
       losses = -np.log(np.clip(at_label, 1e-7, 1))
       logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
     else:
@@ -212,7 +212,7 @@ class _Hits:
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
     if self.outputs == "auto":
-      # By the first examples, for all.
+      # The first examples decide for all.
       self.outputs = "probabilities" if are_probabilities else "logits"
     if self.outputs == "probabilities" and not are_probabilities:
       raise FieldError(
@@ -223,7 +223,7 @@ class _Hits:
       )
     if not is_single:
       return outputs
-    # One output is about the second class.
+    # A single output is for the second class.
     if self.outputs == "probabilities":
       return np.concatenate([1 - outputs, outputs], 1)
     return np.concatenate([np.zeros_like(outputs), outputs], 1)
@@ -284,23 +284,23 @@ def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-  """A trained model of the user."""
+  """A user's trained model."""
 
   name: str
-  input_specs: Mapping[str, tf.TensorSpec] | None  # By name, if it shows them.
+  input_specs: Mapping[str, tf.TensorSpec] | None  # By name, if known.
   call: Callable[[Any], Any]
   outputs: object  # A mapping, if there are several.
 
   @property
   def decides(self) -> bool:
-    """Whether it returns the class, too, as an export with a threshold does."""
+    """Whether it also returns classes, like an export with a threshold."""
     return (
       isinstance(self.outputs, Mapping)
       and model_files.PREDICTED_CLASS in self.outputs
     )
 
   def takes_columns(self, task: tasks.Task) -> bool:
-    """Returns whether it takes the raw columns of a task, and not its x."""
+    """Returns whether it takes the raw columns of a task instead of x."""
     return (
       task.preprocessing is not None
       and self.input_specs is not None
@@ -308,7 +308,7 @@ class Model:
     )
 
   def check_fits(self, task: tasks.Task) -> None:
-    """Checks that its input is that of a task."""
+    """Checks that it takes the inputs of a task."""
     if self.input_specs is None or self.takes_columns(task):
       return
     wanted = task.element_spec[0]
@@ -347,7 +347,7 @@ class Model:
     )
 
   def _predicted(self, output: Any) -> Predicted:
-    """Returns the parts of what a call gives."""
+    """Returns the outputs, and any classes, in the result of a call."""
     classes = None
     if isinstance(output, Mapping):
       others = dict(output)
@@ -376,7 +376,7 @@ class Model:
     return tf.cast(x[batch], spec.dtype)
 
   def error(self, problem: str) -> FieldError:
-    """Returns the error of a problem with the model."""
+    """Returns the error for a problem with the model."""
     return FieldError("model", problem, value=self.name)
 
 
@@ -410,7 +410,7 @@ def _from_path(path: pathlib.Path, trust: bool) -> Model:
 def _load_signatures(path: pathlib.Path) -> Any:
   try:
     return tf.saved_model.load(str(path))
-  # A file that is damaged or of something else raises anything.
+  # A damaged file, or one that is not a model, may raise any error.
   except Exception as error:
     reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ValueError(f"cannot be loaded as a SavedModel: {reason}.") from error
@@ -450,7 +450,7 @@ def _of_signature(loaded: Any, name: str) -> Model:
       x = {next(iter(specs)): x}
     return signature(**x)
 
-  # The loaded object holds the variables of its signatures.
+  # Keep the loaded object, which holds the variables of its signatures.
   call.loaded = loaded  # type: ignore[attr-defined]
   return Model(name, specs, call, signature.structured_outputs)
 

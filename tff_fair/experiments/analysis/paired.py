@@ -1,23 +1,23 @@
 r"""Paired differences of two methods over seeds and clients, with intervals.
 
-A measure T, such as the worst 10 %, is one number for a seed, of all its
-clients. Both methods have the seeds s = 1..S and, in each, the same clients:
+A measure T, such as the worst 10 %, is one number per seed, over all clients.
+Both methods have the seeds s = 1..S and, in each, the same clients:
 
   D_s = T(method in s) - T(baseline in s)         D = mean_s D_s
 
 A comparison answers one of two questions (`questions`).
 
 **These clients, other seeds.** Only the seeds are a sample. Clients and their
-test examples are taken as they are, so that the noise of test examples counts
-as far as it differs between seeds. It is the paired t-test of D_s:
+test examples are fixed, so the noise of test examples counts only as far as it
+differs between seeds. This is the paired t-test of D_s:
 
   V_seeds = (sum_s (D_s - D)^2 / (S - 1) + h^2 / 6) / S
 
-with S - 1 degrees of freedom. Differences of few examples are on a grid, and
-may agree by chance: where two D_s are the same, h is the least distance of the
-others, and 0 elsewhere; rounding to a grid of that step hides h^2 / 12 of each
-method's value. One seed gives no interval. Where each seed draws new data,
-other data are in V_seeds as well.
+with S - 1 degrees of freedom. Differences of few examples lie on a grid, and
+may agree by chance: if two D_s are the same, h is the least distance between
+different D_s, otherwise 0; rounding to a grid of that step hides h^2 / 12 of
+each method's value. One seed gives no interval. If each seed draws new data,
+V_seeds includes the variance between data, too.
 
 **Other clients, other seeds.** The clients are a sample, too:
 
@@ -28,13 +28,12 @@ other data are in V_seeds as well.
 D_s* is D_s over K clients drawn with replacement, the same draw for both
 methods and for all seeds. Two seeds share nothing but the draw, so their
 covariance over the draws is only the clients' part; noise of one client in one
-seed is in V_seeds already. Where the seeds have different clients, the
-covariance vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. W,
-the clients' variance in a single seed, has the noise of clients in a seed as
-well as what they share, so that the variance of D is W / S at least: a floor of
-the sum. With one seed, V_seeds is unknown and left out, and V_clients is W:
-such an interval says nothing about other seeds. With one client it is the other
-way round.
+seed is in V_seeds already. If the seeds have different clients, the covariance
+vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. W, the clients'
+variance in a single seed, includes the noise within the seed as well as what
+seeds share, so the variance of D is at least W / S: a floor for the sum. With
+one seed, V_seeds is unknown and left out, and V_clients is W: such an interval
+says nothing about other seeds. With one client, V_clients is left out instead.
 
 **The interval** is D +- r. Each part of the variance has the Student's t of its
 own degrees of freedom, n_i = S - 1 and K - 1:
@@ -46,9 +45,9 @@ X + Y", 1974), which Zou and Donner (2008) call MOVER. With one part it is
 Student's interval. A single t at Satterthwaite's degrees of freedom (1946)
 would trust a V_seeds that is small by chance, and one at the S - 1 of few seeds
 would widen the clients' part, too, which many clients determine well. The
-p-value is that of the interval which ends at 0. Where nothing varies, or no
-more than float32 rounds, there is no estimate of the variance: no interval, and
-no p-value.
+p-value is one minus the confidence of the interval that ends at 0. If nothing
+varies, or no more than float32 rounding does, there is no estimate of the
+variance: no interval, and no p-value.
 
 Percentiles of a bootstrap over three seeds would be far too narrow: it has ten
 different outcomes, and its variance lacks a third. Symmetric intervals are the
@@ -80,9 +79,9 @@ from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
 
-_SEED = 0  # Of the draws: only the runs decide the interval.
+_SEED = 0  # Of the draws; fixed, so that only the runs decide the interval.
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 200_000  # With many clients, fewer draws do.
+_DRAWN_CLIENTS = 200_000  # With many clients, fewer draws suffice.
 _ROUNDING = 4 * TIE  # Of a difference of two values, relative to the values.
 _PRECISION = 1e-9  # Of a p-value, relative.
 
@@ -100,10 +99,10 @@ class Difference:
 
   estimate: float  # The mean over the common seeds; NaN without one.
   parts: tuple[Part, ...]  # Of its variance; none without a spread.
-  num_seeds: int  # That both have.
-  num_clients: int  # That both have in some seed.
+  num_seeds: int  # Common to both methods.
+  num_clients: int  # Common to both methods in some seed.
   confidence: float = CONFIDENCE
-  span: float = math.inf  # By how much two values may differ.
+  span: float = math.inf  # The largest possible difference of two values.
 
   @property
   def error(self) -> float:
@@ -122,10 +121,10 @@ class Difference:
 
   @functools.cached_property
   def p_value(self) -> float:
-    """Two-sided, for a difference of 0; NaN without a variance."""
+    """The two-sided p-value for a difference of 0; NaN without a variance."""
     if not self.parts:
       return math.nan
-    # Each part's p-value, were the whole variance of its kind.
+    # The p-value if the whole variance had the degrees of freedom of a part.
     t = -abs(self.estimate) / self.error
     ends = [2 * float(special.stdtr(p.freedom, t)) for p in self.parts]
     low, high = min(ends), max(ends)
@@ -138,7 +137,7 @@ class Difference:
     return high
 
   def scaled(self, factor: float) -> "Difference":
-    """Returns the difference in another unit: times a factor above 0."""
+    """Returns the difference in another unit, times a positive factor."""
     return dataclasses.replace(
       self,
       estimate=factor * self.estimate,
@@ -147,13 +146,13 @@ class Difference:
     )
 
   def corrected(self, factor: float) -> "Difference":
-    """Returns the difference with its interval for a multiplied p-value."""
+    """Returns the difference with the interval for a multiplied p-value."""
     return dataclasses.replace(
       self, confidence=1 - (1 - self.confidence) / factor
     )
 
   def _reach(self, level: float) -> float:
-    """Returns half the width of the interval that misses with a level."""
+    """Returns half the width of the interval with a probability to miss."""
     if not self.parts:
       return math.nan
     return math.hypot(
@@ -221,8 +220,8 @@ def _step(changes: Vector, rounding: float) -> float:
 
 
 def remembering(statistic: Statistic) -> Statistic:
-  """Returns a measure that computes each of its values once."""
-  # The arguments are kept, so that no others get their identities.
+  """Returns a measure that computes each value only once."""
+  # Keep the arguments, so that no other objects get their ids.
   known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
 
   def remembered(clients: Clients, weights: Vector) -> Vector:
@@ -257,7 +256,7 @@ def _covariance_by_clients(
     weights = counts
     if pair.ids.size < ids.size:
       weights = counts[:, np.searchsorted(ids, pair.ids)]
-      # Of mean 1, though other clients than those of this seed were drawn, too.
+      # Scale to mean 1: clients that this seed lacks were drawn, too.
       weights = weights / weights.mean(1, keepdims=True)
     method, baseline = pair.values(statistic, weights)
     changes.append(method - baseline)
@@ -270,7 +269,7 @@ def _covariance_by_clients(
 
 @functools.lru_cache(maxsize=8)
 def _counts(num_clients: int) -> Vector:
-  """Returns how often a draw of K clients has each, float64[draws, K]."""
+  """Returns how often each client is in a draw of K, float64[draws, K]."""
   num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // num_clients))
   generator = np.random.Generator(np.random.PCG64(_SEED))
   shares = np.full(num_clients, 1 / num_clients)

@@ -8,7 +8,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.settings import bounds
 
-# Runs show some clients and seeds; `paired` has the intervals of both.
+# `paired` computes the intervals for both.
 Name = Literal["these_clients", "other_clients"]
 THESE_CLIENTS: Name = "these_clients"
 OTHER_CLIENTS: Name = "other_clients"
@@ -43,7 +43,7 @@ class Question(NamedTuple):
 
   @property
   def whom(self) -> str:
-    """Whom its answer is for."""
+    """For whom its answer holds."""
     these = self.name == THESE_CLIENTS
     return "for these clients" if these else "for clients like these"
 
@@ -58,7 +58,7 @@ class Question(NamedTuple):
 
 
 def ask(name: str | None, runs: Iterable[Run]) -> Question:
-  """Returns the question that runs are to answer."""
+  """Returns the question of a name, or the usual one for some runs."""
   check(name)
   for known in NAMES:
     if name == known:

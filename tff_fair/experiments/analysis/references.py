@@ -1,8 +1,8 @@
-"""The baseline of a comparison, and what clients weigh in each method.
+"""The baseline of a comparison, and the weights of clients in each method.
 
-FedAvg that weighs clients by their numbers of examples, and FedAvg with equal
-weights, are two baselines: measures of fairness count a client once, and many
-fair methods do so, too. A claim is against the better of the two. A method's
+FedAvg with weights by numbers of examples and FedAvg with equal weights are two
+baselines: measures of fairness count each client once, and many fair methods do
+so, too. A claim must hold against the better of the two. A method's
 change from FedAvg has two parts, for each measure T and seed:
 
   from weights   T(FedAvg, the method's weights) - T(FedAvg, by examples)
@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.run_groups import Group
 
 FEDAVG = "fedavg"
 _BY_EXAMPLES, _EQUAL = "num_examples", "uniform"
-_MOST_LABELS = 3  # In a sentence.
+_MOST_LABELS = 3  # In one sentence.
 _IN_WORDS = {
   _BY_EXAMPLES: "by their numbers of examples",
   _EQUAL: "without regard to numbers of examples",
@@ -30,7 +30,7 @@ _IN_WORDS = {
 
 
 def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
-  """Returns the methods of a label, or of a name with any client weights."""
+  """Returns the methods with a label, or with a name and any client weights."""
   of_name = [
     group
     for group in groups
@@ -54,7 +54,7 @@ def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
 
 
 def usual(groups: Sequence[Group]) -> tuple[Group, ...]:
-  """Returns the baseline where the user names none: FedAvg, or the first."""
+  """Returns the default baseline: FedAvg, or else the first method."""
   of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
   found = tuple(_by_weights(of_fedavg).values())
   return found if found and len(groups) > len(found) else tuple(groups[:1])

@@ -1,4 +1,4 @@
-"""Applies rules to the tape of a run, and compares what they would do."""
+"""Applies rules to the tape of a run, and compares their effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
   from tff_fair import types
   from tff_fair.experiments.runs.finding import Place
 
-# A slope up to this share of ||Delta_k|| ||d|| is rounding.
+# Slopes up to this share of ||Delta_k|| ||d|| are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -38,18 +38,18 @@ def replay(
   *,
   tell: Callable[[str], object] = progress.say,
 ) -> pd.DataFrame:
-  """Applies a rule to the rounds that a run has on tape; nothing trains.
+  """Applies a rule to the rounds on a run's tape, without training.
 
   d = sum_k c_k Delta_k is the direction that the rule would have taken in a
-  round, from the clients' scalars and the inner products of their updates. What
-  a method does at the clients, or in the server's step, is not replayed.
+  round, from the clients' scalars and the inner products of their updates. Only
+  the rule is replayed, not a method's local training or server step.
 
   Args:
     run: A run with a tape, or its folder.
     algorithm: The name of a method, or a rule of your own.
     hparams: Hyperparameters of the method; others have their defaults. By
       default those of the run, if its method is the same.
-    tell: Takes a line about each block of the tape that is missing or damaged.
+    tell: Called with a line about each missing or damaged block of the tape.
 
   Returns:
     A row for each round and client that counted in it, in their order:
@@ -68,8 +68,8 @@ def replay(
       degrees.
 
   Raises:
-    RunError: If the run has no tape, it is of another model, or lacks what the
-      rule needs.
+    RunError: If the run has no tape, or the tape is of another model or lacks
+      what the rule needs.
     TypeError: If a hyperparameter has the wrong type.
     FieldError: If the method or a hyperparameter is unknown, or a value wrong.
   """
@@ -113,7 +113,7 @@ def _rule(
   algorithm: str | types.Rule,
   hparams: Mapping[str, Any] | None,
 ) -> types.Rule:
-  """Returns the rule to apply, which the run's data must go with."""
+  """Returns the rule to apply; checks that the tape has what it needs."""
   from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  As above.
 
   described = trained_model.Architecture.read(folder.model)
@@ -205,8 +205,8 @@ def _rows(
     )
 
 
-RULE = "rule"  # The column of their names.
-# What a column of the comparison shows, from the rows of a round.
+RULE = "rule"  # The column with the names of rules.
+# The values of the comparison's columns, from the rows of a round.
 _MEASURES: Mapping[str, Callable[[pd.DataFrame], float]] = {
   "harmed": lambda rows: 100 * rows["harmed"].mean(),
   "worst_cosine": lambda rows: rows["cosine"].min(),

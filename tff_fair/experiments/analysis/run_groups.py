@@ -1,4 +1,4 @@
-"""Runs side by side: grouped over seeds, labelled, and sorted by task."""
+"""Groups runs over their seeds, labels the groups, and sorts runs by task."""
 
 import functools
 import json
@@ -92,7 +92,7 @@ def _of_data(run: Run) -> dict[str, object]:
 
 
 def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
-  """Returns settings of a run's data that not all others have, as texts."""
+  """Returns texts of a run's data settings that differ in another run."""
   of_others = [_of_data(other) for other in others]
   return [
     f"{short_name(name)}={value}"
@@ -112,8 +112,8 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def _differs(name: str, runs: Sequence[Run]) -> bool:
-  # A user's file has a version where runs name one function of it; other
-  # functions are another setting.
+  # Versions of a user's file count only between runs that name the same
+  # function in it; the function is a setting itself.
   function = name.removesuffix(OF_OWN_FILE)
   values: dict[str, set[str]] = {}
   for run in runs:
@@ -139,7 +139,7 @@ def _num_clients(run: Run) -> int:
 
 
 def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
-  """Returns the sort key of groups: their settings of some names."""
+  """Returns a sort key of groups: the values of some settings."""
   values = (members[0].settings.get(name, "") for name in names)
   return [natural_order(declared.as_text(value)) for value in values]
 

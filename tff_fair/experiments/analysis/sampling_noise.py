@@ -13,8 +13,8 @@ _ROUNDING = 1e-6  # Accuracies are ratios in float32.
 class Noise(TypedDict):
   """The noise in the spread of the clients' accuracies, as runs keep it."""
 
-  std: float  # The spread that finite test sets alone cause.
-  true_std: float  # Without it.
+  std: float  # The spread that comes only from finite test sets.
+  true_std: float  # The spread without that noise.
   share: float  # Of the variance, in [0, 1].
   median_examples: float
 

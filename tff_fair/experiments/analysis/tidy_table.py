@@ -1,4 +1,4 @@
-"""One table of many runs, for plots and statistics of the user's own."""
+"""One table of many runs, for the user's own plots and statistics."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def table(
   Args:
     runs: Runs, folders of runs, or folders at any depth above them; or one of
       these.
-    name: Which table of a `Run`, by the name of its attribute.
+    name: The table, by its name as an attribute of `Run`.
 
   Returns:
     The rows of all runs, one run after the other. The first columns are
-    `method`, by its name in all tables, as "FedAvg, equal weights"; `seed`, and
-    `data_seed` and `model_seed` where they are others; and each setting that is
-    not the same in all runs, under its name in `RunSpec.vary`, with no value
-    where a run does not have it. (A setting called as another column is has
-    "hparam." or "task_option." before it.) The columns of the table follow. A
-    run without that table, as one that has not evaluated its clients yet, has
-    no row.
+    `method`, by its name in tables, such as "FedAvg, equal weights"; `seed`,
+    and `data_seed` and `model_seed` if they differ from it; and each setting
+    that is not the same in all runs, under its name in `RunSpec.vary`, with no
+    value if a run does not have it. (A setting with the name of another column
+    has the prefix "hparam." or "task_option.".) The columns of the table
+    follow. A run without that table, as before its first evaluation, has no
+    row.
 
   Raises:
     FieldError: If there is no such table; a `ValueError`.
@@ -58,7 +58,7 @@ def table(
   declared.check_choice("name", name, finding.TABLES)
   found = finding.find(runs)
   finding.say_changes(found)
-  run_groups.group(found)  # Finds runs that are the same.
+  run_groups.group(found)  # Raises an error if two runs are the same.
   tables = [getattr(run, name) for run in found]
   taken = {_METHOD, *(c for t in tables if t is not None for c in t)}
   settings = _settings(found, taken)
@@ -104,7 +104,7 @@ def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
 
 
 def _values(values: Sequence[object]) -> list[object]:
-  """Returns a column: options of tasks that are numbers, and lists as texts."""
+  """Returns a column: texts of numbers as numbers, and lists as texts."""
   texts = [v if isinstance(v, str) else None for v in values]
   try:
     numbers = [None if t is None else float(t) for t in texts]
