@@ -189,7 +189,7 @@ def build_fedfa(
   """Builds FedFA.
 
   Client and server optimizer must be plain SGD, to which the momentum is added;
-  if a momentum is 0, its optimizer may be any.
+  if a momentum is 0, that optimizer may be of any kind.
 
   Args:
     b: Weight of participation; accuracy has the weight 1 - b. In [0, 1].

@@ -68,7 +68,7 @@ def add_proximal_gradient(
 ) -> tuple[tf.Tensor, ...]:
   """Returns the gradients plus that of the proximal term, mu (w - theta).
 
-  `weights` is w and `centre` is theta. A gradient is `None` where the loss does
+  `weights` is w and `centre` is theta. A gradient is `None` if the loss does
   not depend on the weight.
   """
   return tuple(

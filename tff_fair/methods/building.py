@@ -76,7 +76,7 @@ def builder(
 
   Args:
     rule: The class of the rule.
-    *others: Classes of hyperparameters beside the rule's.
+    *others: Other classes with hyperparameters.
     fixed: Fields that the method sets: they are not hyperparameters.
 
   Returns:

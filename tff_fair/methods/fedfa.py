@@ -4,7 +4,7 @@ Huang, Li, Wang, Du, Zhang, "Fairness and Accuracy in Federated Learning" (arXiv
 2012.10069), with SGD with momentum at the clients and at the server.
 
   A_k = -log2(a_k / sum a),  F_k = -log2(1 - s_k / sum s)
-  each normalized to sum 1 over the cohort (uniform where its sum is 0)
+  each normalized to sum 1 over the cohort (uniform if its sum is 0)
   c_k = (1 - b) A_k + b F_k
 
 s_k counts how often client k has taken part, including this round; sums are
@@ -130,7 +130,7 @@ def build_fedfa(
   """Builds FedFA.
 
   Client and server optimizer must be plain SGD, to which the momentum is added;
-  if a momentum is 0, its optimizer may be any.
+  if a momentum is 0, that optimizer may be of any kind.
   """
   options["client_optimizer"] = _with_momentum(
     "client", options["client_optimizer"], momenta.client_momentum

@@ -145,7 +145,7 @@ def _resolve(module: str, node: ast.expr) -> _Definition | None:
 
 
 def _find_class(module: str, name: str) -> _Definition | None:
-  """Finds a class in a module, or where the module imports it from."""
+  """Finds a class in a module, or in the module it is imported from."""
   if not module.startswith("tff_fair."):
     return None
   for statement in _parse(module).body:

@@ -1,6 +1,6 @@
 """Fairness statistics over clients, in NumPy and SciPy.
 
-`pareto_stationarity` alone loads TensorFlow, when it is called.
+Only `pareto_stationarity` loads TensorFlow, when it is called.
 """
 
 from tff_fair.metrics.comparison import (

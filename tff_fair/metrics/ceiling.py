@@ -1,22 +1,22 @@
-"""The least mean, largest and tail loss that a model can give to clients.
+"""The least mean, largest and tail loss of clients that a model can reach.
 
 The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
 with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}: the
-mean for s = 0, the CVaR over the worst share of the clients for s = 1. It is
-minimized over the weights W of a linear model in the ball |W| <= R.
+mean for s = 0, and for s = 1 the CVaR over the worst share of the clients. It
+is minimized over the weights W of a linear model in the ball |W| <= R.
 
-The certificate: with the loss F = sum lambda_k f_k of any lambda in Lambda and
-any W', F is convex, so that in the ball it is at least
+The certificate: for any lambda in Lambda, the loss F = sum lambda_k f_k is
+convex, so for any W', in the ball it is at least
 
     L = F(W') - <grad F(W'), W'> - R |grad F(W')|,
 
-and so is the least risk. The gap is the risk that was reached, less L.
+and so is the least risk. The gap is the reached risk minus L.
 
-The solver is a method of multipliers: u maximizes u'f - (mu / 2) |u - v|^2, v
-the last u (Rockafellar, "Augmented Lagrangians and Applications of the Proximal
-Point Algorithm in Convex Programming", 1976), likewise the multiplier of the
-ball; W minimizes the smooth function that this gives, by Newton steps of
-conjugate gradients.
+The solver is a method of multipliers: u maximizes u'f - (mu / 2) |u - v|^2,
+where v is the last u (Rockafellar, "Augmented Lagrangians and Applications of
+the Proximal Point Algorithm in Convex Programming", 1976); likewise for the
+ball's multiplier. W minimizes the resulting smooth function, by Newton steps
+with conjugate gradients.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class Risk:
 
   weights: Array  # p, float64[N], each client's weight in the mean.
   tail: float = 0.0  # s in [0, 1], the CVaR's weight.
-  # The tail's share of clients, in (0, 1]; up to 1 / N, it is the largest loss.
+  # The tail's share of clients, in (0, 1]; up to 1 / N: the largest loss.
   share: float = 0.1
 
   @property
@@ -56,7 +56,7 @@ class Risk:
     return min(1.0, 1 / (self.share * self.weights.size))
 
   def multipliers(self, u: Array) -> Array:
-    """Returns lambda of u."""
+    """Returns the lambda that belongs to u."""
     return (1 - self.tail) * self.weights + self.tail * u
 
   def worst(self, losses: Array) -> Array:
@@ -69,17 +69,17 @@ class Risk:
 
 
 def mean_loss(weights: Array) -> Risk:
-  """Returns the risk that is the mean."""
+  """Returns the mean loss as a risk."""
   return Risk(weights)
 
 
 def tail_loss(weights: Array, share: float, tail: float = 1.0) -> Risk:
-  """Returns the CVaR over a share of the clients, or its mix with the mean."""
+  """Returns the CVaR over a share of clients, possibly mixed with the mean."""
   return Risk(weights, tail, share)
 
 
 def largest_loss(weights: Array) -> Risk:
-  """Returns the risk that is the largest loss."""
+  """Returns the largest loss as a risk."""
   return Risk(weights, 1.0, 1 / weights.size)
 
 
@@ -93,7 +93,7 @@ def worst_tail(losses: Array, cap: float) -> Array:
 
 def project_to_tail(point: Array, cap: float) -> Array:
   """Returns the nearest u in the simplex with u_k <= cap."""
-  # sum clip(point - t, 0, cap) falls in t, and is linear between these.
+  # sum clip(point - t, 0, cap) decreases in t, and is linear between these t.
   upper = point - cap
   breaks = np.unique(np.concatenate([point, upper]))
   low, high = 0, breaks.size - 1
@@ -115,7 +115,7 @@ def project_to_tail(point: Array, cap: float) -> Array:
 def lower_bound(
   found: Derivatives, weights: Array, multipliers: Array, radius: float
 ) -> float:
-  """Returns L, which no weights in the ball have a smaller risk than."""
+  """Returns L, a lower bound of the risk of all weights in the ball."""
   gradient = multipliers @ found.gradients
   slope = gradient @ weights + radius * linalg.norm(gradient)
   # Losses are not negative.
@@ -123,7 +123,7 @@ def lower_bound(
 
 
 class Ceiling(NamedTuple):
-  """The least risk that was reached, and a proof that little is missing."""
+  """The least risk found, and a bound that proves it is nearly the least."""
 
   value: float  # The risk at `weights`.
   bound: float  # L; no weights in the ball have a smaller risk.
@@ -145,7 +145,7 @@ class Ceiling(NamedTuple):
 
   @property
   def touches(self) -> bool:
-    """Whether W is on the edge of the ball: a larger ball may reach less."""
+    """Whether W is on the ball's edge: a larger ball may allow less risk."""
     return self.norm >= _TOUCH * self.radius
 
 
@@ -162,12 +162,12 @@ def least_risk(
     losses: The losses of N clients.
     risk: What to minimize; its weights are float64[N].
     radius: R, above 0.
-    tolerance: The gap to reach. Where rounding or the number of steps prevents
+    tolerance: The gap to reach. If rounding or the number of steps prevents
       that, the gap of the result is larger.
     start: Weights to begin with, float64[d, C]; by default 0.
 
   Raises:
-    FieldError: If an argument does not fit.
+    FieldError: If an argument is invalid.
   """
   _check(losses, risk, radius, tolerance)
   return _Search(losses, risk, radius, tolerance, start).run()
@@ -195,7 +195,7 @@ def _check(
 
 
 class _Point(NamedTuple):
-  """Weights, and the augmented function there."""
+  """Weights, and the augmented function at them."""
 
   weights: Array  # W, float64[d * C].
   found: Derivatives  # Gradients only after `_with_gradients`.
@@ -219,7 +219,7 @@ class _Search:
     self.radius, self.tolerance = radius, tolerance
     size = losses.shape[0] * losses.shape[1]
     self.start = np.zeros(size) if start is None else np.ravel(start).copy()
-    # v and the multiplier of the ball, and how far they may move.
+    # v and the ball's multiplier, and how far they may move.
     self.anchor = np.full(losses.num_clients, 1 / losses.num_clients)
     self.ball, self.ball_rate = 0.0, 1.0
     self.smoothing = 1.0
@@ -229,9 +229,9 @@ class _Search:
     self.bound: tuple[float, Array] | None = None
 
   def run(self) -> Ceiling:
-    """Returns the best that was found."""
+    """Runs the search and returns the best result."""
     values = self.losses.values(self.start)
-    # The losses of a start at 0 may all be the same; those of a good one small.
+    # Losses may all be equal if the start is 0, and small if it is good.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
@@ -280,7 +280,7 @@ class _Search:
     return slack + abs(point.ball * float(excess))
 
   def _minimize(self, weights: Array) -> _Point:
-    """Takes Newton steps with v fixed, until v may move on."""
+    """Takes Newton steps with v fixed, until v may move."""
     point = self._with_gradients(self._at(weights))
     self.converged = False
     for _ in range(_MAX_INNER):
@@ -320,7 +320,7 @@ class _Search:
     return gradient + point.ball / self.radius**2 * point.weights
 
   def _record(self, point: _Point) -> None:
-    """Keeps the best risk and bound."""
+    """Stores a point's risk and bound if they are the best so far."""
     multipliers = self.risk.multipliers(point.u)
     bound = lower_bound(point.found, point.weights, multipliers, self.radius)
     if self.bound is None or bound > self.bound[0]:
@@ -335,10 +335,10 @@ class _Search:
       self.best = value, weights, f
 
   def _step(self, point: _Point) -> tuple[Array, float]:
-    """Returns a direction of descent, and the slope along it."""
+    """Returns a descent direction, and the slope along it."""
     multipliers = self.risk.multipliers(point.u)
-    # Clients that count little now may count much after the step: all add some
-    # curvature (Levenberg and Marquardt).
+    # Clients with small multipliers may have large ones after the step, so all
+    # add some curvature (Levenberg and Marquardt).
     floor = self.damping / multipliers.size
     hessian = self.losses.curvature(point.weights, multipliers + floor)
     ridge = point.ball / self.radius**2
@@ -358,7 +358,7 @@ class _Search:
     return direction, float(gradient @ direction)
 
   def _low_rank(self, point: _Point) -> Array:
-    """Returns A: A'A is the curvature that the multipliers add."""
+    """Returns A such that A'A is the curvature that the multipliers add."""
     rows = []
     u, risk = point.u, self.risk
     free = (u > 0) & (u < risk.cap)
@@ -399,7 +399,7 @@ class _Search:
 def _woodbury(
   solve: Callable[[Array], Array], low_rank: Array
 ) -> Callable[[Array], Array]:
-  """Returns the inverse of K + A'A as a function, from that of K."""
+  """Returns a function that solves with K + A'A, given one for K."""
   if not len(low_rank):
     return solve
   solved = solve(low_rank)

@@ -1,22 +1,22 @@
 """Scores of classifiers, from sums that a client can send.
 
-A client's examples never leave it: these sums do, whose size does not depend on
-the number of examples, and which add up over clients. Where C is the number of
+A client sends these sums instead of its examples. Their size does not depend on
+the number of examples, and they can be added over clients. With C the number of
 classes:
 
-  counts        [C, 3], by class: the examples that have it, those for which the
-                model predicts it, and those of both. They are the margins and
-                the diagonal of the confusion matrix.
+  counts        [C, 3], by class: the examples of the class, those predicted to
+                be of it, and those for which both hold. They are the margins
+                and the diagonal of the confusion matrix.
   errors        [2]: the sums of the squared error and of the log loss.
   confidences   [15, 3], by the probability of the predicted class, in bins of
                 equal width: examples, the sum of these probabilities, hits.
   histogram     [C, 2, 4096], by class: the examples of other classes and those
                 of the class, by the log odds that the model gives the class, in
-                bins 1/64 wide from -32 to 32; the first and the last bin take
-                what is beyond.
+                bins 1/64 wide from -32 to 32; the first and the last bin
+                include all values beyond.
 
-All of them may have further axes in front, as [K, ...] for K clients. Two
-examples in one bin of the histogram count as equal: see `histogram_error`.
+All of them may have leading axes, such as [K, ...] for K clients. Two examples
+in one bin of the histogram count as equal: see `histogram_error`.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,17 +29,17 @@ from tff_fair.metrics.vectors import Vector
 
 _Counts = npt.NDArray[np.float64]
 NUM_CONFIDENCES = 15
-# Of log odds.
+# The histogram's bins of log odds.
 NUM_BINS, BINS_PER_UNIT = 4096, 64
 
 
 class ClassSums(NamedTuple):
-  """The sums of clients; the module describes their shapes."""
+  """The sums of one or more clients; for the shapes see the module."""
 
   counts: _Counts  # By class.
   errors: _Counts  # Of probabilities.
   confidences: _Counts  # By the probability of the predicted class.
-  # By class and log odds; None where it was not asked for.
+  # By class and log odds; None if it was not requested.
   histogram: _Counts | None = None
 
 
@@ -48,15 +48,15 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
 
   Args:
     name: One of `NAMES`.
-    sums: The sums, with any axes in front.
-    positive: The class that precision, recall, F1, AUC and average precision
-      are of, against all others. None takes their mean over the classes that
-      the examples have.
+    sums: The sums, with any leading axes.
+    positive: The class for which to compute precision, recall, F1, AUC and
+      average precision, against all others. None takes their mean over the
+      classes that the examples have.
 
   Returns:
-    float64[...]; NaN where the examples do not have the score: recall,
-    precision and F1 need an example of the class, AUC and average precision one
-    of the class and one of another.
+    float64[...]; NaN where the score is undefined: recall, precision and F1
+    need an example of the class, AUC and average precision one of the class and
+    one of another.
   """
   if name in _OF_ALL:
     return _OF_ALL[name](sums)
@@ -64,8 +64,8 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
     if sums.histogram is None:
       raise ValueError(f"{name} needs the histogram, which was not counted.")
     if (front := sums.histogram.shape[:-3]) != ():
-      # One client after the other: of 30 clients and 500 classes, a histogram
-      # in float64 takes 1 GB.
+      # One client after the other: float64 histograms of 30 clients and 500
+      # classes take 1 GB.
       of_each = [
         value(name, sums._replace(histogram=histogram), positive)
         for histogram in sums.histogram
@@ -95,11 +95,11 @@ def places(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def histogram_error(
   name: str, sums: ClassSums, positive: int | None = None
 ) -> Vector:
-  """Returns by how much a score of the histogram may be wrong at most.
+  """Returns a bound on the error of a score from the histogram.
 
-  AUC counts each pair of an example of the class and one of another in the same
-  bin as half, so it is off by half the share of such pairs at most. Average
-  precision lies between those of the best and the worst order within the bins.
+  AUC counts a pair of an example of the class and one of another in the same
+  bin as half, so its error is at most half the share of such pairs. Average
+  precision is between its values for the best and the worst order within bins.
 
   Args:
     name: "auc" or "average_precision".
@@ -107,8 +107,8 @@ def histogram_error(
     positive: As for `value`.
 
   Returns:
-    float64[...]: the bound on the difference from the score of the examples'
-    own log odds; NaN where there is no score.
+    float64[...]: the bound on the difference from the score of the exact log
+    odds; NaN where the score is undefined.
   """
   assert sums.histogram is not None
   others, own = np.moveaxis(sums.histogram, -2, 0)
@@ -124,7 +124,7 @@ def histogram_error(
 
 
 def rarer_class(sums: ClassSums) -> int:
-  """Returns the class with the fewest examples of all; of equals, the last."""
+  """Returns the class with the fewest examples; of equally rare, the last."""
   examples = sums.counts[..., 0].reshape(-1, sums.counts.shape[-2]).sum(0)
   return int(examples.size - 1 - np.argmin(examples[::-1]))
 
@@ -145,7 +145,7 @@ def _recall(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
 
 def _precision(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
   del examples
-  # Of a class that is never predicted it is 0, as in scikit-learn.
+  # For a class that is never predicted, it is 0, as in scikit-learn.
   return np.divide(
     hits, predicted, out=np.zeros_like(hits), where=predicted > 0
   )
@@ -169,7 +169,7 @@ def _average_precision(others: Vector, own: Vector) -> Vector:
 
 
 def _precision_error(others: Vector, own: Vector) -> Vector:
-  """Returns by how much average precision may be off, by class."""
+  """Returns a bound on the error of average precision, by class."""
   hits, false = (from_above(counts) for counts in (own, others))
   taken = hits - own + 1  # At the first hit of a bin.
   ones = np.ones_like(hits)
@@ -188,7 +188,7 @@ def _precision_error(others: Vector, own: Vector) -> Vector:
 
 
 def from_above(counts: Vector) -> Vector:
-  """Returns how many examples are in each bin or a higher one."""
+  """Returns, for each bin, how many examples are in it or a higher one."""
   return np.cumsum(counts[..., ::-1], -1)[..., ::-1]
 
 

@@ -1,6 +1,6 @@
 """The mean losses of clients under a model that is linear in its weights.
 
-A row x of client k has the outputs x W, W: float64[d, C], and f_k(W) is the
+A row x of client k has the outputs x W, with W float64[d, C]. f_k(W) is the
 mean of a convex loss over the client's rows. A column of ones in x is the bias.
 """
 
@@ -17,9 +17,9 @@ Loss = Literal["softmax", "logistic", "squared"]
 LOSSES: tuple[str, ...] = get_args(Loss)
 Array = npt.NDArray[np.float64]
 
-# Of the diagonal: keeps a factorization of a singular matrix possible.
+# Share of the diagonal to add, so that singular matrices can be factored.
 _DAMPING = 1e-9
-# Multiplications up to which each class gets its own preconditioner.
+# Up to so many multiplications, each class gets its own preconditioner.
 _CHEAP = 3e9
 _ROWS = 2048  # Multiplied at once.
 
@@ -46,15 +46,15 @@ class ClientLosses:
 
     Args:
       x: float[n, d], finite; float32 stays as it is, to save memory.
-      y: Of "softmax" int[n], classes below `num_classes`; of "logistic" 0 or 1,
-        with one output, the log odds; of "squared" float[n] or float[n, t],
+      y: For "softmax" int[n], classes below `num_classes`; for "logistic" 0 or
+        1, with one output, the log odds; for "squared" float[n] or float[n, t],
         whose loss is the mean over the t numbers.
-      client: int[n], ids of clients from 0 to N - 1, each with a row or more.
+      client: int[n], client ids from 0 to N - 1, each with at least one row.
       loss: Which loss.
-      num_classes: C of "softmax".
+      num_classes: C, for "softmax".
 
     Raises:
-      FieldError: If an argument does not fit.
+      FieldError: If an argument is invalid.
     """
     declared.check_choice("loss", loss, LOSSES)
     rows, labels, ids = np.asarray(x), np.asarray(y), np.asarray(client)
@@ -152,7 +152,7 @@ class ClientLosses:
     probabilities = self._probabilities(outputs)
     if self.loss == "logistic":
       return probabilities - y[:, None]
-    # At the label -(sum of the others): p - 1 cancels where p is near 1.
+    # At the label, -(sum of the others), because p - 1 cancels if p is near 1.
     at_label = np.arange(len(y)), y
     probabilities[at_label] = 0
     probabilities[at_label] = -probabilities.sum(1)
@@ -160,7 +160,7 @@ class ClientLosses:
 
 
 class Curvature:
-  """A Hessian, float64[d * C, d * C], as what it does to a vector."""
+  """A Hessian, float64[d * C, d * C], as a linear operator."""
 
   def __init__(
     self, x: np.ndarray, scale: Array, probabilities: Array | None
@@ -187,7 +187,7 @@ class Curvature:
     return found.ravel()
 
   def preconditioner(self, num_outputs: int, ridge: float) -> "Blocks":
-    """Factors the diagonal blocks of the classes, plus a multiple of 1."""
+    """Factors the classes' diagonal blocks plus a multiple of the identity."""
     if self._probabilities is None:
       scales = self._scale
     else:
@@ -200,14 +200,14 @@ class Curvature:
 
 
 class Blocks:
-  """A matrix of a block for each class, or of one that all share, factored."""
+  """A factored matrix with one block for each class, or one for all classes."""
 
   def __init__(self, factors: list[Array], num_outputs: int) -> None:
     self._factors = factors
     self._num_outputs = num_outputs
 
   def solve(self, right: Array) -> Array:
-    """Solves for float64[..., d * C]."""
+    """Solves for right-hand sides float64[..., d * C]."""
     shape = right.shape
     blocks = right.reshape(
       -1, shape[-1] // self._num_outputs, self._num_outputs
@@ -251,7 +251,7 @@ def _float64(x: np.ndarray) -> Array:
 
 
 def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
-  """Checks that rows, labels and clients fit each other."""
+  """Checks that rows, labels and clients match."""
   if x.ndim != 2 or not x.size or x.dtype.kind not in "fiu":
     raise FieldError(
       "x",
@@ -275,7 +275,7 @@ def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
 def _labels(
   y: np.ndarray, loss: Loss, num_classes: int | None
 ) -> tuple[np.ndarray, int]:
-  """Returns labels as the loss takes them, and the number of outputs."""
+  """Returns labels in the form of the loss, and the number of outputs."""
   if loss == "squared":
     if y.ndim > 2:
       raise FieldError("y", f"expected a number or several, found {y.shape}.")

@@ -13,12 +13,12 @@ TIE = float(np.finfo(np.float32).eps)
 
 
 def accuracy_tie(before: Vector, after: Vector) -> Vector:
-  """Returns by how much accuracies may differ and still be equal, [K]."""
+  """Returns the difference up to which accuracies count as equal, [K]."""
   return np.full(np.broadcast(before, after).shape, TIE)
 
 
 def error_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the same of errors, whose rounding grows with their size."""
+  """Returns the same for errors, whose rounding grows with their size."""
   return TIE * np.minimum(before, after)
 
 
@@ -28,15 +28,15 @@ def compare_clients(
   """Compares the accuracies that two runs give to the same clients.
 
   The suffering clients are those below the mean of the baseline; all others are
-  well-performing. Each client counts once. Accuracies that differ by no more
-  than float32's rounding (1.2e-7) are equal: such a client neither improved nor
-  degraded, and one that close to the mean is not below it.
+  well-performing. Each client counts once. Accuracies that differ by at most
+  float32's rounding (1.2e-7) are equal: such a client neither improves nor
+  degrades, and one that close to the mean is not below it.
 
   Source: Table 2 of Malekmohammadi and Yu, "Semi-Variance Reduction for Fair
   Federated Learning" (2024).
 
   Args:
-    baseline: float[K], accuracies in [0, 1] of the reference run, as a rule
+    baseline: float[K], accuracies in [0, 1] of the reference run, usually
       FedAvg.
     other: float[K], accuracies in [0, 1] of the other run. Clients are paired
       by position.
@@ -52,7 +52,7 @@ def compare_clients(
         accuracy fell.
       well_performing_mean_change: mean of other - baseline over them.
       mean_change: mean of other - baseline over all clients.
-    If the baseline is the same for all, no client suffers; the share and the
+    If the baseline is the same for all clients, none suffers. The share and the
     change of an empty group are 0.
 
   Raises:
@@ -73,18 +73,18 @@ def compare_errors(
   """Compares the errors that two runs give to the same clients.
 
   The suffering clients are those above the mean error of the baseline. A client
-  improves where its error falls. Errors whose difference is float32's rounding
+  improves if its error falls. Errors that differ by at most float32's rounding
   (1.2e-7 of the smaller one) are equal.
 
   Args:
-    baseline: float[K], errors in [0, inf] of the reference run; inf is that of
-      a model that diverged.
+    baseline: float[K], errors in [0, inf] of the reference run; inf if the
+      model diverged.
     other: float[K], errors in [0, inf] of the other run. Clients are paired by
       position.
 
   Returns:
-    The dictionary of `compare_clients`. A change is other - baseline, so that
-    improvements are negative; one from inf to inf is NaN, and neither an
+    The dictionary of `compare_clients`. A change is other - baseline, so
+    improvements are negative; a change from inf to inf is NaN, and neither an
     improvement nor a degradation.
 
   Raises:
@@ -109,11 +109,11 @@ def compare_signed(
 ) -> dict[str, float]:
   """Compares values of 1 or less that may be negative, such as R².
 
-  What they lack to 1 is compared as an error, see `compare_errors`.
+  1 minus the value is compared as an error, see `compare_errors`.
 
   Args:
     baseline: float[K], values of the reference run.
-    other: float[K], those of the other run. Clients are paired by position.
+    other: float[K], values of the other run. Clients are paired by position.
 
   Returns:
     The dictionary of `compare_clients`; improvements are positive changes.
@@ -151,8 +151,8 @@ def share_not_worse(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
     before: float[m], f_k(theta_t), losses of the cohort's clients before the
       round. A client whose loss is not finite was not in the cohort and is left
       out.
-    after: float[m], f_k(theta_{t+1}), losses after it, paired by position. One
-      that is not finite has risen.
+    after: float[m], f_k(theta_{t+1}), losses after it, paired by position. A
+      loss that is not finite has risen.
 
   Returns:
     The share of clients with f_k(theta_{t+1}) <= f_k(theta_t), in [0, 1]; NaN

@@ -3,50 +3,50 @@ r"""The gain of each client between two models, on the same test examples.
 The examples are the same, so the models are compared in pairs.
 
 **The test.** Its null hypothesis is that the outputs are exchangeable: the two
-models' outputs for an example could change places. Of the draws that exchange
-them by a coin for each example, the p-value is the share whose gain is as large
-as the one found, in either direction. Under that hypothesis it is exact for
-every score. Two models of the same expected score whose errors differ in kind,
-one often a little wrong and the other seldom very wrong, are not exchangeable,
-and the test may find that. Of accuracies, where only the examples count that
-one model alone gets right, it is the sign test (McNemar's, exact), needs no
-draws, and equal expected accuracies are hypothesis enough.
+models' outputs for an example could change places. Draws exchange them by a
+coin toss for each example; the p-value is the share of draws whose gain is at
+least as large as the observed one, in either direction. Under that hypothesis
+it is exact for every score. Two models with the same expected score but
+different kinds of errors, one often slightly wrong and the other seldom very
+wrong, are not exchangeable, and the test may detect that. For accuracies, where
+only examples count that exactly one model gets right, it is the exact sign test
+(McNemar's), which needs no draws and assumes only equal expected accuracies.
 
 **The interval of a gain in accuracy** is for a difference of paired
-proportions. With b examples that the other model alone gets right, c that the
-first alone does, and n in all, the gain is (b - c) / n, and the interval
+proportions. With b examples that only the other model gets right, c that only
+the first gets right, and n in all, the gain is (b - c) / n, and the interval
 
   d +- z sqrt((b + c + 2) / m - d^2) / sqrt(m),  m = n + 4,  d = (b - c) / m
 
-within [-1, 1], and never without the gain itself. It is Agresti and Min's
+within [-1, 1], extended to include the gain itself. It is Agresti and Min's
 ("Simple improved confidence intervals for comparing matched proportions",
-2005): Wald's after a constant is added to each of the four cells of the table.
+2005): Wald's, with a constant added to each of the four cells of the table.
 Their constant is 1/2, here it is 1. With 1/2 and a gain of 15 points, coverage
-is 86 % at 12 examples and 15 % that differ. With 1 it is 94 % and more for 3 to
+is 86 % at 12 examples of which 15 % differ. With 1 it is at least 94 % for 3 to
 60 examples, gains of 0 to 15 points and any share that differs up to 90 %;
-Tango's score interval (1998) is wider and has 92 %. Three examples that both
-models get right have the interval from -40 to 40 points.
+Tango's score interval (1998) is wider and has 92 %. If both models get three
+examples right, the interval is from -40 to 40 points.
 
 **The interval of any other gain** is the gain +- t standard errors of the
 jackknife (Tukey, 1958; Efron and Tibshirani, "An Introduction to the
-Bootstrap", 1993, chapter 11), with Student's t. Its degrees of freedom follow
-from what the variance is estimated of:
+Bootstrap", 1993, chapter 11), with Student's t. Its degrees of freedom depend
+on the score:
 
   scores of classes   the number of examples in the smallest class, minus 1;
-                      the variance has 1 / (2 x that number)^2 added: that no
-                      further example is wrong does not show that none would be
+                      1 / (2 x that number)^2 is added to the variance: that no
+                      example is wrong does not prove that none would be
   means over examples (log loss, Brier score, RMSE, MAE, R^2): a third of the
-                      number of examples less 1, since few examples make most of
-                      their variance
+                      number of examples minus 1, because few examples cause
+                      most of their variance
 
-There is none, NaN, with fewer than `LEAST_EXAMPLES` examples, where a class has
-only one, or where no example makes a difference. `benchmarks.gain_intervals`
+It is NaN with fewer than `LEAST_EXAMPLES` examples, if a class has only one
+example, or if no example makes a difference. `benchmarks.gain_intervals`
 measures the coverage.
 
-AUC and average precision compare orders, and two models may differ in how far
-apart they put their examples; these scores take the outputs as ranks. Examples
-whose log odds are in one bin of the histogram of `class_scores` share a rank,
-so that a gain is the difference of two scores from histograms.
+AUC and average precision compare orders, and the outputs of two models may be
+on different scales, so these scores use the outputs' ranks. Examples whose log
+odds are in the same histogram bin of `class_scores` share a rank, so a gain is
+the difference of two scores from histograms.
 """
 
 import math
@@ -65,7 +65,7 @@ from tff_fair.metrics.vectors import Vector
 
 ERRORS = frozenset({"rmse", "mae", "brier", "log_loss", "calibration_error"})
 _OF_NUMBERS = ("rmse", "mae", "r2")
-# Scores that are means over examples, or functions of such means.
+# Scores that are means over examples, or functions of these.
 _OF_MEANS = frozenset({*_OF_NUMBERS, "log_loss", "brier"})
 LEAST_EXAMPLES = 8  # Of an interval of a gain that is not in accuracy.
 _MOST_GROUPS = 500  # That the jackknife leaves out, one at a time.
@@ -77,8 +77,8 @@ _UNBOUNDED = frozenset({*_OF_NUMBERS, "log_loss"})
 class Gain(NamedTuple):
   """The gain of a client, positive if the other model is better."""
 
-  # The difference of the scores, negated if less is better; NaN without a
-  # score.
+  # The difference of the scores, negated if less is better; NaN if a score is
+  # undefined.
   gain: float
   low: float  # Of the interval; NaN with too few examples.
   high: float
@@ -88,9 +88,9 @@ class Gain(NamedTuple):
 class Outputs(NamedTuple):
   """The outputs of two models for a client's test examples."""
 
-  # int[n] of classes; float[n] or float[n, t] of numbers.
+  # int[n] for classes; float[n] or float[n, t] for numbers.
   labels: npt.NDArray[np.generic]
-  # The first model's outputs: logits, float[n, C]; or numbers, as the labels.
+  # The first model's outputs: logits, float[n, C]; or numbers, like the labels.
   before: Vector
   after: Vector  # The other's.
 
@@ -101,7 +101,7 @@ def score(
   outputs: Vector,
   positive: int | None = None,
 ) -> float:
-  """Returns a client's score; NaN if its examples do not have it."""
+  """Returns a client's score; NaN if it is undefined for its examples."""
   scored = _Scored(name, labels, outputs, positive)
   return float(scored(np.ones([1, len(labels)]))[0])
 
@@ -114,11 +114,11 @@ def client_gain(
   draws: int = 2000,
   seed: int | Sequence[int] = 0,
 ) -> Gain:
-  """Returns what a client gains with the second model.
+  """Returns a client's gain from the first to the second model.
 
   `name` is one of `class_scores.NAMES`, rmse, mae or r2. The two models'
-  outputs are exchanged `draws` times, so no p-value is below 1 / (draws + 1),
-  but that of accuracies.
+  outputs are exchanged `draws` times, so p-values are at least 1 / (draws + 1),
+  except for accuracies.
   """
   if name == "accuracy":
     right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
@@ -149,14 +149,14 @@ def client_gain(
   reach = _reach(name, outputs.labels, positive, of_weights)
   exchanged = np.abs(_drawn(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
-  # The data count as one draw.
+  # The observed data count as one draw.
   p_value = float((1 + extreme) / (1 + draws))
   span = math.inf if name in _UNBOUNDED else 1.0
   return Gain(gain, max(gain - reach, -span), min(gain + reach, span), p_value)
 
 
 def _drawn(draw: Callable[[int], Vector], draws: int, number: int) -> Vector:
-  """Returns draws, made in parts that fit into memory."""
+  """Returns draws, computed in parts that fit into memory."""
   size = max(1, _AT_ONCE // number)
   parts = [draw(min(size, draws - first)) for first in range(0, draws, size)]
   return np.concatenate(parts)
@@ -190,12 +190,12 @@ def _reach(
   positive: int | None,
   gain: Callable[[Vector], Vector],
 ) -> float:
-  """Returns half the width of an interval; NaN with too few examples."""
+  """Returns half the width of an interval; NaN if examples are too few."""
   number = len(labels)
   if number < LEAST_EXAMPLES:
     return math.nan
   groups = min(number, _MOST_GROUPS)
-  # Rows may be in an order; groups take them by lot.
+  # Rows may be sorted, so they are assigned to groups at random.
   place = np.random.default_rng(0).permutation(number) % groups
   size = max(1, _AT_ONCE // number)
   values = np.concatenate(
@@ -223,8 +223,8 @@ def _reach(
 class _Scored:
   """A score of weighted examples.
 
-  `terms`, float[n, ...], are what each adds to sums; or of orders, its ranks by
-  class, float[n, C].
+  `terms`, float[n, ...], are what each example adds to the sums; or for scores
+  of orders, its ranks by class, float[n, C].
   """
 
   def __init__(
@@ -236,7 +236,7 @@ class _Scored:
   ) -> None:
     self._name, self._labels, self._positive = name, labels, positive
     if name in class_scores.WITH_HISTOGRAM:
-      # In the floats of the outputs, as clients count the histogram.
+      # In the outputs' dtype, as in the clients' histograms.
       bins = class_scores.places(log_odds(np.asarray(outputs)))
       self.terms = np.stack([_ranks(column) for column in bins.T], 1)
       return
@@ -248,7 +248,7 @@ class _Scored:
 
   @classmethod
   def joined(cls, first: "_Scored", second: "_Scored") -> "_Scored":
-    """Returns the score of the examples of both, one after the other."""
+    """Returns the score of the first examples, followed by the second."""
     both = object.__new__(cls)
     both._name, both._positive = first._name, first._positive
     both._labels = np.concatenate([first._labels, second._labels])
@@ -256,7 +256,7 @@ class _Scored:
     return both
 
   def __call__(self, weights: npt.NDArray[np.generic]) -> Vector:
-    """Returns the scores by weights [B, n], float64[B]; NaN where undefined."""
+    """Returns scores, float64[B], for weights [B, n]; NaN where undefined."""
     counts = np.asarray(weights, np.float64)
     if self._name in class_scores.WITH_HISTOGRAM:
       return self._of_order(counts)
@@ -316,7 +316,7 @@ def log_odds(logits: Vector) -> Vector:
 
 
 def _ranks(values: npt.NDArray[np.int64]) -> Vector:
-  """Returns ranks in [0, n); equal values share their mean."""
+  """Returns ranks in [0, n); equal values share their mean rank."""
   _, inverse, counts = np.unique(
     values, return_inverse=True, return_counts=True
   )
@@ -325,7 +325,7 @@ def _ranks(values: npt.NDArray[np.int64]) -> Vector:
 
 
 def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
-  """Returns each example's terms of `class_scores.ClassSums`, in one row."""
+  """Returns each example's terms for `class_scores.ClassSums` as one row."""
   number = logits.shape[1]
   logs = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
   p, is_label = np.exp(logs), np.eye(number)[labels]
@@ -355,7 +355,7 @@ def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
 def _terms_of_numbers(
   labels: npt.NDArray[np.generic], outputs: Vector
 ) -> Vector:
-  """Returns 1, the squared and the absolute error, and the label's moments."""
+  """Returns by example 1, squared and absolute error, and label moments."""
   y = np.asarray(labels, np.float64).reshape(len(labels), -1)
   error = y - outputs.reshape(len(labels), -1)
   y = y - y.mean(0)

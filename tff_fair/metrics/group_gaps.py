@@ -1,23 +1,23 @@
 """Gaps of a classifier between groups of people, from counts.
 
 A client can send the counts of each group: their size does not depend on the
-number of examples, and they add up over clients. Of two classes or more, one is
-the positive one.
+number of examples, and they can be added over clients. One of two or more
+classes is the positive one.
 
-  accuracy_parity      the share of right predictions
+  accuracy_parity      the share of correct predictions
   demographic_parity   the share of positive predictions
-  equal_opportunity    that share of the positive examples
-  equalized_odds       that share of the positive, or of the negative ones,
+  equal_opportunity    that share among the positive examples
+  equalized_odds       that share among the positive or the negative examples,
                        whichever differs more
 
 A gap is the largest share of a group minus the smallest: 0 is equal treatment
 (Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning",
 2016; Dwork et al., "Fairness through Awareness", 2012).
 
-Its interval holds for the gap of all pairs of groups at once, whichever is
-largest: each pair has Newcombe's ("Interval estimation for the difference
-between independent proportions", 1998, method 10), with Bonferroni's correction
-for their number.
+Its interval is valid for all pairs of groups at once, whichever has the largest
+gap: each pair has Newcombe's ("Interval estimation for the difference between
+independent proportions", 1998, method 10), with Bonferroni's correction for the
+number of pairs.
 """
 
 import math
@@ -38,11 +38,11 @@ class GroupCounts(NamedTuple):
   """Counts of examples by group, int64[G] each.
 
   Attributes:
-    examples: All.
+    examples: All examples.
     hits: Those whose class the model predicts.
     positives: Those of the positive class.
-    predicted: Those that the model predicts to be of it.
-    true_positives: Those of both.
+    predicted: Those that are predicted to be of the positive class.
+    true_positives: Those that are both.
   """
 
   examples: _Counts
@@ -60,7 +60,7 @@ class GroupGap(NamedTuple):
     low: The lower end of the interval, 0 or more.
     high: Its upper end.
     highest: The group with the largest share.
-    lowest: The group with the smallest.
+    lowest: The group with the smallest share.
   """
 
   value: float
@@ -77,7 +77,7 @@ def count(
   num_groups: int,
   positive: int,
 ) -> GroupCounts:
-  """Counts examples by group, from their classes and groups, int[n] each.
+  """Counts examples by group, from classes and groups, int[n] each.
 
   Groups are below `num_groups`, G; `positive` is the positive class.
   """
@@ -97,7 +97,7 @@ def count(
 
 
 def shares(counts: GroupCounts) -> dict[str, tuple[_Counts, _Counts]]:
-  """Returns parts and wholes of the shares to compare, int64[G] each.
+  """Returns the parts and wholes of the shares to compare, int64[G] each.
 
   The names are `accuracy`, `positive_rate`, `true_positive_rate` and
   `false_positive_rate`.
@@ -133,12 +133,11 @@ def group_gap(
   Args:
     name: One of `NAMES`.
     counts: The counts of at least two groups.
-    least: A group with fewer examples, of those that a share is of, is left
-      out.
-    confidence: That of the interval.
+    least: A group with fewer examples in the whole of a share is left out.
+    confidence: The confidence of the interval.
 
   Returns:
-    The gap; None where fewer than two groups are left.
+    The gap; None if fewer than two groups are left.
   """
   found: list[GroupGap] = []
   all_shares = shares(counts)
@@ -177,11 +176,11 @@ def of_weighted(
   weights: npt.NDArray[np.float64],
   shown: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.float64]:
-  """Returns a gap over weighted clients, float64[...], without interval.
+  """Returns a gap over weighted clients, float64[...], without an interval.
 
-  Counts are int64[K, G], weights float64[..., K], and `shown`, bool[G], are the
-  groups that are compared. It is NaN where one of these has no example that a
-  share is of.
+  Counts are int64[K, G], weights float64[..., K], and `shown`, bool[G], marks
+  the groups to compare. The gap is NaN if the whole of a share of such a group
+  is empty.
   """
   found, all_shares = [], shares(counts)
   with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,23 +192,23 @@ def of_weighted(
 
 
 def well_known(name: str, counts: GroupCounts) -> npt.NDArray[np.bool_]:
-  """Returns the groups with enough examples of all that a gap is of."""
+  """Returns which groups have enough examples for all shares of a gap."""
   all_shares = shares(counts)
   enough = [all_shares[s][1] >= LEAST_EXAMPLES for s in _SHARES[name]]
   return np.asarray(np.all(enough, axis=0))
 
 
 def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
-  """Returns how far each client's gap is from that of all clients together.
+  """Returns how far each client's gap is from the gap over all clients.
 
   Args:
     name: One of `NAMES`.
-    counts: The counts of each client, of the same groups.
+    counts: The counts of each client, for the same groups.
 
   Returns:
-    float64[K], |G - G_k|, with G the gap of the sums over clients. A client
-    without examples of two groups to compare, or where G has none, has
-    |accuracy_k - accuracy| in its place.
+    float64[K], |G - G_k|, with G the gap of the sums over clients. If a client
+    has no examples of two groups to compare, or G is undefined, it is
+    |accuracy_k - accuracy| instead.
   """
   total = GroupCounts(
     *(np.sum(column, 0) for column in zip(*counts, strict=True))

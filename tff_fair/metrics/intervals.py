@@ -1,35 +1,35 @@
-r"""Intervals of accuracies, and of the statistics over clients.
+r"""Intervals for accuracies, and for statistics over clients.
 
 A client's accuracy has Wilson's interval, which keeps its coverage for few
 examples and near 0 and 1 (E. B. Wilson, "Probable inference, the law of
 succession, and statistical inference", 1927).
 
 A statistic T, such as the std or the worst 10 %, is over K clients, each with
-n_k test examples. Two things are samples: the clients, and their examples. A
-draw takes K clients with replacement, and draws new test results for each:
+n_k test examples. Both the clients and their examples are samples. A draw takes
+K clients with replacement, and draws new test results for each:
 
   c*_k ~ Binomial(n_k, q_k)     a*_k = c*_k / n_k     T* = T(a*_1 ... a*_K)
 
-The measured accuracies a_k hold the noise of one draw of examples already.
-With q_k = a_k a draw would add it a second time: spreads would come out too
-large, the worst clients too bad. So q_k has the variance that the noise leaves
+The measured accuracies a_k already include the noise of one draw of examples.
+With q_k = a_k, a draw would add it a second time: spreads would be too large,
+the worst clients too bad. So q_k has the variance without noise
 (`metrics.noise`, V and N there):
 
   q_k = a + sqrt(max(0, V - N) / V) (a_k - a)
 
-Then the draws spread as the measured accuracies do. The interval is
+Then the draws spread like the measured accuracies. The interval is
 
   T +- t sqrt(K / (K - 1) Var(T*))
 
-with Student's t at K - 1 degrees of freedom, and within the bounds of T.
-Percentiles of the draws are too narrow for few clients. The interval is for
-the statistic that other clients of the same kind, with test sets of the same
-sizes, would show: like T itself, it includes the noise of the test sets.
+with Student's t at K - 1 degrees of freedom, clipped to the bounds of T.
+Percentiles of the draws would be too narrow for few clients. The interval is
+for the statistic that other clients of the same kind, with test sets of the
+same sizes, would show: like T itself, it includes the noise of the test sets.
 
-Errors and losses come without the number of examples: then only the clients
-are drawn. For these clients, and not others, only their examples are: each
-client is in a draw once, and the interval is T +- z sqrt(Var(T*)) with the
-normal quantile z.
+For errors and losses, no numbers of examples are given, and only the clients
+are drawn. If the interval is for these clients rather than others, only their
+examples are drawn: each client is in a draw once, and the interval is
+T +- z sqrt(Var(T*)), with the normal quantile z.
 """
 
 import math
@@ -74,7 +74,7 @@ def wilson_interval(
     accuracies: float[K], a_k in [0, 1], each the share of a client's test
       examples that the model gets right.
     num_examples: float[K], n_k > 0.
-    confidence: Of each interval, in (0, 1).
+    confidence: The confidence of each interval, in (0, 1).
 
   Returns:
     The lower and the upper ends, float64[K] each, in [0, 1].
@@ -91,7 +91,7 @@ def wilson_interval(
   middle = accuracy + z**2 / (2 * count)
   reach = z * np.sqrt(accuracy * (1 - accuracy) / count + z**2 / (4 * count**2))
   scale = 1 + z**2 / count
-  # Rounding would leave them a little inside.
+  # Rounding would leave these ends slightly inside the interval.
   low = np.where(accuracy == 0, 0.0, (middle - reach) / scale)
   high = np.where(accuracy == 1, 1.0, (middle + reach) / scale)
   return low.clip(0, 1), high.clip(0, 1)
@@ -106,19 +106,19 @@ def fairness_intervals(
   confidence: float = CONFIDENCE,
   seed: int = 0,
 ) -> dict[str, Interval]:
-  """Returns intervals of the statistics of `fairness_summary`.
+  """Returns intervals for the statistics of `fairness_summary`.
 
   Each client counts once.
 
   Args:
     accuracies: float[K], a_k in [0, 1].
-    num_examples: float[K], n_k, at least 1, where each accuracy is the share of
-      so many test examples that the model gets right. Without it, the clients
-      alone are drawn.
-    names: Of the statistics, as `fairness_summary` has them.
-    of_other_clients: Whether the clients are a sample, or their test examples
-      alone are; these need their numbers.
-    confidence: Of each interval, in (0, 1).
+    num_examples: float[K], n_k, at least 1, if each accuracy is the share of
+      n_k test examples that the model gets right. Without it, only the clients
+      are drawn.
+    names: The statistics' names in `fairness_summary`.
+    of_other_clients: Whether the clients are a sample, or only their test
+      examples, which requires `num_examples`.
+    confidence: The confidence of each interval, in (0, 1).
     seed: Seed of the draws.
 
   Returns:
@@ -158,24 +158,24 @@ def bootstrap_intervals(
   confidence: float = CONFIDENCE,
   seed: int = 0,
 ) -> dict[str, Interval]:
-  """Returns intervals of statistics over clients.
+  """Returns intervals for statistics over clients.
 
-  One draw is in memory at a time, so that 100,000 clients are possible. There
-  are 1,000 draws; fewer with more than 10,000 clients, and 200 at least.
+  Only one draw is in memory at a time, so 100,000 clients are possible. There
+  are 1,000 draws; fewer with more than 10,000 clients, but at least 200.
 
   Args:
     statistics: Functions by name, of float64[K] and of weights, float64[K].
     values: float[K], one value for each client: accuracies, losses, errors.
-    num_examples: float[K], n_k, where values are shares of so many examples;
-      otherwise None, and the clients alone are drawn.
-    of_other_clients: Whether the clients are a sample, or their test examples
-      alone are; these need their numbers.
-    confidence: Of each interval, in (0, 1).
+    num_examples: float[K], n_k, if values are shares of n_k examples; otherwise
+      None, and only the clients are drawn.
+    of_other_clients: Whether the clients are a sample, or only their test
+      examples, which requires `num_examples`.
+    confidence: The confidence of each interval, in (0, 1).
     seed: Seed of the draws.
 
   Returns:
-    The intervals by name. Those of one client, of values that are not finite,
-    and of draws that are all the same, are NaN.
+    The intervals by name. They are NaN for a single client, for values that are
+    not finite, and if all draws are the same.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, or if
@@ -220,9 +220,9 @@ def bootstrap_intervals(
 
 
 def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
-  """Returns q_k: accuracies that spread as the true ones do."""
+  """Returns q_k: accuracies with the spread of the true ones."""
   found = noise.sampling_noise(accuracy, sizes)
-  # Where every client has one example, the noise is unknown: it may be all.
+  # If every client has one example, the noise is unknown: all may be noise.
   shrink = 0.0
   if found is not None and found.variance > 0:
     shrink = found.true_std / math.sqrt(found.variance)
@@ -233,9 +233,9 @@ def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
 def _reach(
   drawn: np.ndarray, num_clients: int | None, confidence: float
 ) -> Vector:
-  """Returns half the widths of the intervals of each statistic.
+  """Returns half the width of each statistic's interval.
 
-  `num_clients` is None if clients are not a sample.
+  `num_clients` is None if the clients are not a sample.
   """
   from scipy import special  # noqa: PLC0415
 

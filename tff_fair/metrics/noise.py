@@ -1,26 +1,26 @@
 r"""The share of the spread between clients that small test sets cause.
 
-Client k of K answers c_k of its n_k test examples correctly. Its measured
-accuracy a_k = c_k / n_k strays from the accuracy p_k that it would have on
-endless examples: given p_k, c_k is binomial, so Var(a_k) = p_k (1 - p_k) / n_k.
-Clients whose true accuracies were all the same would still show a spread.
+The model gets c_k of client k's n_k test examples right. The measured accuracy
+a_k = c_k / n_k differs from the accuracy p_k on infinitely many examples: given
+p_k, c_k is binomial, so Var(a_k) = p_k (1 - p_k) / n_k. Clients with the same
+true accuracy would still show a spread.
 
-Let s_k be the share with which a client counts, 1 / K or n_k / sum n, and
-a = sum_k s_k a_k. The variance between clients V = sum_k s_k (a_k - a)^2 has
-the mean, for given p_k,
+Let s_k be client k's weight, 1 / K or n_k / sum n, and a = sum_k s_k a_k. The
+variance between clients, V = sum_k s_k (a_k - a)^2, has for given p_k the
+expected value
 
   E[V] = sum_k s_k (p_k - p)^2 + sum_k s_k (1 - s_k) p_k (1 - p_k) / n_k.
 
 The first part is the variance of the true accuracies, the second the noise. The
-factor 1 - s_k is there because a client's own error moves the mean, too. As
+factor 1 - s_k is there because a client's own error moves the mean, too. Since
 a_k (1 - a_k) / (n_k - 1) is an unbiased estimate of p_k (1 - p_k) / n_k,
 
   N = sum_k s_k (1 - s_k) a_k (1 - a_k) / (n_k - 1)
 
-is one of the noise, and V - N one of the variance of the true accuracies. The
-share of the noise is N / V, at most 1.
+estimates the noise, and V - N the variance of the true accuracies. The share of
+the noise is N / V, at most 1.
 
-One example says nothing about its own noise. A client with n_k = 1 gets the
+A single example does not show its noise. A client with n_k = 1 gets the
 pooled estimate of p (1 - p) of all others, sum n_k a_k (1 - a_k) /
 sum (n_k - 1): the mean square within groups, as in an analysis of variance.
 
@@ -37,7 +37,7 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 from tff_fair.metrics.vectors import Vector
 
-# Of draws under equal accuracies; as many numbers as fit a second or two.
+# The number of draws under equal accuracies, which take a second or two.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
 _NUMBERS_AT_ONCE = 1_000_000  # In memory.
@@ -57,19 +57,19 @@ class SamplingNoise(NamedTuple):
 
   @property
   def share(self) -> float | None:
-    """N / V, at most 1; None where all clients are measured as equal."""
+    """N / V, at most 1; None if all measured accuracies are equal."""
     if not self.variance > 0:
       return None
     return min(1.0, self.expected / self.variance)
 
   @property
   def std(self) -> float:
-    """The std that clients of the same true accuracy would show, sqrt(N)."""
+    """The std that clients with equal true accuracies would show, sqrt(N)."""
     return math.sqrt(self.expected)
 
   @property
   def true_std(self) -> float:
-    """The std of the true accuracies, sqrt(V - N); 0 where N exceeds V."""
+    """The std of the true accuracies, sqrt(V - N); 0 if N exceeds V."""
     return math.sqrt(max(0.0, self.variance - self.expected))
 
 
@@ -116,10 +116,10 @@ def sampling_noise(
 def are_shares_of_examples(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> bool:
-  """Returns whether each accuracy is a whole number of examples of n_k.
+  """Returns whether each accuracy is a whole number of n_k examples.
 
-  It is not where a metric counts something else, such as the words of a
-  sentence: then the sentences do not say how large the noise is.
+  It is not if a metric counts something else, such as the words of a sentence:
+  then the number of sentences does not determine the noise.
 
   Args:
     accuracies: float[K], in [0, 1], float32 or more exact.
@@ -135,21 +135,21 @@ def are_shares_of_examples(
 def equality_p_value(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike, *, seed: int = 0
 ) -> float:
-  """Returns how likely equally served clients would differ so much.
+  """Returns the probability that equally served clients differ so much.
 
   It is Pearson's test of homogeneity: all clients have the same true accuracy.
-  The statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), a being the accuracy
-  over all examples. Its chi-squared approximation fails for small n_k, so that
-  the p-value comes from draws of c_k ~ Binomial(n_k, a): the share of them with
-  at least the observed statistic, where the observation counts as a draw
+  The statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), with a the accuracy over
+  all examples. Its chi-squared approximation fails for small n_k, so the
+  p-value comes from draws of c_k ~ Binomial(n_k, a): the share of draws with at
+  least the observed statistic, counting the observation as a draw
   (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
   4.2).
 
   Args:
     accuracies: As for `sampling_noise`.
     num_examples: As for `sampling_noise`.
-    seed: Seed of the draws, of which there are 2,000, fewer with more than
-      5,000 clients and 200 at least.
+    seed: Seed of the draws: 2,000, or fewer with more than 5,000 clients, but
+      at least 200.
 
   Returns:
     The p-value in (0, 1]; 1 if there is no spread.
@@ -178,7 +178,7 @@ def _heterogeneity(accuracy: Vector, count: Vector) -> Vector:
   overall = vectors.mean(accuracy, count)
   squares = (count * (accuracy - overall[..., None]) ** 2).sum(-1)
   variance = overall * (1 - overall)
-  # Where all are right, or all wrong, nothing differs.
+  # If all examples are right, or all are wrong, no clients differ.
   return np.asarray(np.where(variance > 0, squares, 0.0)) / np.where(
     variance > 0, variance, 1.0
   )

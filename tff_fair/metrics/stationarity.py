@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from tff_fair.declared import FieldError
 
-# Of the largest entry: the two triangles of a product may round differently.
+# Share of the largest entry: a product's two triangles may round differently.
 _ASYMMETRY = 1e-9
 
 
@@ -15,7 +15,7 @@ def pareto_stationarity(gram: ArrayLike) -> float:
     s = min over the simplex of ||sum_k lambda_k Delta_k||
         / ((1/m) sum_k ||Delta_k||)
 
-  s is in [0, 1]. It is 0 where no direction descends for all clients, to first
+  s is in [0, 1]. It is 0 if no direction descends for all clients, to first
   order (Desideri, "Multiple-gradient descent algorithm (MGDA) for
   multiobjective optimization", Comptes Rendus Mathematique 350, 2012).
 
@@ -23,8 +23,8 @@ def pareto_stationarity(gram: ArrayLike) -> float:
     gram: float[m, m], <Delta_i, Delta_j>, m >= 1; may be singular.
 
   Returns:
-    s; 0 where all updates are 0, and where those with a weight cancel to 3e-8
-    of their length, which is the rounding of a Gram matrix in float64.
+    s; 0 if all updates are 0, or if those with a weight cancel up to 3e-8 of
+    their length, the rounding of a Gram matrix in float64.
 
   Raises:
     FieldError: If `gram` is not a symmetric matrix of finite numbers with

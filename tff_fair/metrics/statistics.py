@@ -1,9 +1,9 @@
 """Fairness statistics of weighted clients, for many weightings at once.
 
-`fairness_summary` and `error_summary` have the definitions; here they are
-functions of the accuracies a_k, or errors e_k, and of weights w_k >= 0 with the
-mean 1. A bootstrap sample of the clients is such a weighting: how often each of
-them was drawn.
+`fairness_summary` and `error_summary` define the statistics; here they are
+functions of the accuracies a_k, or errors e_k, and of weights w_k >= 0 with
+mean 1. A bootstrap sample of the clients is such a weighting: how often each
+client was drawn.
 """
 
 import functools
@@ -14,18 +14,18 @@ import numpy as np
 
 from tff_fair.metrics.vectors import Vector, mean
 
-# float64[K] and float64[..., K] to float64[...].
+# Maps float64[K] and weights float64[..., K] to float64[...].
 Statistic = Callable[[Vector, Vector], Vector]
 
 TAIL_PERCENTS = (5, 10, 20, 30)
 _PERCENTILES = (10, 50, 90)
 
-# NumPy's own may differ by the machine in the last digit.
+# NumPy's own version may differ between machines in the last digit.
 _arctan = np.vectorize(math.atan, otypes=[np.float64])
 
 
 def tail_size(percent: int, num_clients: int) -> int:
-  """Returns how many clients are the worst, or best, `percent` of all."""
+  """Returns how many clients make up the worst, or best, `percent` of all."""
   return math.ceil(percent * num_clients / 100)
 
 
@@ -87,10 +87,10 @@ def _gini(accuracy: Vector, weight: Vector) -> Vector:
 def _mean_over(
   span: Callable[[int], tuple[float, float]], accuracy: Vector, weight: Vector
 ) -> Vector:
-  """Returns the mean over some of the ranked examples.
+  """Returns the mean over a span of the ranked examples.
 
-  The examples, ranked by the accuracy of their client, float64[K], cover [0,
-  K], a client of average size one unit; `span` maps K to their start and stop.
+  The examples, ranked by their client's accuracy, float64[K], cover [0, K], one
+  unit for a client of average size; `span` maps K to the start and stop.
   Weights are float64[..., K].
   """
   start, stop = span(accuracy.size)
@@ -120,7 +120,7 @@ def _ranked(
   return functools.partial(_mean_over, functools.partial(span, percent))
 
 
-# Statistics of ranked clients: means over some of them.
+# Statistics of ranked clients: means over spans of them.
 RANKED: Mapping[str, Statistic] = {
   **{f"worst_{q}": _ranked(_worst, q) for q in TAIL_PERCENTS},
   **{f"best_{q}": _ranked(_best, q) for q in TAIL_PERCENTS},
@@ -142,8 +142,8 @@ STATISTICS: Mapping[str, Statistic] = {
   "entropy": _entropy,
 }
 
-# The largest values of statistics that do not have the unit of the clients'
-# values, or have another bound than these. Accuracies are at most 1.
+# The upper bounds of statistics that have another unit, or another bound, than
+# the clients' values. Accuracies are at most 1.
 LARGEST: Mapping[str, float] = {
   "std": 0.5,
   "variance": 0.25,
@@ -155,7 +155,7 @@ LARGEST: Mapping[str, float] = {
   ),
 }
 
-# The same of errors: the worst are the largest.
+# The same for errors, of which the worst are the largest.
 ERROR_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   **{f"worst_{q}": STATISTICS[f"best_{q}"] for q in TAIL_PERCENTS},
@@ -173,7 +173,7 @@ def _none(value: Vector, weight: Vector) -> Vector:
   return np.full(weight.shape[:-1], math.nan)
 
 
-# Those of the ratios of values to their mean.
+# The statistics of ratios of values to their mean.
 RATIOS = (
   "relative_std",
   "angle",

@@ -1,8 +1,8 @@
-"""The spread of accuracy, or of an error, over clients: a row of numbers.
+"""Summary statistics of accuracies, or of errors, over clients.
 
 The statistics are those of the papers this library covers and of LEAF (Caldas
 et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy
-of client k of K. Six of them depend on the ratios r_k = a_k / mean alone:
+of client k of K. Six of them depend only on the ratios r_k = a_k / mean:
 
   relative_std = sqrt(mean((r_k - 1)^2))     angle = arctan(relative_std)
   kl_uniform = mean(r_k log r_k)             entropy = log K - kl_uniform
@@ -12,12 +12,12 @@ of client k of K. Six of them depend on the ratios r_k = a_k / mean alone:
 which are the usual definitions, arccos(sum a / (sqrt(K) ||a||)),
 KL(a / sum a || uniform), (sum a)^2 / (K sum a^2), Gini's coefficient and the
 Shannon entropy of a / sum a, in a form that neither cancels near equality nor
-leaves the domain of arccos. Where all accuracies are zero, r_k = 1: the clients
-are alike, as in the limit of equal accuracies that tend to zero.
+leaves the domain of arccos. If all accuracies are zero, r_k = 1: the clients
+are equal, as in the limit of equal accuracies that tend to zero.
 
 Errors of regressions have the same statistics. The worst clients are those with
-the largest errors. The six statistics above need numbers of 0 or more and no
-upper bound, so they hold for errors, too: they show how evenly the errors are
+the largest errors. The six statistics above need nonnegative numbers but no
+upper bound, so they apply to errors, too: they show how evenly the errors are
 spread, not how large they are.
 """
 
@@ -36,7 +36,7 @@ from tff_fair.metrics.statistics import (
 )
 from tff_fair.metrics.vectors import Vector
 
-# A smaller share of the clients is one of rounding.
+# A smaller share of the clients is a rounding error.
 _ROUNDING = 1e-9
 
 
@@ -48,8 +48,8 @@ def fairness_summary(
   Without `num_examples` each client counts once. With it, a client counts in
   proportion to its examples: every mean below is taken with the weights
   w_k = K n_k / sum n, and tails and percentiles are shares of the examples, not
-  of the clients. Only the proportions of `num_examples` matter, and equal ones
-  give the same as none.
+  of the clients. Only the proportions of `num_examples` matter; equal ones are
+  the same as None.
 
   Args:
     accuracies: float[K], a_k in [0, 1], in any order.
@@ -62,9 +62,9 @@ def fairness_summary(
       min, max: over the clients, never weighted.
       worst_5, worst_10, worst_20, worst_30: mean of the ceil(q K) lowest
         accuracies, q = 5 %, …; weighted, mean over the share ceil(q K) / K of
-        the examples with the lowest accuracies, the client at the edge counted
-        in part.
-      best_5, best_10, best_20, best_30: the same of the highest.
+        the examples with the lowest accuracies, with the client at the edge
+        counted in part.
+      best_5, best_10, best_20, best_30: the same for the highest.
       relative_std: std / mean.
       angle: between the accuracies and the all-ones vector, in degrees, in the
         inner product that the weights define.
@@ -73,7 +73,7 @@ def fairness_summary(
         examples.
       jain: Jain's index, in [1/K, 1] unweighted, 1 where all are equal.
       gini: Gini's coefficient: half the mean difference between two clients,
-        by the mean; in [0, 1 - 1/K] unweighted, 0 where all are equal.
+        over the mean; in [0, 1 - 1/K] unweighted, 0 where all are equal.
       entropy: log K - kl_uniform, in nats; unweighted, the Shannon entropy of
         a / sum a.
       percentile_10, percentile_50, percentile_90: linearly interpolated, as in
@@ -101,25 +101,24 @@ def error_summary(
 ) -> dict[str, float]:
   """Summarizes how large errors are, and how evenly clients share them.
 
-  The statistics have the names of `fairness_summary`, and count clients as it
-  does. Small errors are good ones, so the tails change places.
+  The statistics have the names of `fairness_summary`, and count clients in the
+  same way. Small errors are good, so the tails change places.
 
   Args:
     errors: float[K], e_k in [0, inf], in any order, such as root mean squared
-      errors in the units of the label. inf is the error of a model that
-      diverged.
+      errors in the unit of the label; inf if a model diverged.
     num_examples: float[K], n_k > 0, examples behind each error.
 
   Returns:
     A dictionary of
       mean, std, variance, min, max, relative_std, angle, kl_uniform, jain,
         gini, entropy, percentile_10, percentile_50, percentile_90: as
-        `fairness_summary` defines them, of errors. `min` is the best client.
+        `fairness_summary` defines them, for errors. `min` is the best client.
       worst_5, worst_10, worst_20, worst_30: mean of the ceil(q K) largest
         errors, q = 5 %, ...
       best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
     mean, std, min, max, tails and percentiles have the unit of the errors. If
-    an error is inf, then mean, max, and the tails and percentiles that reach
+    an error is inf, then mean, max, and the tails and percentiles that include
     such a client are inf; std, variance and the six of ratios are NaN.
 
   Raises:
@@ -151,8 +150,7 @@ def signed_summary(
   and entropy) are meaningless for such values, and NaN.
 
   Args:
-    values: float[K], 1 or less, in any order. -inf is the value of a model that
-      diverged.
+    values: float[K], 1 or less, in any order; -inf if a model diverged.
     num_examples: float[K], n_k > 0, examples behind each value.
 
   Returns:
@@ -165,7 +163,7 @@ def signed_summary(
   value = vectors.per_client("values", values)
   weight = _weights(num_examples, values=value)
   if np.isinf(value).any():
-    # As errors, which are what lacks to 1.
+    # As errors, 1 minus the value.
     errors = error_summary(1 - value, num_examples)
     opposite = {"min": "max", "max": "min"}
     opposite |= {f"percentile_{p}": f"percentile_{100 - p}" for p in (10, 90)}
@@ -183,7 +181,7 @@ def signed_summary(
 
 def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
   infinite = np.isinf(error)
-  # In the order of the ranks, beside the largest of the others.
+  # Infinite errors become the largest finite one, which keeps the ranks.
   finite = np.where(infinite, error[~infinite].max(initial=0.0), error)
   found = {}
   for name in RANKED:
@@ -194,7 +192,7 @@ def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
 
 
 def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
-  """Returns the weights of the clients, of mean 1."""
+  """Returns the weights of the clients, with mean 1."""
   (value,) = values.values()
   if num_examples is None:
     return np.ones_like(value)

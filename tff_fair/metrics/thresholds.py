@@ -1,8 +1,8 @@
 """The decision threshold of a model with two classes, chosen by a score.
 
-A client sends the histogram of its examples by class and log odds, as
-`class_scores` has it; the histograms add up. From the edge of each bin follow
-the decisions, and from these the score.
+A client sends the histogram of its examples by class and log odds, defined in
+`class_scores`; histograms are added over clients. With each bin's edge as the
+threshold, the histogram gives the decisions, and these the score.
 """
 
 import numpy as np
@@ -26,13 +26,13 @@ def histogram(
 
 
 def best(goal: str, counts: npt.ArrayLike) -> float:
-  """Returns the probability from which on to decide for the positive class.
+  """Returns the least probability at which to predict the positive class.
 
-  It is the edge of a bin, in (0, 1); of equally good ones, the one nearest to
+  It is the edge of a bin, in (0, 1); among equally good edges, the nearest to
   1/2. `counts` is the sum of `histogram` over clients, `goal` one of `GOALS`;
   F1 is that of the positive class.
   """
-  # Decide for the class in the bins from an edge on.
+  # Predict the positive class in all bins above an edge.
   others, own = np.asarray(counts, np.float64)
   edges = (np.arange(NUM_BINS) - NUM_BINS // 2) / BINS_PER_UNIT
   values = np.nan_to_num(
@@ -55,9 +55,9 @@ def value(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns a score of decisions from their counts, which broadcast.
+  """Returns a score of decisions from their counts, which are broadcast.
 
-  It is NaN as in `class_scores.value`.
+  It is NaN under the conditions of `class_scores.value`.
   """
   p, n, tp, fp = np.broadcast_arrays(
     *(

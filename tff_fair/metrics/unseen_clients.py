@@ -1,21 +1,21 @@
-"""A bound of what clients get that have not been seen yet.
+"""A lower bound on the scores of most clients that have not been seen yet.
 
-The clients that were measured, and those yet to come, are drawn independently
-from one population. Nothing is assumed of the distribution of their scores X.
-Let Q be the largest number with P(X >= Q) >= share. Each measured client lies
-at or below Q with a probability of at least 1 - share, so that the number of
-such clients is at least Binomial(K, 1 - share): the r-th lowest score is at
-most Q with the confidence P(Binomial(K, 1 - share) >= r). The largest r that
-has the asked confidence gives the bound (Wilks, "Determination of Sample Sizes
-for Setting Tolerance Limits", 1941).
+The measured and the future clients are drawn independently from one population.
+Nothing is assumed about the distribution of their scores X. Let Q be the
+largest number with P(X >= Q) >= share. Each measured client's score is at most
+Q with a probability of at least 1 - share, so the number of such clients is at
+least Binomial(K, 1 - share): the r-th lowest score is at most Q with confidence
+P(Binomial(K, 1 - share) >= r). The largest r with the required confidence gives
+the bound (Wilks, "Determination of Sample Sizes for Setting Tolerance Limits",
+1941).
 
-A score that is the share of n_k test examples strays from the one that the
-client would have on endless examples. In its place stands the lower bound of
-Clopper and Pearson ("The Use of Confidence or Fiducial Limits", 1934), which is
-too high with a probability of at most delta, in each client by itself. So at
-least Binomial(K, (1 - share) (1 - delta)) clients lie below Q by their own
-bounds, and r follows as before, for a delta of 0.1. As r is a whole number, it
-leaves slack: delta is then the largest with which r has the confidence.
+A score that is the share of n_k test examples differs from the client's score
+on infinitely many examples. It is replaced by the lower bound of Clopper and
+Pearson ("The Use of Confidence or Fiducial Limits", 1934), which is too high
+with a probability of at most delta, independently for each client. So for at
+least Binomial(K, (1 - share) (1 - delta)) clients this bound is at most Q, and
+r follows as before, with delta = 0.1. As r is a whole number, there is slack:
+delta is then the largest with which r has the confidence.
 """
 
 import functools
@@ -41,17 +41,16 @@ def unseen_client_bound(
   Args:
     scores: float[K], of clients that took no part in training, so that they are
       like those to come; more is better. Take the negatives of errors.
-    share: The share of the clients to come that get the bound or more, in
+    share: The share of future clients whose score is at least the bound, in
       (0, 1).
-    confidence: How sure that is, in (0, 1): the probability, over the draw of
-      the K clients and of their test examples, that the bound holds.
-    num_examples: int[K], the test examples of each client, where scores are the
-      shares of them that the model gets right. The bound is then on the
-      accuracy that a client would have on endless examples. Without, it is on
-      scores as they are measured.
+    confidence: The probability, in (0, 1), over the draw of the K clients and
+      of their test examples, that the bound holds.
+    num_examples: int[K], the test examples of each client, if scores are the
+      shares of them that the model gets right. The bound is then on a client's
+      accuracy on infinitely many examples; without it, on measured scores.
 
   Returns:
-    The bound, or NaN where there are too few clients for any: at least
+    The bound, or NaN if there are too few clients: at least
     log(1 - confidence) / log(share) are needed, and more with `num_examples`.
 
   Raises:
@@ -101,9 +100,9 @@ def _rank_and_miss(
     share = below * (1 - miss)
     return float(special.bdtrc(rank - 1, num_clients, share)) - confidence
 
-  # Imported late: few programs need it.
+  # Imported here because few programs need it.
   from scipy import optimize  # noqa: PLC0415
 
-  # The root itself may be off by a rounding.
+  # The root itself may have a rounding error.
   found = optimize.brentq(excess, _LEAST_MISS, 1.0, xtol=1e-9)
   return rank, max(_LEAST_MISS, found - 1e-8)

@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 
-# A mean taken in float32 may leave [0, 1] by a few roundings.
+# A mean computed in float32 may exceed [0, 1] by a few roundings.
 _RANGE_SLACK = 1e-6
 
 
 def per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K], or raises `ValueError`; K > 0.
 
-  They need not be finite. `name` is the caller's name of them, for the errors.
+  They need not be finite. `name` is the caller's name for them in errors.
   """
   try:
     vector = np.asarray(values, dtype=np.float64)
@@ -37,7 +37,7 @@ def per_client(name: str, values: npt.ArrayLike) -> Vector:
 def accuracies_per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K] in [0, 1], or raises `ValueError`.
 
-  Clips a value that leaves the interval by no more than float32 rounding.
+  Clips values that exceed the interval by at most float32 rounding.
   """
   vector = per_client(name, values)
   fits = (vector >= -_RANGE_SLACK) & (vector <= 1 + _RANGE_SLACK)
@@ -90,8 +90,8 @@ def check_same_clients(**vectors: Vector) -> None:
 def mean(values: Vector, weights: Vector | None = None) -> Vector:
   """Returns the mean over clients, float64[...], of float64[..., K].
 
-  Weights are float64[..., K], 0 or more. The mean is exact for equal values: a
-  plain sum would leave it a rounding above them all, and every client below
+  Weights are float64[..., K], 0 or more. The mean is exact for equal values: by
+  a plain sum, rounding could put it above them all, and so every client below
   average.
   """
   least = values.min(-1)

@@ -27,7 +27,7 @@ class Trials(NamedTuple):
     loss: float64[m], f_k(theta).
     slope: float64[m], <grad f_k, d>, estimated from the clients' updates: the
       rule's measurement `slopes`. NaN for a client that has no say.
-    trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN where a client did
+    trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN if a client did
       not report it.
     factor: float64[t], a, in descending order.
     learning_rate: float64[], eta_s.

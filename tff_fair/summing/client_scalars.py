@@ -57,7 +57,7 @@ class ScalarReader:
   rule: types.Rule
   # "num_examples", "uniform", or weights by client id.
   client_weighting: str | ByClient
-  # The numeric fields of a client's weight beside its id; empty if the weight
+  # The numeric fields of a client's weight besides its id; empty if the weight
   # is a scalar, the number of examples.
   fields: tuple[str, ...]
   # Whether clients already report 0 examples for an update that is not finite,

@@ -71,7 +71,7 @@ def build_two_phase(
     tff.FederatedType(weight_type, tff.CLIENTS),
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
-    # Server: choose the coefficients from the scalars alone.
+    # Server: choose the coefficients from only the scalars.
     row = tff.federated_map(local.read, (update, weight))
     rows = local.collect(row)
     output = tff.federated_map(local.apply_rule, (state["rule"], rows))
