@@ -194,7 +194,7 @@ def reduce_slices(
       is_wanted(carry), lambda: step(carry, examples), lambda: carry
     )
   size = num_examples(examples)
-  batch_size = min(batch_size, tf.int32.max)  # No data is larger.
+  batch_size = min(batch_size, tf.int32.max)  # Larger than any data.
 
   def slice_and_step(
     start: tf.Tensor, carry: _Carry

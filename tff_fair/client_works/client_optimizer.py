@@ -105,7 +105,7 @@ def probe_settings(
   probe_hparams = collections.OrderedDict(
     [*hparams.items(), (key, tf.ones_like(rate))]
   )
-  if "weight_decay" in hparams:  # AdamW's, which is such a pull too.
+  if "weight_decay" in hparams:  # AdamW's weight decay is such a pull, too.
     probe_hparams["weight_decay"] *= rate
   return probe_hparams, mu * tf.cast(rate, tf.float32)
 

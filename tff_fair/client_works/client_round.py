@@ -47,7 +47,7 @@ class _Trained(NamedTuple):
   update: list[tf.Tensor]  # Delta_k, likewise.
   measures: local_training.Measures
   after: After
-  metrics: types.TensorStructure  # The model's own, during training.
+  metrics: types.TensorStructure  # The model's metrics during training.
   # theta minus the weights at the snapshot, float[1, d]; `None` without one.
   snapshot: tf.Tensor | None
   # Sums of theta's losses and of examples by group, float64[2, G]; `None`

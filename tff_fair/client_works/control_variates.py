@@ -27,7 +27,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers import checking
 from tff_fair.types import TensorStructure
 
-CONTROL: Final = "control"  # In the state of the training.
+CONTROL: Final = "control"  # Its name in the training's state.
 
 
 class Controls(NamedTuple):

@@ -29,9 +29,9 @@ from tff_fair.client_works import batches, local_model
 from tff_fair.kernels import simplex
 from tff_fair.types import TensorStructure
 
-MIXTURE: Final = "mixture"  # In the state of the training: mu, float64[G].
-SUMS: Final = "group_sums"  # Of clients: losses and examples, float64[2, G].
-_GROUP: Final = "group"  # Of a batch by name.
+MIXTURE: Final = "mixture"  # mu, float64[G], in the training's state.
+SUMS: Final = "group_sums"  # Clients' losses and examples, float64[2, G].
+_GROUP: Final = "group"  # The name of the groups in a batch.
 
 _Carry = TypeVar("_Carry")
 # Sums of gradients, of losses and of examples, and the metrics.

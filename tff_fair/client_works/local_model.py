@@ -137,7 +137,7 @@ class _VariableLocalModel(LocalModel):
     )
 
   def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
-    del tape, trainable  # Trainable variables are watched as they are read.
+    del tape, trainable  # The tape watches trainable variables when read.
     return self._trainable
 
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:

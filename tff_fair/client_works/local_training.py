@@ -41,8 +41,8 @@ class Progress(NamedTuple):
   # int64[], the number of elements seen so far, over all epochs.
   num_elements: tf.Tensor
   measures: Measures | tuple[()]  # `()` if nothing is measured.
-  steps_left: tf.Tensor  # int64[], steps to take; 0 where epochs count.
-  num_steps: tf.Tensor  # int64[], steps taken; 0 where nothing asks for them.
+  steps_left: tf.Tensor  # int64[], steps to take; 0 if epochs count.
+  num_steps: tf.Tensor  # int64[], steps taken; 0 if they are not needed.
   # The weights at the snapshot; `()` without one.
   snapshot: local_model.Trainable | tuple[()]
 

@@ -31,8 +31,8 @@ class Outputs(NamedTuple):
   # The labels of an example: one class, or one at each position; a row of 0 and
   # 1, one for each label; or numbers.
   kind: Kind
-  width: int = 1  # How many numbers it has.
-  padding: int | None = None  # The class that stands for no class at all.
+  width: int = 1  # How many numbers an example has.
+  padding: int | None = None  # The class that means "no class".
 
 
 def start(outputs: Outputs) -> Ranges:

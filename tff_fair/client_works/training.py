@@ -40,7 +40,7 @@ _STEP = 2.0**-11
 _FLOATS = (-float(BOUND), -float(BOUND) + (2**32 - 1) * _STEP)
 _INTEGERS = (0, BOUND)
 
-SNAPSHOT = "snapshot"  # In the state of the training, and sums over clients.
+SNAPSHOT = "snapshot"  # In the training's state, and in sums over clients.
 
 # Signals that only training measures.
 _UNKNOWN_BEFORE = frozenset(["effective_steps"])
@@ -68,7 +68,7 @@ class Training:
   model_fn: local_model.ModelFn
   optimizer: tff.learning.optimizers.Optimizer
   settings: training_settings.TrainingSettings
-  signals: Collection[str] = ()  # The `ClientSignals` that the rule asks for.
+  signals: Collection[str] = ()  # The `ClientSignals` that the rule needs.
   # Whether a secure sum adds the metrics, clipped to `BOUND`.
   securely: bool = False
 

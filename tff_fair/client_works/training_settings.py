@@ -153,7 +153,7 @@ def num_steps(
   return _drawn(settings, settings.local_steps, client_id, round_num)
 
 
-_SNAPSHOT = int.from_bytes(b"snap")  # Keeps these draws apart from others.
+_SNAPSHOT = int.from_bytes(b"snap")  # Makes these draws independent of others.
 
 
 def snapshot_step(
@@ -196,7 +196,7 @@ def _drawn(
 ) -> int | tf.Tensor:
   if not isinstance(number, tuple):
     return number
-  least, most = number  # All numbers between are equally likely.
+  least, most = number  # All numbers in the range are equally likely.
   seed = _stateless_seed(settings.local_epochs_seed, client_id, round_num)
   return tf.random.stateless_uniform([], seed, least, most + 1, tf.int64)
 
@@ -283,7 +283,7 @@ class StateComputations(NamedTuple):
   next: tff.Computation
   # Maps the state to the optimizer's hyperparameters, H.
   get_hparams: tff.Computation
-  set_hparams: tff.Computation  # From state and hyperparameters to state.
+  set_hparams: tff.Computation  # Maps state and hyperparameters to state.
 
   @property
   def type(self) -> tff.Type:

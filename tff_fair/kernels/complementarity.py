@@ -139,7 +139,7 @@ def _solve(
   def advance(search: _Search) -> tuple[_Search]:
     u, z = _newton_step(matrix, linear, target, search.u, search.z)
     error = error_of(u)
-    better = error < search.best_error  # Not so where the error is NaN.
+    better = error < search.best_error  # False if the error is NaN.
     return (
       _Search(
         u=u,

@@ -23,7 +23,7 @@ class Stack(NamedTuple):
   # Tensors [r, d], the latest first; r is 1, or 0 if no row was pushed.
   slots: tuple[tf.Tensor, ...]
   pages: tuple[tf.Tensor, ...]  # Tensors [rows, d], the latest first.
-  rest: tf.Tensor  # [rows, d], those before.
+  rest: tf.Tensor  # [rows, d], all earlier rows.
   slots_taken: tf.Tensor  # int32[].
   pages_taken: tf.Tensor  # int32[].
 
@@ -58,7 +58,7 @@ def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
   return tf.nest.pack_sequence_as(update_specs, layers)
 
 
-ID = tf.TensorSpec([], tf.int64)  # Of a client.
+ID = tf.TensorSpec([], tf.int64)  # The spec of a client id.
 
 
 def no_rows(specs: Any) -> Any:

@@ -30,7 +30,7 @@ import tensorflow as tf
 from tff_fair import declared, rounds, summing, types
 from tff_fair.methods import building, rule_state
 
-_UNSEEN = -1.0  # The weight of a client before its first round.
+_UNSEEN = -1.0  # A client's weight before its first round.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

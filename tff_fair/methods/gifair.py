@@ -25,7 +25,7 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-_BINS = 1024  # Of losses, with secure sums.
+_BINS = 1024  # Bins of losses, for secure sums.
 
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:

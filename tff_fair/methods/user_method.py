@@ -17,7 +17,7 @@ from tff_fair import declared, rounds, summing, types, user_functions
 from tff_fair.declared import FieldError
 from tff_fair.methods import building
 
-_NUM_CLIENTS = 2  # In the cohort that tries a rule.
+_NUM_CLIENTS = 2  # Clients in the cohort on which a rule is tried.
 
 
 def load(name: str) -> building.Builder:

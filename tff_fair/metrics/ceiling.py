@@ -31,14 +31,14 @@ from tff_fair.declared import FieldError
 from tff_fair.metrics import vectors
 from tff_fair.metrics.client_losses import Array, ClientLosses, Derivatives
 
-_MAX_STEPS = 400  # Of Newton, in all.
-_MAX_PRODUCTS = 150  # With a Hessian, in one step.
-_ACCURACY = 0.01  # Of a Newton step: the residual, relative to the gradient.
-_MAX_INNER = 40  # Newton steps before v moves on.
-_DAMPING = 1.0  # Of the first step.
-_MAX_IDLE = 8  # Moves of v in a row that no Newton step follows: rounding.
-_SHRINK = 0.2  # Of mu, where the last round of multipliers helped little.
-_TOUCH = 0.999  # Of R: as near to the ball counts as touching it.
+_MAX_STEPS = 400  # Newton steps in all.
+_MAX_PRODUCTS = 150  # Hessian products in a step.
+_ACCURACY = 0.01  # Residual of a Newton step relative to the gradient.
+_MAX_INNER = 40  # Newton steps before v moves.
+_DAMPING = 1.0  # Damping of the first step.
+_MAX_IDLE = 8  # Moves of v in a row without a Newton step: rounding.
+_SHRINK = 0.2  # Factor of mu if the last multipliers helped little.
+_TOUCH = 0.999  # Share of R: a W this near the edge touches it.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Ceiling(NamedTuple):
   multipliers: Array  # lambda of the bound, float64[N].
   losses: Array  # f_k(W), float64[N].
   radius: float  # R.
-  steps: int  # Of Newton.
+  steps: int  # Newton steps.
 
   @property
   def gap(self) -> float:
@@ -198,10 +198,10 @@ class _Point(NamedTuple):
   """Weights, and the augmented function at them."""
 
   weights: Array  # W, float64[d * C].
-  found: Derivatives  # Gradients only after `_with_gradients`.
+  found: Derivatives  # Has gradients only after `_with_gradients`.
   u: Array  # The tail's multipliers.
   ball: float  # The multiplier of the ball.
-  value: float  # Of the augmented function.
+  value: float  # The augmented function's.
 
 
 class _Search:

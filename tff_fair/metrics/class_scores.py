@@ -37,7 +37,7 @@ class ClassSums(NamedTuple):
   """The sums of one or more clients; for the shapes see the module."""
 
   counts: _Counts  # By class.
-  errors: _Counts  # Of probabilities.
+  errors: _Counts  # The errors of probabilities.
   confidences: _Counts  # By the probability of the predicted class.
   # By class and log odds; None if it was not requested.
   histogram: _Counts | None = None

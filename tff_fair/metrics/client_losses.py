@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 _DAMPING = 1e-9
 # Up to so many multiplications, each class gets its own preconditioner.
 _CHEAP = 3e9
-_ROWS = 2048  # Multiplied at once.
+_ROWS = 2048  # Rows to multiply at once.
 
 
 class Derivatives(NamedTuple):
@@ -175,7 +175,7 @@ class Curvature:
     """Returns the product with a vector."""
     matrix = vector.reshape(self._x.shape[1], -1).astype(self._x.dtype)
     found = np.zeros(matrix.shape)
-    for start in range(0, len(self._x), _ROWS):  # They stay in the cache.
+    for start in range(0, len(self._x), _ROWS):  # The rows stay in the cache.
       rows = slice(start, start + _ROWS)
       outputs = self._x[rows] @ matrix
       if self._probabilities is not None:

@@ -95,7 +95,7 @@ def compare_errors(
   after = vectors.errors_per_client("other", other)
   vectors.check_same_clients(baseline=before, other=after)
   if np.isinf(before).any():
-    suffering = np.isinf(before)  # Above the others, who share no finite mean.
+    suffering = np.isinf(before)  # Above all others; there is no finite mean.
   else:
     mean = vectors.mean(before)
     suffering = before > mean + error_tie(before, mean)

@@ -67,9 +67,9 @@ ERRORS = frozenset({"rmse", "mae", "brier", "log_loss", "calibration_error"})
 _OF_NUMBERS = ("rmse", "mae", "r2")
 # Scores that are means over examples, or functions of these.
 _OF_MEANS = frozenset({*_OF_NUMBERS, "log_loss", "brier"})
-LEAST_EXAMPLES = 8  # Of an interval of a gain that is not in accuracy.
-_MOST_GROUPS = 500  # That the jackknife leaves out, one at a time.
-_AT_ONCE = 2_000_000  # Weights of examples in memory.
+LEAST_EXAMPLES = 8  # For intervals of gains other than accuracy's.
+_MOST_GROUPS = 500  # Groups that the jackknife leaves out in turn.
+_AT_ONCE = 2_000_000  # Example weights in memory.
 _ROUNDING = 1e-9
 _UNBOUNDED = frozenset({*_OF_NUMBERS, "log_loss"})
 
@@ -80,7 +80,7 @@ class Gain(NamedTuple):
   # The difference of the scores, negated if less is better; NaN if a score is
   # undefined.
   gain: float
-  low: float  # Of the interval; NaN with too few examples.
+  low: float  # Ends of the interval; NaN with too few examples.
   high: float
   p_value: float  # Two-sided, if outputs are exchangeable.
 
@@ -92,7 +92,7 @@ class Outputs(NamedTuple):
   labels: npt.NDArray[np.generic]
   # The first model's outputs: logits, float[n, C]; or numbers, like the labels.
   before: Vector
-  after: Vector  # The other's.
+  after: Vector  # The other model's outputs.
 
 
 def score(

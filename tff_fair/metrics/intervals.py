@@ -48,8 +48,8 @@ from tff_fair.metrics.vectors import Vector
 CONFIDENCE = 0.95
 
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 10_000_000  # With many clients, fewer draws do.
-_ROUNDING = 4 * TIE  # Of draws, relative to their size.
+_DRAWN_CLIENTS = 10_000_000  # Fewer draws suffice with many clients.
+_ROUNDING = 4 * TIE  # Rounding of draws, relative to their size.
 
 
 class Interval(NamedTuple):
@@ -207,7 +207,7 @@ def bootstrap_intervals(
       draw = centers[clients]
       if sizes is not None:
         draw = generator.binomial(sizes[clients], draw) / sizes[clients]
-      draw.sort()  # Statistics that rank the clients sort it sooner.
+      draw.sort()  # Sorted, it is faster to rank.
       row[:] = [statistic(draw, once) for statistic in statistics.values()]
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()

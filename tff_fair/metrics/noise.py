@@ -40,7 +40,7 @@ from tff_fair.metrics.vectors import Vector
 # The number of draws under equal accuracies, which take a second or two.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
-_NUMBERS_AT_ONCE = 1_000_000  # In memory.
+_NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory.
 
 
 class SamplingNoise(NamedTuple):

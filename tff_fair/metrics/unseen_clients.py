@@ -27,7 +27,7 @@ from scipy import special
 
 from tff_fair.metrics import vectors
 
-_LEAST_MISS = 0.1  # The least delta.
+_LEAST_MISS = 0.1  # The smallest delta.
 
 
 def unseen_client_bound(

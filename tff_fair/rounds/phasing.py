@@ -101,7 +101,7 @@ class OwnRowsProcess:
   """
 
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation  # A round as `build_of_own` returns it.
+  next_of_own: tff.Computation  # The round that `build_of_own` returns.
   # The most clients of a part; 0 never cuts. The runtime cuts larger cohorts,
   # and then moves only their rows anyway.
   clients_per_part: int

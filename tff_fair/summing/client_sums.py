@@ -37,7 +37,7 @@ SCALAR_BOUND = 2**20
 class Counts(NamedTuple):
   """The outcome of a client, one 1 and zeros; or the sums of outcomes."""
 
-  counted: tf.Tensor  # float32[], it counts.
+  counted: tf.Tensor  # float32[], 1 if it counts.
   # float32[], it has no examples, or its update or signals are not finite or
   # are negative where that is meaningless.
   excluded: tf.Tensor

@@ -117,7 +117,7 @@ class _Existing(tff.aggregators.WeightedAggregationFactory):
   def create(
     self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    del value_type, weight_type  # The process is of these.
+    del value_type, weight_type  # The process has these types.
     return self._process
 
 

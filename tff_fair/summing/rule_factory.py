@@ -220,7 +220,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def _inner_sum(self) -> tff.aggregators.UnweightedAggregationFactory:
     if self._sum_factory is None:
       return tff.aggregators.SumFactory()
-    unused_assertions.keep_out_of_log()  # It may be a secure one.
+    unused_assertions.keep_out_of_log()  # It may be a secure sum.
     return self._sum_factory
 
   def _build(

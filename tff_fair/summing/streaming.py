@@ -134,7 +134,7 @@ def _slope(
   cohort = reader.unordered_cohort(rows)
   weights = tf.exp(rule.log_weight(cohort) - seen.log_scale)
   covariate = rule.covariate(cohort)
-  assert covariate is not None  # Only asked where there is one.
+  assert covariate is not None  # Called only if there is one.
   centred = covariate - seen.covariate
   return tf.math.divide_no_nan(
     tf.reduce_sum(output.coefficients * centred),

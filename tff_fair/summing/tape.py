@@ -19,7 +19,7 @@ from tff_fair import types
 from tff_fair.kernels import gram as gram_lib
 from tff_fair.summing import memory as memory_lib
 
-PREFIX = "tape_"  # Of the names among the measurements of a round.
+PREFIX = "tape_"  # Prefix of the names in a round's measurements.
 _REMEMBERED = ("remembered_id", "remembered_age")
 
 # By name, the fields of `tff_fair.types.Cohort` that the rule which ran got,

@@ -15,7 +15,7 @@ TWO_PHASE: Final = "two_phase"
 STACKED: Final = "stacked"
 SECURE: Final = "secure"
 
-UPDATES = "updates"  # The tape that has them.
+UPDATES = "updates"  # The `tape` that includes updates.
 
 
 SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
@@ -26,7 +26,7 @@ class Options(NamedTuple):
 
   client_weighting: str | ByClient
   aggregation: Aggregation | None  # The way to sum; `None` is the cheapest.
-  sum_factory: SumFactory | None  # `None` is the way's own.
+  sum_factory: SumFactory | None  # `None` is the default of the way to sum.
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
   defence: defences.Defence | None
