@@ -1,1 +1,1 @@
-"""Trains: the rounds of a run, and what they leave."""
+"""Training: the rounds of a run, and their results."""

@@ -3,14 +3,14 @@
 Both begin with the run's initial model and train by its local work, without the
 server.
 
-- Alone, a client trains as long as it likes: at a quarter of the federation's
-  client learning rate, at that rate and at four times it, until the loss aside
-  has not fallen for ten rounds, or for `most_rounds`. Each third of its
-  training examples is set aside in turn. It takes the rate and the number of
-  rounds with the least mean loss, and trains again with these on all its
-  training examples.
-- On pooled data the model trains as many rounds as a client takes part in on
-  average, and the round with the least loss on a fifth kept aside counts.
+- Alone, a client trains as long as that helps: at a quarter of the federation's
+  client learning rate, at that rate and at four times it, until the loss on
+  examples set aside has not fallen for ten rounds, or for `most_rounds`. Each
+  third of its training examples is set aside in turn. The client takes the rate
+  and the number of rounds with the least mean loss, and trains again with these
+  on all its training examples.
+- On pooled data, the model trains for as many rounds as a client takes part in
+  on average; the round with the least loss on a fifth set aside counts.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
 _MOST_EXAMPLES = 5_000_000  # To train on, over all clients and their rounds.
-# Beside those of the task and of local training, what decides a baseline.
+# Settings that decide a baseline, besides those of task and local training.
 _DECIDING = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
   *("seed", "data_seed", "model_seed", "evaluation_clients", "model"),
@@ -65,7 +65,7 @@ class Baseline(NamedTuple):
 def of_run(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
-  """Returns a run's baselines by kind; equal runs of the folder share them."""
+  """Returns a run's baselines by kind; equal runs in one folder share them."""
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
     POOLED: spec.pooled_baseline,
@@ -92,7 +92,7 @@ def of_run(
 def with_gaps(
   spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
-  """Returns the parts of a run whose rule compares gaps, if it is to."""
+  """Returns the parts of a run, with a rule that compares gaps if requested."""
   if spec.loss_reference != LOCAL:
     return parts
   baseline = found[LOCAL]
@@ -109,7 +109,7 @@ def with_gaps(
 
 
 def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
-  """Returns how many rounds a client takes part in on average, at least 1."""
+  """Returns in how many rounds a client takes part on average, at least 1."""
   cohort = sum(bounds.range_ends(parts.clients_per_round)) / 2
   num_clients = sampling.num_seen(parts.first_rounds)
   share = cohort * (1 - spec.dropout) / num_clients
@@ -117,9 +117,9 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 
 
 def most_rounds(spec: RunSpec, parts: build.RunParts) -> int:
-  """Returns the most rounds of a client's local model."""
+  """Returns the largest number of rounds of a client's local model."""
   examples = int(parts.task.train.num_examples[parts.evaluated].sum())
-  # All but one of the folds train, and at last one model on all examples.
+  # A model trains on all but each of the folds; at last, one on all examples.
   affordable = _MOST_EXAMPLES // (examples * (len(RATES) * (_FOLDS - 1) + 1))
   return max(num_rounds(spec, parts), min(_MOST_ROUNDS, affordable))
 
@@ -185,7 +185,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   pooled = model_of(_union(parts), 0) if kind == POOLED else None
   rows = []
-  # A gap is of each client that may take part.
+  # Gaps are needed for all clients, evaluated or not.
   everyone = spec.loss_reference == LOCAL
   ids = range(task.num_clients) if everyone else parts.evaluated.tolist()
   for client_id in ids:
@@ -218,7 +218,7 @@ _Fold = tuple[Arrays, Arrays | None]  # To train on, and kept aside.
 
 
 def _thirds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
-  """Returns folds, of which each keeps another third aside."""
+  """Returns folds that each set a different third aside."""
   x, y = arrays
   order = np.random.default_rng(seed).permutation(len(y))
   return [
@@ -241,7 +241,7 @@ def with_aside(
 
 
 def dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
-  """Returns the examples of a client as its local work takes them."""
+  """Returns the examples of a client for its local work."""
   return types.client_dataset(client_id, one_element(arrays))
 
 
@@ -282,7 +282,7 @@ def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
 
 
 def _load(place: pathlib.Path, key: str) -> Baseline | None:
-  """Returns the baseline of a file; None where it is of other settings."""
+  """Returns the baseline in a file; None if it is of other settings."""
   if not place.exists():
     return None
   with array_files.read(

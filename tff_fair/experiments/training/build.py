@@ -54,7 +54,7 @@ def run_parts(
   task: tasks.Task,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> RunParts:
-  """Makes the parts of a run."""
+  """Builds the parts of a run."""
   run_plan = plan.resolve(spec, task)
   built = learning_process.build(spec, task, run_plan, cache=cache)
   learning_process.check_tables(spec, built.process, task.num_clients)
@@ -85,7 +85,7 @@ def run_parts(
 def process(
   spec: RunSpec, *, trust: bool = False
 ) -> tff.learning.templates.LearningProcess:
-  """Builds the process of a run for clients elsewhere, without attackers."""
+  """Builds the process of a run for remote clients, without attackers."""
   task = load_task(spec, trust=trust)
   honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
@@ -95,7 +95,7 @@ def process(
 def with_initial_weights(
   spec: RunSpec, task: tasks.Task, *, trust: bool = False
 ) -> tasks.Task:
-  """Returns a task whose model begins with the weights that a run names."""
+  """Returns a task whose model begins with the weights that settings name."""
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
   if place is None:
@@ -119,7 +119,7 @@ def with_initial_weights(
 def _of_file(path: pathlib.Path, *, trust: bool) -> Sequence[np.ndarray]:
   """Returns the weights of a file, in the order of the model's layers."""
   model = model_files.load_model(path, trust=trust)
-  # The model of an export, without what is around it.
+  # Of an export, take only the trained model.
   for layer in model.layers:
     if layer.name == trained_model.TRAINED:
       model = layer

@@ -20,15 +20,14 @@ Verdict: TypeAlias = Literal["stop", "prune"]
 
 
 class RoundCallback:
-  """Follows the rounds of a run; derive from it, and override what you need.
+  """Follows the rounds of a run; derive from it, and override hooks as needed.
 
   The hooks are called in the thread of `experiments.run`, between rounds. A run
-  that goes on after it was interrupted calls them again for the rounds after
-  the last saved one. An exception ends the run, and the rounds before it are
-  saved.
+  that is resumed calls them again for the rounds after the last saved one. An
+  exception ends the run, and the rounds before it are saved.
 
   Attributes:
-    wants: What it asks for besides what each state has: "updates", for
+    wants: What it needs besides the usual contents of a state: "updates", for
       `RoundState.updates`.
   """
 
@@ -39,7 +38,7 @@ class RoundCallback:
 
     Args:
       run: The run as it is in its folder, `run.path`: new, or with the rounds
-        (`run.rounds`) and evaluations up to the one from which it goes on.
+        (`run.rounds`) and evaluations up to the one from which it resumes.
     """
 
   def on_round(self, state: RoundState) -> Verdict | None:
@@ -48,21 +47,21 @@ class RoundCallback:
     Returns:
       `None` to go on. "stop" makes this round the last one: it is evaluated and
       saved, and the run is finished. "prune" ends the run without results, as a
-      search does with a run that promises too little.
+      search does with a run that is not promising.
     """
 
   def on_evaluation(self, state: RoundState) -> Verdict | None:
-    """Called after each evaluation, first that of round 0, before training.
+    """Called after each evaluation, including that of round 0, before training.
 
     Returns:
-      As `on_round`. After round 0, "stop" ends the run after round 1.
+      As for `on_round`. After round 0, "stop" ends the run after round 1.
     """
 
   def on_end(self, error: BaseException | None) -> None:
     """Called once after the last round, before the run writes its results.
 
     Args:
-      error: What ended the rounds, as an interruption or an exception; `None`
+      error: What ended the rounds, an interruption or an exception; `None`
         if the run has come to its end.
     """
 
@@ -70,14 +69,14 @@ class RoundCallback:
     """Returns values to save with the run's state.
 
     Returns:
-      By name, NumPy arrays and values of JSON; `None` for a callback that keeps
+      NumPy arrays and JSON values by name; `None` for a callback that keeps
       nothing from round to round.
     """
 
   def restore(self, state: Mapping[str, Any]) -> None:
-    """Takes what `state` returned after the round from which the run goes on.
+    """Receives what `state` returned after the round from which a run resumes.
 
-    It is called after `on_start`, in a run that goes on.
+    It is called after `on_start`, only in a resumed run.
     """
     raise NotImplementedError(
       f"{type(self).__name__} has a state, and no method restore."
@@ -92,7 +91,7 @@ class Writer(RoundCallback):
 
 
 class CallbackError(RunError):
-  """A user's callback ended a run; the run's error says how to go on."""
+  """A user's callback ended a run; the run's error says how to resume."""
 
 
 _VERDICTS: Mapping[str, Sequence[Verdict]] = {
@@ -119,7 +118,7 @@ class Callbacks:
     self._started: list[RoundCallback] = []
     self.writers = [c for c in ours if isinstance(c, Writer)]
     self.wants_updates = any(c.wants for c in self._all)
-    # What ends the run, as the first callback said, and why.
+    # The first verdict of a callback, which ends the run, and its reason.
     self.verdict: Verdict | None = None
     self.reason = ""
 
@@ -187,7 +186,7 @@ class Callbacks:
   def _call(
     self, callback: RoundCallback, hook: str, *args: object, where: str = ""
   ) -> Any:
-    """Calls a hook, and notes what it says of the run's end."""
+    """Calls a hook, and records its verdict on the run's end."""
     name = self._names.get(id(callback))
     try:
       found = getattr(callback, hook)(*args)
@@ -240,7 +239,7 @@ def _is_array(value: object) -> bool:
 
 
 def _is_json(value: object) -> bool:
-  """Returns whether JSON gives a value back as it is."""
+  """Returns whether a value stays the same when JSON stores it."""
   match value:
     case dict():
       return all(isinstance(k, str) and _is_json(v) for k, v in value.items())

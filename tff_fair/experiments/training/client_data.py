@@ -1,4 +1,4 @@
-"""The data of a run's clients, as processes take it, loaded by one thread."""
+"""The data of a run's clients, in the form for processes, from one thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import scoring
 from tff_fair.runtime.one_graph import client_values
 
-# Of clients whose data stay in memory for later rounds: a larger client takes
+# Data that stay in memory for later rounds, at most: a client with more takes
 # longer to train than to load.
 _MOST_CACHED_BYTES = 32 * 2**20
 _SECONDS_TO_END = 2.0
@@ -69,17 +69,17 @@ class ClientLoader:
     return self._thread.submit(self._load, ids).result()
 
   def prepare(self, client_ids: Ids) -> None:
-    """Begins to load the next clients' data; errors come out later."""
+    """Begins to load the next clients' data; errors show in the next call."""
     if self._thread is not None:
       ids = np.asarray(client_ids).tolist()
       self._prepared = ids, self._thread.submit(self._load, ids)
 
   def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client whose numbers were read."""
+    """Returns `scoring.variance` of a client whose numeric labels were read."""
     return self._label_variances[client_id]
 
   def _read(self, client_id: int) -> tasks_task.Arrays:
-    """Reads a client's arrays, and notes how much labels vary, if numbers."""
+    """Reads a client's arrays, and records the variance of numeric labels."""
     arrays, known = self._split.load(client_id), self._label_variances
     if self._spec[1].dtype.is_floating and client_id not in known:
       known[client_id] = scoring.variance(arrays[1])
@@ -103,7 +103,7 @@ class ClientLoader:
       size = sum(array.nbytes for array in tf.nest.flatten(arrays))
       cached = _Cached(data, size)
       self._cached_bytes += size
-    self._cached[client_id] = cached  # The last, as the one used last.
+    self._cached[client_id] = cached  # At the end: the most recently used.
     while self._cached_bytes > _MOST_CACHED_BYTES:
       oldest = self._cached.pop(next(iter(self._cached)))
       self._cached_bytes -= oldest.num_bytes
@@ -111,7 +111,7 @@ class ClientLoader:
 
 
 class LoadingThread:
-  """Calls functions one after the other."""
+  """A thread that calls functions one after another."""
 
   def __init__(self) -> None:
     self._calls: queue.SimpleQueue[Callable[[], None] | None] = (
@@ -143,24 +143,24 @@ class LoadingThread:
   def _call_in_turn(self) -> None:
     while (call := self._calls.get()) is not None:
       call()
-      del call  # It holds on to its result.
+      del call  # It would keep its result alive.
 
 
 class ClientDatasets(Protocol):
-  """Returns the data of clients by id, or what stands for it."""
+  """Returns the data of clients by id, or references to it."""
 
   def __call__(self, client_ids: Ids) -> list[Any]:
-    """Returns the clients' data, as a process takes them."""
+    """Returns the clients' data for a process."""
 
   def prepare(self, client_ids: Ids) -> None:
-    """Begins to load the data that the next calls ask for."""
+    """Begins to load the data for the next call."""
 
   def label_variance(self, client_id: int) -> float:
     """Returns `scoring.variance` of a client. Labels must be numbers."""
 
 
 class RunData(NamedTuple):
-  """The clients' data to train on, to test on, and to choose settings on."""
+  """The clients' data for training, for tests, and for choosing settings."""
 
   train: ClientDatasets
   test: ClientDatasets
@@ -181,13 +181,13 @@ def opened(task: tasks.Task) -> Iterator[RunData]:
     )
 
 
-# Dask's workers build data from ids, for several runs, each with two halves.
+# Sources that a Dask worker keeps: those of several runs, two or three each.
 _MOST_SOURCES = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class _Build:
-  """Makes a client's dataset from `source` and its data version in a worker."""
+  """Builds a client's dataset in a worker, if its data has the same version."""
 
   source: tasks.ClientSource
   version: str
@@ -199,7 +199,7 @@ class _Build:
 
 @functools.lru_cache(_MOST_SOURCES)
 def _opened(build: _Build) -> ClientLoader:
-  """Returns the data of one half, in this process, once they are checked."""
+  """Returns the loader of a source in this process, after checking its data."""
   source = build.source
   host = f"on host {socket.gethostname()}"
   try:
@@ -217,7 +217,7 @@ def _opened(build: _Build) -> ClientLoader:
 
 
 class DataAtWorkers:
-  """Returns the data of clients by id, as `ClientLoader` does."""
+  """Returns references to the data of clients by id, like `ClientLoader`."""
 
   def __init__(
     self,

@@ -32,9 +32,9 @@ from tff_fair.experiments.training.round_state import (
 )
 from tff_fair.metrics import class_scores
 
-# At most so many clients are read for one call: 300 of EMNIST are 20 MB.
+# Clients that are read for one call, at most: 300 of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
-# The same of the histograms that come back: 64 MB.
+# Bins of the histograms that a call returns, at most: 64 MB.
 _MOST_BINS = 2**23
 # Beyond this, reading all data takes minutes, and few clients will take part.
 _MOST_CLIENTS_TO_CHECK = 5000
@@ -176,7 +176,7 @@ def _compiled(
 
 
 def _most_clients(sums: score_sums.Asked | None) -> int:
-  """Returns how many clients' sums one call may take to this program."""
+  """Returns for how many clients one call may return sums."""
   if sums is None or not sums.with_histogram or sums.num_classes is None:
     return _CLIENTS_PER_CALL
   most = _MOST_BINS // (sums.num_classes * class_scores.NUM_BINS)
@@ -189,7 +189,7 @@ def _summary(
   score: Score,
   part: str,
 ) -> Summary:
-  """Summarizes an evaluation, over honest clients too if others attack."""
+  """Summarizes an evaluation, also over honest clients if others attack."""
   columns = _seen(columns)
   found = summarize(columns, score, part)
   if not attackers:

@@ -20,7 +20,7 @@ _OF_SERVER = ("direction", "direction_norm", "updates", "squared_norm")
 
 
 def check_visible(spec: RunSpec) -> None:
-  """Checks that nothing is to hide the updates that callbacks want."""
+  """Checks that no setting hides the updates that callbacks want."""
   try:
     spec.replace(save_updates=1)
   except FieldError as error:
@@ -44,7 +44,7 @@ def build_updates(
       defence=None,
     ).process
     state = process.initialize()
-    # With the signals of a tape, it sends the initial weights, too.
+    # A process that measures all signals sends the initial weights, too.
     distributor = type(state.distributor)(
       known=np.int32(1), weights=initial().global_model_weights
     )
@@ -71,7 +71,7 @@ def build_updates(
 
 
 class SavedUpdates(RoundCallback):
-  """Writes the updates of every so many rounds into the run's folder."""
+  """Writes the updates of every n-th round into the run's folder."""
 
   wants = frozenset({UPDATES})
 
@@ -80,7 +80,7 @@ class SavedUpdates(RoundCallback):
     self._every = every
 
   def on_round(self, state: RoundState) -> None:
-    """Writes the updates of a round, if it is one of those."""
+    """Writes the updates of a round, if it is an n-th one."""
     if state.round_num % self._every:
       return
     client_id, updates, signals = state.updates

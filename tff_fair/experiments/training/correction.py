@@ -3,16 +3,16 @@
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022):
 
-1. Pre-processing: in each iteration, every client trains once, a small cohort
-   after the other, with a proximal term of weight beta mu_k. Each reports the
-   mean dimension of its own trained model's predictions; the server calls those
-   of high dimension noisy. A noisy client finds its noise level mu_k by its
-   losses, and relabels some of its examples as the global model says.
-2. Finetuning: FedAvg on clients whose noise level is kappa at most. Then noisy
+1. Pre-processing: in each iteration, every client trains once, one small cohort
+   after another, with a proximal term of weight beta mu_k. Each reports the
+   mean dimension of its trained model's predictions; clients with a high
+   dimension count as noisy. A noisy client estimates its noise level mu_k from
+   its losses, and relabels some of its examples by the global model.
+2. Finetuning: FedAvg on clients whose noise level is at most kappa. Then noisy
    clients relabel all examples that the global model is sure of.
 
 The third stage is the run itself. The paper's mixup in local training is left
-out: no method here trains so. A run that is interrupted goes on after its last
+out: no method here trains that way. An interrupted run resumes after its last
 iteration, or after its first stage, and ends with the same results.
 """
 
@@ -92,15 +92,15 @@ def build_computations(
 
 _WEIGHT, _LABELS = "weight_", "labels_"
 _COLUMNS = ("dimensions", "levels", "is_noisy")
-# Keep what is drawn from one seed apart, here and from `sampling`.
+# Keys that separate these draws from each other and from those of `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102
-_CLIENTS_PER_CALL = 50  # Whose data are read for one call.
+_CLIENTS_PER_CALL = 50  # Their data are read for one call.
 
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
 def check_labels_here(spec: RunSpec) -> None:
-  """Checks that this program has the labels that it is to correct."""
+  """Checks that this program has the labels that it should correct."""
   if spec.label_correction != "none" and runtime.builds_data():
     raise FieldError(
       "label_correction",
@@ -113,7 +113,7 @@ def check_labels_here(spec: RunSpec) -> None:
 def correct(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> tuple[build.RunParts, Weights | None]:
-  """Runs both stages, or the rest; returns new parts and the tuned model."""
+  """Runs what is left of both stages; returns new parts and the tuned model."""
   if spec.label_correction == "none":
     return parts, None
   task, stages = parts.task, _Stages(spec, parts)
@@ -139,7 +139,7 @@ def correct(
 
 
 class _Stages:
-  """The stages, from record to record."""
+  """The stages; each step takes a record and returns the next."""
 
   def __init__(self, spec: RunSpec, parts: build.RunParts) -> None:
     self._spec = spec
@@ -285,7 +285,7 @@ def _flat(weights: Weights) -> list[np.ndarray]:
   return [np.array(w) for w in tf.nest.flatten(weights.trainable)]
 
 
-# A run goes on from `label_correction.npz`; `label_correction.csv` is for
+# A run resumes from `label_correction.npz`; `label_correction.csv` is for
 # people.
 
 
@@ -296,14 +296,14 @@ class CorrectionRecord:
   iterations: int  # Done, of the first stage.
   is_done: bool  # The second stage, too.
   weights: Sequence[np.ndarray]  # The trainable ones, flat.
-  labels: Mapping[int, np.ndarray]  # New ones by client id.
+  labels: Mapping[int, np.ndarray]  # New labels by client id.
   dimensions: np.ndarray  # float64[K], summed over iterations; NaN if unknown.
   levels: np.ndarray  # float64[K], estimated shares of wrong labels.
   is_noisy: np.ndarray  # bool[K].
 
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:
-  """Writes a record, replacing the one before."""
+  """Writes a record, replacing the previous one."""
   folder.check_place()
   array_files.write(
     folder.label_correction,
@@ -342,7 +342,7 @@ def load(folder: RunFolder) -> CorrectionRecord | None:
 def write_table(
   folder: RunFolder, task: tasks.Task, record: CorrectionRecord
 ) -> None:
-  """Writes a row for each client: what was found, and what was changed."""
+  """Writes a row for each client, with findings and changes."""
   table = pd.DataFrame(
     {
       "client_id": range(task.num_clients),

@@ -1,14 +1,14 @@
 """The costs of a round for clients: bytes down and up, and local operations.
 
-Counted is what the method needs, not how this implementation moves it: weights
-and scalars in their own types, without compression or protocol. The clients'
-metrics, which are for monitoring, and what clients keep for themselves, as
-personal models and momentum, are left out. Of SCAFFOLD, the server's control
-goes down, and the change of the client's goes up.
+The costs are those of the method, not of how this implementation moves data:
+weights and scalars in their own types, without compression or protocol. They
+leave out the clients' metrics, which are for monitoring, and what clients keep
+for themselves, such as personal models and momentum. With SCAFFOLD, the
+server's control goes down, and the change of the client's control goes up.
 
 Local operations are multiply-accumulates of the model. A step of training
-counts as three forward passes, as is usual: the backward pass has two products
-for each one forward, to the weights and to the inputs.
+counts as three forward passes, as is usual: for each product of the forward
+pass, the backward pass has two, for gradients of weights and of inputs.
 """
 
 import contextlib
@@ -46,10 +46,10 @@ class ClientCosts:
 
   bytes_down: int
   bytes_up: int  # If it reports back.
-  operations_of_training: int  # For each example, each time.
-  operations_besides: int  # For each example, once in a round.
-  bytes_down_later: int = 0  # Once it has trained.
-  bytes_down_per_client: int = 0  # Likewise, for each that reports back.
+  operations_of_training: int  # For each example in each epoch.
+  operations_besides: int  # For each example, once per round.
+  bytes_down_later: int = 0  # After it has trained.
+  bytes_down_per_client: int = 0  # Likewise, for each reporting client.
 
 
 def of_run(
@@ -59,7 +59,7 @@ def of_run(
   aggregation: str,
   cache: compilation_cache.CompilationCache,
 ) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
-  """Returns the costs of a round, from its first state and its cohort."""
+  """Returns a function from a round's first state and cohort to its costs."""
   costs = of_client(spec, task, process, aggregation, cache)
   training = client_works.TrainingSettings(**spec.local_work)
 
@@ -67,7 +67,7 @@ def of_run(
     state: rounds.State, cohort: sampling.DrawnCohort
   ) -> Mapping[str, int]:
     client_work = state.client_work
-    # Where clients keep something, tables of it are beside it.
+    # If clients keep a state, the work's own state is one of several parts.
     round_num = client_work.get("training", client_work)["round_num"]
     num_examples = task.train.num_examples[cohort.reporting]
     trained = [
@@ -89,8 +89,8 @@ def of_client(
   """Returns the costs of a client of a run."""
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
-  # The method relates losses to those of the first round's model, and updates
-  # to the gradient; otherwise the distributor has nothing to remember.
+  # Only a method that relates losses to those of the first round's model, and
+  # updates to the gradient, has a distributor that remembers weights.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = learning_process.has_personal_models(process)
   of_any_seed = initial_weights.with_seed_0(task)
@@ -111,8 +111,8 @@ def of_client(
   return ClientCosts(
     bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights)
     + of_control,
-    # A search needs the direction and the server's rate, and brings an id and
-    # the losses.
+    # A line search receives the direction and the server's rate, and returns an
+    # id and the losses.
     bytes_down_later=(of_update + tf.float32.size) * searches,
     bytes_up=of_update * _num_sums(spec, aggregation)
     + of_control
@@ -123,7 +123,7 @@ def of_client(
     * per_example
     * (1 + with_personal_model),
     operations_besides=besides + per_example * num_trials,
-    # An id and a coefficient, of which the client picks its own.
+    # Ids and coefficients, among which the client picks its own.
     bytes_down_per_client=(tf.int64.size + tf.float64.size)
     * (aggregation == summing.TWO_PHASE),
   )
@@ -174,16 +174,16 @@ def _num_bytes(weights_type: tff.Type) -> int:
   return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
 
 
-# Products of matrices and convolutions are counted as one example goes through
-# the model: layers may be the user's own, and a graph does not say how often
-# its loops run. What is done to single elements, as activations, is not
-# counted.
+# Products of matrices and convolutions are counted while one example passes
+# through the model: layers may be the user's own, and a graph does not show how
+# often its loops run. Elementwise operations, such as activations, do not
+# count.
 
 
 _CONVOLUTIONS = ("Conv2D", "Conv3D")
 _DEPTHWISE = "DepthwiseConv2dNative"
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-# Of dimensions that the data leaves open: the first example may say nothing.
+# For dimensions that the data leaves open; the first example may be empty.
 _LEAST_LENGTH = 1
 
 
@@ -234,7 +234,7 @@ def _of_operation(
 ) -> int:
   """Returns how many products are added up for all entries of the output."""
   if op_type in _PRODUCTS:
-    # Of [..., a, b] and [..., b, c], either transposed: (abc)^2 over its root.
+    # [..., a, b] times [..., b, c], even transposed: the root of ab bc ac.
     first, second, result = (
       math.prod(x.shape[-2:]) for x in (*inputs[:2], outputs[0])
     )

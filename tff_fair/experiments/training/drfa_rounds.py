@@ -22,7 +22,7 @@ class MixtureAscent:
     sampler: sampling.Sampler,
     losses: Losses,
   ) -> None:
-    assert spec.local_steps is not None  # The spec has looked.
+    assert spec.local_steps is not None  # `plan.check` has checked it.
     self._sampler = sampler
     # bool[N], the clients that may take part.
     self._among = parts.first_rounds < sampling.NEVER
@@ -31,7 +31,7 @@ class MixtureAscent:
     self._num_steps = int(spec.local_steps)
 
   def begin(self, state: rounds.State) -> rounds.State:
-    """Returns the first state, with equal shares of those that take part."""
+    """Returns the first state, with equal shares for clients that take part."""
     mixture = self._among / np.sum(self._among)
     return rule_state.replaced(state, mixture=mixture)
 

@@ -13,7 +13,7 @@ from tff_fair.experiments.training.round_state import VALIDATION, RoundState
 
 
 class Best(RoundCallback):
-  """Finds the best evaluation of a run, and stops a run that gets no better."""
+  """Finds the best evaluation of a run, and stops it if it does not improve."""
 
   def __init__(
     self,
@@ -34,7 +34,7 @@ class Best(RoundCallback):
 
   @property
   def reason(self) -> str:
-    """Why the run is to stop."""
+    """Why the run stops."""
     return (
       f"{self.num_without_improvement} evaluations in a row have not improved "
       f"{self.column}"

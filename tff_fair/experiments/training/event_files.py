@@ -1,4 +1,4 @@
-"""What TensorBoard shows, and event files that go on."""
+"""Event files for TensorBoard, which resumed runs continue."""
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic
 
-# Folders of events: those that each round has, and those of evaluations.
+# Folders of events: of each round, and of evaluations.
 TRAIN, _TEST, _CLIENTS = "train", "test", "clients"
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
 _FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
@@ -54,7 +54,7 @@ def write_numbers(
   writer: tf.summary.SummaryWriter, value: object, round_num: int
 ) -> None:
   """Writes the numbers of a structure as scalars, in one event."""
-  # TFF's release manager writes an event for each, in ten times as long.
+  # TFF's release manager writes one event each, which takes ten times as long.
   numbers = summary_pb2.Summary()
   with writer.as_default():
     for name, leaf in leaves(value):
@@ -83,7 +83,7 @@ def write_histograms(
       if name in _NO_RESULTS:
         continue
       numbers = np.asarray(column, np.float64)
-      # A histogram has no place for the loss of a model that diverged.
+      # A histogram takes no infinite or NaN loss of a model that diverged.
       numbers = numbers[np.isfinite(numbers)]
       if numbers.size:
         tf.summary.histogram(f"clients/{name}", numbers, step=round_num)
@@ -95,11 +95,11 @@ def write_hparams(
 ) -> None:
   """Writes a run's settings and its last evaluation, for the tab HParams."""
   path = folder.tensorboard / "hparams"
-  earlier = _event_files(path)  # As of a run that was killed at its very end.
+  earlier = _event_files(path)  # From a run that was killed at its very end.
   last = tables.read_whole(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
-    # The name first: columns are narrow. Runs of one id would share a row.
+    # The name comes first, as columns are narrow. Equal ids would share a row.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
     for name in _FINAL:
       value = last[measures.of(score)[name].column]
@@ -113,7 +113,7 @@ def keep_rounds(
   last_round: int,
   is_due: Callable[[int], bool] = lambda _: True,
 ) -> None:
-  """Removes the events of later rounds, which will come again."""
+  """Removes the events of later rounds, which the run will repeat."""
   for file in _event_files(folder.tensorboard):
     of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))
@@ -125,7 +125,7 @@ def keep_rounds(
     ]
     if len(kept) == len(records):
       continue
-    # Under a name as TFF's, which TensorBoard does not look at.
+    # A temporary name like TFF's, which TensorBoard ignores.
     rewritten = file.with_name(f"rewritten_{file.stat().st_mtime_ns}_temp0")
     with tf.io.TFRecordWriter(str(rewritten)) as writer:
       for record in kept:

@@ -30,7 +30,7 @@ def build_prepare(
 
 
 class GroupCounter:
-  """Counts the examples of clients by group and by what a model predicts."""
+  """Counts the examples of clients by group and by a model's predictions."""
 
   def __init__(self, parts: build.RunParts, split: tasks.Split) -> None:
     assert split.groups is not None
@@ -60,7 +60,7 @@ class GroupCounter:
 
 
 def _positive_class(parts: build.RunParts) -> int | None:
-  """Returns the class that gaps are of: the rarer of two, unless named."""
+  """Returns the class that gaps refer to: the rarer of two, unless named."""
   if parts.scores.positive is not None or parts.task.num_classes != 2:
     return parts.scores.positive
   first, second = parts.task.label_counts.sum(0)

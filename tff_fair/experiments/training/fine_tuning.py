@@ -1,13 +1,13 @@
 """Fine-tuning: what each client gets from a few local epochs at the end.
 
-Each client goes on from the run's last evaluated global model, on its training
-examples, by the local work of a round: the client optimizer, the minibatches
-and the order of examples are those of the round after the last one, without a
-proximal term and without a server. The examples that `validation_fraction` sets
-aside, or else a fifth of the training examples, which fine-tuning leaves out,
-choose the number of epochs: that with the least mean loss, of equals the
-fewest. A client with fewer than five examples to train on, and none aside,
-keeps the global model.
+Each client continues from the run's last evaluated global model, on its
+training examples, by the local work of a round: the client optimizer, the
+minibatches and the order of examples are those of the round after the last one,
+without a proximal term and without a server. The number of epochs is the one
+with the least mean loss (the fewest of equals) on the examples that
+`validation_fraction` sets aside, or else on a fifth of the training examples,
+which fine-tuning then leaves out. A client with fewer than five examples to
+train on, and none aside, keeps the global model.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def of_run(
   rows = []
   for client_id in parts.evaluated.tolist():
     kept, aside = _halves(task, client_id, spec.seed)
-    # Without examples to choose on, it stays with the first one.
+    # Without examples to choose on, the client keeps the global model.
     num_epochs = 0 if aside is None else spec.finetune_epochs
     losses = np.full(spec.finetune_epochs + 1, np.nan)
     outputs = []
@@ -81,7 +81,7 @@ def of_run(
       trained_model.assign(model, [value.numpy() for value in values])
       outputs.append(trained_model.outputs(model, x_test))
       interruption.check()
-    # A loss that is NaN, of a model that diverged, is never the least.
+    # A NaN loss, of a model that diverged, is never the least.
     comparable = np.where(np.isnan(losses), np.inf, losses)
     rows.append((client_id, comparable.argmin(), losses, np.stack(outputs)))
   ids, epochs, losses_of_clients, of_clients = zip(*rows, strict=True)
@@ -112,7 +112,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
 def _halves(
   task: tasks.Task, client_id: int, seed: int
 ) -> tuple[Arrays, Arrays | None]:
-  """Returns examples to train on, and those that choose, if there are some."""
+  """Returns examples to train on, and those to choose on, if there are any."""
   arrays = task.train.load(client_id)
   if (aside := task.validation) and aside.num_examples[client_id]:
     return arrays, aside.load(client_id)

@@ -1,4 +1,4 @@
-"""Runs without a folder: many short ones share what one program has built."""
+"""Runs without a folder: many short runs share what a program has built."""
 
 import pickle
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class ProgramCache(compilation_cache.CompilationCache):
     try:
       name = pickle.dumps(key)
     except (AttributeError, TypeError, pickle.PicklingError):
-      return find()  # A model of a user's, say, that is made by a closure.
+      return find()  # For example, a user's model that a closure builds.
     if name not in self._known:
       self._known[name] = find()
     return self._known[name]
@@ -67,7 +67,7 @@ class _LastEvaluation(RoundCallback):
 
 
 class _Unsaved:
-  """States of a run that saves none."""
+  """The states of a run that does not save them."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
     return initial, 0, None

@@ -20,10 +20,10 @@ from tff_fair.experiments.training import plan, rounds, sampling
 from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
 
-# A name, a learning rate, and a momentum; `None` is the usual one.
+# A name, a learning rate, and a momentum; `None` is the default.
 _Optimizer = tuple[str, float, float | None]
 
-# To names of functions, in `tff_fair.optimizers` or `tff.learning.optimizers`.
+# Names of functions in `tff_fair.optimizers` or `tff.learning.optimizers`.
 _OPTIMIZERS: Mapping[str, str] = {
   "sgd": "build_sgdm",
   "momentum": "build_sgdm",
@@ -35,8 +35,7 @@ _OPTIMIZERS: Mapping[str, str] = {
   "rmsprop": "build_rmsprop",
   "yogi": "build_yogi",
 }
-# Where an argument of `tff_fair.algorithms.build` has another name than its
-# setting.
+# Arguments of `tff_fair.algorithms.build` whose settings have other names.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",
@@ -45,15 +44,15 @@ _SETTINGS_OF_OPTIONS = {
 
 
 _NEXT_OF_OWN = "next_of_own"
-# Of the clients in compiled computations: the state has that of the run.
+# The clients' rate in compiled computations; the state has that of the run.
 _SHARED_RATE = 1.0
 
 
 class Built(NamedTuple):
-  """The process of a run, whose computations other seeds and rates share."""
+  """The process of a run; its computations do not depend on seed and rate."""
 
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation | None  # Of phasing.OwnRowsProcess.
+  next_of_own: tff.Computation | None  # For phasing.OwnRowsProcess.
   begin: Callable[[rounds.State], rounds.State]  # Sets seed, rate, weights.
 
 
@@ -68,7 +67,7 @@ def build(
   """Returns the process of a run; `others` replace some of `arguments`."""
   shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
-  # Clients may draw how long they train.
+  # The seed matters only if clients draw how long they train.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
   chosen |= others
@@ -109,8 +108,8 @@ def build(
 def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
-  """Returns the weights of a task's model, with the bits of a process."""
-  # In a computation, as there: eager TensorFlow may give other last bits.
+  """Returns the weights of a task's model, bit by bit as a process has them."""
+  # In a computation, as there: eager TensorFlow may differ in the last bits.
   comp = cache.compiled(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},
@@ -133,7 +132,7 @@ def _with_client_rate(
 
 def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
   work = state.client_work
-  # Where clients keep something, tables of it are beside it.
+  # If clients keep a state, the work's own state is one of several parts.
   is_beside = client_state.TRAINING in work
   training = work[client_state.TRAINING] if is_beside else work
   training = type(training)(
@@ -161,7 +160,7 @@ def build_now(
 def arguments(
   spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
-  """Returns, as plain values, what decides a process except its model."""
+  """Returns what decides a process, except its model, as plain values."""
   correction = {
     "local_correction": "scaffold",
     "num_participants": sampling.num_seen(run_plan.first_rounds),
@@ -194,10 +193,10 @@ def arguments(
 def group_shares(
   spec: RunSpec, task: tasks.Task, first_rounds: np.ndarray
 ) -> tuple[int, ...] | None:
-  """Returns training examples by group; `None` if the method has none."""
+  """Returns numbers of training examples by group, if the method needs them."""
   if spec.algorithm != plan.BY_GROUPS:
     return None
-  assert task.train.groups is not None  # `plan.resolve` has looked.
+  assert task.train.groups is not None  # `plan.resolve` has checked it.
   assert task.group_names is not None
   ids = np.flatnonzero(first_rounds < sampling.NEVER)
   groups = np.concatenate([task.train.groups(k) for k in ids.tolist()])
@@ -206,7 +205,7 @@ def group_shares(
 
 
 def client_optimizer(spec: RunSpec) -> _Optimizer:
-  """Returns the optimizer of clients, as `build_optimizer` takes it."""
+  """Returns the arguments of `build_optimizer` for clients."""
   rate, momentum = spec.client_learning_rate, spec.client_momentum
   return spec.client_optimizer, rate, momentum
 
@@ -214,7 +213,7 @@ def client_optimizer(spec: RunSpec) -> _Optimizer:
 def client_weighting(
   spec: RunSpec, task: tasks.Task
 ) -> str | tuple[float, ...]:
-  """Returns clients' weights, as `tff_fair.algorithms.build` takes them."""
+  """Returns clients' weights for `tff_fair.algorithms.build`."""
   if spec.client_weighting != "column":
     return spec.client_weighting
   if task.client_weights is None:
@@ -229,7 +228,7 @@ def client_weighting(
 
 
 def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
-  # A server step of a method's own gets its rate as a hyperparameter.
+  # A method's own server step gets its rate as a hyperparameter.
   if spec.has_own_server_step or (
     spec.server_optimizer is None and spec.server_learning_rate is None
   ):
@@ -244,7 +243,7 @@ def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
 
 
 def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
-  """Returns the error of the setting behind an error of a builder."""
+  """Returns the error of the setting that caused a builder's error."""
   if isinstance(error, FieldError):
     if error.field in methods.hyperparameters(spec.algorithm):
       return error.within("hparams", spec.hparams.get(error.field))
@@ -270,7 +269,7 @@ def build_optimizer(
 def has_personal_models(
   process: tff.learning.templates.LearningProcess,
 ) -> bool:
-  """Returns whether a process trains a model for each client, too."""
+  """Returns whether a process also trains a model for each client."""
   state_type = process.initialize.type_signature.result.member
   return hasattr(state_type.client_work, client_state.PERSONAL)
 
@@ -288,7 +287,7 @@ def check_tables(
   process: tff.learning.templates.LearningProcess,
   num_clients: int,
 ) -> None:
-  """Checks that the table of all clients fits into a message."""
+  """Checks that each table of all clients fits into a message."""
   fields = spec.fields()
   client_work = process.initialize.type_signature.result.member.client_work
   for name, setting in _SETTINGS_OF_TABLES.items():
@@ -314,7 +313,7 @@ def check_parts(
   process: tff.learning.templates.LearningProcess,
   run_plan: plan.Plan,
 ) -> None:
-  """Checks that the updates which a part of a round collects fit into one."""
+  """Checks that the updates that a part of a round collects fit a message."""
   part = federation.part_size(spec.clients_per_part, run_plan.clients_per_round)
   if run_plan.aggregation != summing.STACKED or not part:
     return

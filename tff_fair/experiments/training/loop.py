@@ -1,12 +1,12 @@
 """The rounds of a training run: resumable, evaluated, repeatable.
 
-Everything it works with is given: the rounds, the evaluation, where states are
-saved, and callbacks. A round is known by its number and the state before it,
-and counts once all that belongs to it is written; so a run that stops anywhere
-and goes on from its last saved round ends like one that never stopped.
+The loop gets everything as arguments: the rounds, the evaluation, the place of
+saved states, and callbacks. A round depends only on its number and the state
+before it, and counts once all its output is written. So a run that stops
+anywhere and resumes from its last saved round ends like one that never stopped.
 
-A thread writes a round while the next one computes, one round at a time: rows
-and states come in the order of the rounds, and a state after its rows.
+A thread writes a round while the next one computes, one round at a time: it
+writes rows and states in the order of the rounds, and a state after its rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
     )
 
   def last_evaluation(self, round_num: int) -> int:
-    """Returns the last round up to one after which the model is evaluated."""
+    """Returns the last round, up to a given one, after which it evaluates."""
     if round_num == self.total_rounds:
       return round_num
     regular = round_num - round_num % self.rounds_per_evaluation
@@ -61,7 +61,7 @@ class Schedule(NamedTuple):
 
 
 class States(Protocol):
-  """Saves states of a process under the number of rounds."""
+  """Saves states of a process by the number of the round."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
     """Returns the last state, its round, and what is saved with it."""
@@ -106,7 +106,7 @@ def train(
         callbacks.follow("on_evaluation", state)
         if callbacks.verdict == "stop":
           schedule = schedule.ending_after(round_num)
-      # The run never goes on from before its best state.
+      # A run never resumes from before its best state.
       state.is_saved = state.is_best or schedule.saves(round_num)
       state.saved_callbacks = callbacks.saved()
       record.begin(state)

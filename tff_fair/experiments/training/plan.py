@@ -26,7 +26,7 @@ class Plan:
   defence: summing.Defence | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.Scoring
-  entropy_classes: int | None  # None: the loss may be another one.
+  entropy_classes: int | None  # None: the loss may not be the cross entropy.
 
   @property
   def attackers(self) -> Sequence[int]:
@@ -55,7 +55,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
 
 
 def check(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that a task has all that the method and the correction ask for."""
+  """Checks that a task has all that the method and other settings need."""
   if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
     raise FieldError(
       "algorithm",
@@ -95,7 +95,7 @@ BY_GROUPS = "fedminmax"
 
 
 def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
-  """Checks that there are groups of people where the method weighs by them."""
+  """Checks that there are groups of people if the method needs them."""
   line = methods.method(spec.algorithm)
   if line is None or not line.needs_groups:
     return
@@ -120,7 +120,7 @@ def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
 def _check_validation(
   spec: RunSpec, task: tasks.Task, client_ids: np.ndarray
 ) -> None:
-  """Checks that some of the clients that decide have examples to choose on."""
+  """Checks that some of the deciding clients have examples to choose on."""
   if (
     task.validation is not None
     and not task.validation.num_examples[client_ids].any()
@@ -152,7 +152,7 @@ BASELINES = (
 
 
 def _check_reference(spec: RunSpec) -> None:
-  """Checks that a rule takes losses below 0, as gaps to a reference may be."""
+  """Checks that a rule takes losses below 0, since gaps may be negative."""
   if spec.loss_reference != "none":
     rule = methods.get(spec.algorithm).build.rule
     if not rule.takes_gaps:
@@ -262,7 +262,7 @@ def aggregation(spec: RunSpec) -> str:
   valid = methods.get(spec.algorithm).aggregations
   protection = defence(spec)
   usual = summing.STACKED if spec.measures_stationarity else valid[0]
-  # A defence that takes the place of a sum is found only in this way.
+  # Only this way has defences that replace a sum.
   if protection and protection.sum_factory and summing.TWO_PHASE in valid:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation
@@ -302,8 +302,8 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
-# What a run releases of the clients' data without noise: whatever its settings,
-# and by the setting that asks for it.
+# What a run releases about clients' data without noise: always, and because of
+# a setting.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
   "what the task takes from training data before the first round, such as "

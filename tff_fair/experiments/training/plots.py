@@ -1,4 +1,4 @@
-"""Plots of a run: its score over clients, and how it got there."""
+"""Plots of a run: its final score over clients, and its curves over rounds."""
 
 import contextlib
 import pathlib
@@ -17,23 +17,23 @@ if typing.TYPE_CHECKING:
   from matplotlib.axes import Axes
 
 _WORST_SHARE = 0.1
-# Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
+# Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 _MAIN, _WORST, _BEST, _QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
 
-# In inches: of one column, and around its axes (left, right, bottom, top).
+# In inches: the size of a column, and its margins (left, right, bottom, top).
 _SIZE = (4.5, 3.6)
 _MARGINS = (0.75, 0.15, 0.55, 0.4)
 
 
 def prepare() -> None:
-  """Imports what drawing needs; it takes half a second, at the first call."""
+  """Imports what drawing needs; the first call takes half a second."""
   # No pyplot: it would look for a display.
   from matplotlib import figure  # noqa: F401, PLC0415
   from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
 
 
 class PlotsAhead(Writer):
-  """Gets ready to draw while the first rounds hide the time that takes."""
+  """Prepares for drawing while the first rounds compute."""
 
   def write(self, state: RoundState) -> None:
     """Imports what drawing needs, once."""
@@ -88,7 +88,7 @@ def draw_distribution(
       xlim=(edges[0], edges[-1]) if shown.size else None,
       ylim=(first, limit),
     )
-    # Over the lower bars.
+    # The legend goes over the lower bars.
     right.legend(loc="lower right" if score.higher_is_better else "upper right")
 
 
@@ -139,7 +139,7 @@ def _figure(
   width, height = _SIZE
   left, right, bottom, top = _MARGINS
   drawing = figure.Figure(figsize=(width * num_columns, height))
-  # A layout that measures the labels takes as long as all else.
+  # A layout that measures the labels would take as long as everything else.
   axes = drawing.subplots(
     1,
     num_columns,

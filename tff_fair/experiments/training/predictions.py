@@ -22,17 +22,17 @@ from tff_fair.experiments.training import (
 )
 from tff_fair.metrics import gains, group_gaps, thresholds
 
-_EXCHANGES = (2000, 20_000)  # At least, and at most.
+_EXCHANGES = (2000, 20_000)  # Random ones per test, at least and at most.
 
 
 class Results(NamedTuple):
-  """Results from predictions; None where a run does not ask for them."""
+  """Results from predictions; None if a run does not ask for them."""
 
-  groups: pd.DataFrame | None = None  # As group_fairness has it.
+  groups: pd.DataFrame | None = None  # See `group_fairness`.
   threshold: Mapping[str, Any] | None = None
-  gains: pd.DataFrame | None = None  # Columns by client_id, as local_SCORE.
+  gains: pd.DataFrame | None = None  # By client_id, such as local_SCORE.
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
-  alone: Mapping[str, Any] | None = None  # Rounds and rates.
+  alone: Mapping[str, Any] | None = None  # Rounds and rates of local models.
 
 
 class Predicted(NamedTuple):
@@ -61,7 +61,7 @@ def results(
     positive = rarer_class(client.labels for client in tested)
   found_threshold = None
   if spec.threshold_for is not None and positive is not None:
-    # The clients that train choose, by their training examples.
+    # Only training examples of clients that train choose the threshold.
     seen = parts.first_rounds[ids] < sampling.NEVER
     training = parts.evaluated[seen].tolist()
     trained = _predict(weights, task, task.train, training)
@@ -98,7 +98,7 @@ def _predict(
   half: tasks.Split,
   ids: Sequence[int],
 ) -> list[Predicted]:
-  """Runs the model of a run; where clients have personal ones, each its own."""
+  """Returns predictions of a run's model, or of clients' personal models."""
   model, predicted = task.keras_model_fn(), []
   for client_id in ids:
     trained_model.assign(model, weights.of_model(client_id))
@@ -108,7 +108,7 @@ def _predict(
 
 
 def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
-  """Returns the rarer of two classes; of equals, the second."""
+  """Returns the rarer of two classes, the second of equals."""
   labels = np.concatenate([*labels_of_clients])
   counts = np.bincount(labels, minlength=2)
   return int(counts[1] <= counts[0])
@@ -209,7 +209,7 @@ class _Compared:
     found: Mapping[str, baselines.Baseline],
     fine_tuned: fine_tuning.FineTuned | None,
   ) -> pd.DataFrame | None:
-    """Returns the columns `Results.gains`; None if nothing is compared."""
+    """Returns the table `Results.gains`; None if nothing is compared."""
     if not found and fine_tuned is None:
       return None
     ids = [client.client_id for client in self.tested]
@@ -260,14 +260,14 @@ class _Compared:
     )
 
   def _in_units(self, values: np.ndarray) -> np.ndarray:
-    """Returns labels or outputs, of numbers in the units of the label."""
+    """Returns labels or outputs; numbers are in units of the label."""
     task = self.parts.task
     return values if task.num_classes is not None else values * task.label_scale
 
   def _gains(
     self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
   ) -> np.ndarray:
-    """Returns the columns `joining.COLUMNS` of outputs against others."""
+    """Returns the columns `joining.COLUMNS` for outputs before and after."""
     least, most = _EXCHANGES
     of_clients = [
       gains.client_gain(

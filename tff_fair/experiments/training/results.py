@@ -93,12 +93,12 @@ def write(
 
 
 def _move(staged: RunFolder, folder: RunFolder) -> None:
-  """Moves the last files of a run to its folder; the one that ends it last."""
+  """Moves a run's final files to its folder, the one that ends it last."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
     # Until the configuration exists, the same command fine-tunes again.
     last = [staged.summary, staged.checksums, staged.config]
-    # It would call files changed that are of the other results.
+    # Old checksums would report the new results as changed.
     folder.checksums.unlink(missing_ok=True)
     atomic.sync(folder.path)
   others = sorted({*staged.path.iterdir()}.difference(last))
@@ -131,7 +131,7 @@ def _of_clients(
 def _of_rounds(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
-  """Returns the results of the whole training; None for missing ones."""
+  """Returns results of the whole training; None for missing ones."""
   cohorts = tables.read_whole(folder.path, tables.COHORTS)
   metrics = tables.read_whole(folder.path, tables.METRICS)
   return {
@@ -151,7 +151,7 @@ def _of_rounds(
 
 
 def _best(folder: RunFolder, best: Best | None) -> dict[str, object] | None:
-  """Returns where the state at the best evaluation is, and its value."""
+  """Returns the place of the state at the best evaluation, and its value."""
   if best is None or best.round_num is None:
     return None
   path = checkpoints.path(folder.best_checkpoint, best.round_num)
@@ -164,7 +164,7 @@ def _best(folder: RunFolder, best: Best | None) -> dict[str, object] | None:
 
 
 def label_counts(task: tasks.Task) -> np.ndarray | None:
-  """Returns `Task.label_counts`; None without classes or of many clients."""
+  """Returns `Task.label_counts`; None without classes or with many clients."""
   if (
     not task.has_class_labels
     or task.num_clients > scoring.MOST_CLIENTS_TO_COUNT
@@ -264,7 +264,7 @@ def _results(
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
-  """Returns the noise in the spread of accuracies, if these are the score."""
+  """Returns the noise in the spread of accuracies, if they are the score."""
   if score.name != ACCURACY.name:
     return {}
   noise = sampling_noise.of_clients(

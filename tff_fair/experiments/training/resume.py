@@ -1,4 +1,4 @@
-"""The rounds of a run that are left: which they are, and the loop over them."""
+"""Finds the remaining rounds of a run, and trains them."""
 
 import contextlib
 import functools
@@ -150,7 +150,7 @@ def _describe_model(
 
 
 def reopen(folder: RunFolder, parts: build.RunParts, say: Say) -> None:
-  """Gets ready to fine-tune a finished run, which has all its rounds."""
+  """Prepares to fine-tune a finished run, which has all its rounds."""
   say(
     f"{folder.path}: the run is finished; its results stay until the "
     "fine-tuning ends."
@@ -168,7 +168,7 @@ def _ours(
   display: Display,
   wandb: str | None,
 ) -> list[RoundCallback]:
-  """Returns our callbacks for runs of these settings, in calling order."""
+  """Returns the library's callbacks for a run, in calling order."""
   best, bound = parts.best, spec.stop_at_stationarity
   best_states = Checkpoints(folder.best_checkpoint, check=folder.check_place)
   found = [
@@ -268,10 +268,10 @@ def rounds_of(
   )
 
 
-# A state is saved after the rows of its rounds, so that only damage to the disk
-# takes what a saved round had. The run then goes on after an earlier round that
-# is whole, and keeps the later state in `set_aside`; without one it stops, and
-# changes nothing. A first state that is not complete was never saved.
+# A state is saved after the rows of its rounds, so only a damaged disk loses
+# parts of a saved round. The run then resumes after an earlier complete round,
+# and moves the later states to `set_aside`; without a complete round, it stops
+# and changes nothing. An incomplete first state was never saved.
 
 
 def go_back(
@@ -283,7 +283,7 @@ def go_back(
   say: Say,
   taped_rounds: int = 0,
 ) -> int:
-  """Removes what a folder has of rounds to repeat; returns the last kept."""
+  """Removes the records of rounds to repeat; returns the last round kept."""
   rows = {
     table: round_tables.count_rows(table) for table in folder.round_tables
   }
@@ -333,7 +333,7 @@ def go_back(
     else:
       shutil.rmtree(state)
   of_evaluations = (folder.evaluations, folder.client_evaluations)
-  # From the beginning, the evaluation before training comes again, too.
+  # A run from the beginning repeats the evaluation before training, too.
   last_kept = completed or -1
   for table in folder.round_tables:
     is_due = schedule.evaluates if table in of_evaluations else lambda _: True
@@ -404,7 +404,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Returns the rows that tables lack up to a saved round, or None."""
+  """Returns a text about rows that tables lack for a saved round, or None."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),
@@ -412,7 +412,7 @@ def _missing_rows(
     (folder.client_evaluations, evaluated, num_evaluated),
   ):
     found = rows[table].get(round_num, 0)
-    # By lambda, only the state knows which clients a round has drawn.
+    # If lambda draws, only the state determines the clients of a round.
     if found == number or (number is None and found):
       continue
     if not table.exists():

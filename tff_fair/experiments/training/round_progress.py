@@ -1,4 +1,4 @@
-"""Progress of a run: its rounds, and how far a long one is."""
+"""Progress of a run: its rounds, and long work within a round."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
 
 # The runtime counts the clients that have begun: all of them are done except
-# those that work at the same time.
+# those at work.
 
-# Returns how many clients have begun since a fixed time, and how many work now;
-# None if Dask's workers compute, which are not asked.
+# Returns how many clients have begun since a fixed time, and how many work at a
+# time; None if Dask's workers compute, which do not count.
 Count = Callable[[], tuple[int, int] | None]
 
-# A log has a line after so many seconds, and one in so long from then on.
+# Seconds after which a log gets a line; from then on, seconds between lines.
 _MOMENTS = (10.0, 30.0, 60.0)
 _LATER = 180.0
 
@@ -36,15 +36,15 @@ _LATER = 180.0
 class LongWork:
   """Work of clients that may take long."""
 
-  name: str  # As "round 1".
+  name: str  # Such as "round 1".
   num_clients: int
   passes: int  # How often each client begins.
   start: float  # In seconds.
-  begun: int | None  # Before it; None if they are not counted.
+  begun: int | None  # Clients begun before it; None if they are not counted.
   next_line: float = _MOMENTS[0]  # In a log, in seconds.
 
   def is_line_due(self, now: float) -> bool:
-    """Returns whether a log has a line now; then the next one is due later."""
+    """Returns whether a line in a log is due; if so, sets when the next is."""
     seconds = now - self.start
     if seconds < self.next_line:
       return False
@@ -53,7 +53,7 @@ class LongWork:
     return True
 
   def describe(self, now: float, count: tuple[int, int] | None) -> str:
-    """Returns how far it is."""
+    """Returns the progress in words."""
     seconds = now - self.start
     spent = tqdm.tqdm.format_interval(seconds)
     clients = f"{self.num_clients:,} client{'s' * (self.num_clients > 1)}"
@@ -78,7 +78,7 @@ class LongWork:
 
 
 _SECONDS_PER_TICK = 1.0
-# The run that shows its progress, by the thread that trains it.
+# The run that shows its progress, in the thread that trains it.
 _SHOWN: contextvars.ContextVar[RoundProgress | None] = contextvars.ContextVar(
   "shown", default=None
 )
@@ -86,7 +86,7 @@ _SHOWN: contextvars.ContextVar[RoundProgress | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
-  """Surrounds work of clients that may take long, which a run then shows."""
+  """Surrounds clients' work that may take long; a run shows its progress."""
   shown = _SHOWN.get()
   if shown is None:
     yield
@@ -99,7 +99,7 @@ def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
 
 
 class RoundProgress(Writer):
-  """Follows the rounds of a run, and shows that long work is alive."""
+  """Shows the progress of a run's rounds, and of long work within them."""
 
   def __init__(self, total_rounds: int, *, count: Count = lambda: None) -> None:
     self.work: LongWork | None = None
@@ -108,11 +108,11 @@ class RoundProgress(Writer):
     self._is_over = threading.Event()
     self._ticking = threading.Thread(target=self._tick, daemon=True)
     self._last_evaluation = ""
-    self._notes: list[str] = []  # The last ones that no line has shown.
+    self._notes: list[str] = []  # The last ones that are not shown yet.
     self._bar: tqdm.tqdm | None = None
 
   def on_start(self, run: Run) -> None:
-    """Begins to show the rounds after those that the run has."""
+    """Begins to show the rounds, from the run's last one on."""
     self._start = self._last_line = time.monotonic()
     self._first = len(run.rounds)
     if progress.is_on_screen():
@@ -127,7 +127,7 @@ class RoundProgress(Writer):
     self._token = _SHOWN.set(self)
 
   def on_end(self, error: BaseException | None) -> None:
-    """Shows no more."""
+    """Stops showing progress."""
     del error
     _SHOWN.reset(self._token)
     self._is_over.set()
@@ -167,7 +167,7 @@ class RoundProgress(Writer):
     self._notes = []
 
   def begin(self, name: str, num_clients: int, passes: int) -> None:
-    """Takes work that begins, as `working` does."""
+    """Begins to show work; see `working`."""
     count = self._count()
     self.work = LongWork(
       name, num_clients, passes, time.monotonic(), count and count[0]

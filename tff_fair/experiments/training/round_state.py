@@ -25,12 +25,12 @@ Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
 class RoundEvaluation(NamedTuple):
-  """The model on the test data of clients.
+  """An evaluation of the model on the test data of clients.
 
   Attributes:
     summary: Statistics over the clients, by name.
     clients: Columns with one entry per client, in ascending order of client id.
-    score: The number by which clients are compared.
+    score: The score by which clients are compared.
   """
 
   summary: Summary
@@ -44,7 +44,7 @@ class RoundEvaluation(NamedTuple):
 
   @property
   def deciding(self) -> Mapping[str, float]:
-    """The scores that choose: on validation data, if there are any."""
+    """Statistics of the score that choose: on validation data, if any."""
     found = self.summary.get(VALIDATION, self.summary)
     return self._statistics(typing.cast(Summary, found))
 
@@ -55,7 +55,7 @@ class RoundEvaluation(NamedTuple):
 class ClientUpdates(NamedTuple):
   """The updates and signals that clients have sent in a round.
 
-  Clients that do not count, as those without examples, are left out.
+  Clients that do not count, such as those without examples, are left out.
 
   Attributes:
     client_id: int64[m], ascending.
@@ -86,19 +86,19 @@ class RoundState:
     metrics: What the method reports of the round as a whole: nested mappings of
       numbers, as in `metrics.csv`. Empty for round 0.
     clients: The columns of `cohorts.csv`, with one entry for each client that
-      reported back, in ascending order of `client_id`; `None` where a value is
+      reported back, in ascending order of `client_id`; `None` if a value is
       not known.
     costs: What the round cost the clients, by name.
     timing: Seconds by name.
-    evaluation: The evaluation after the round; `None` where there is none, and
-      in `on_round`, which comes before.
+    evaluation: The evaluation after the round; `None` if there is none, and in
+      `on_round`, which comes before it.
     process_state: The state of the TFF process, whose parts depend on the
       method.
-    tape: What goes on tape, see `tff_fair.summing.tape`; empty without one.
-    notes: A few words about the round for whoever watches it.
+    tape: The arrays for the tape, see `tff_fair.summing.tape`; may be empty.
+    notes: A few words about the round, for the display of progress.
     is_best: Whether the evaluation is the best so far.
     is_saved: Whether the state is saved after the round.
-    saved_callbacks: What is saved of callbacks with it.
+    saved_callbacks: The callbacks' states that are saved with it.
   """
 
   round_num: int
@@ -123,8 +123,8 @@ class RoundState:
     """The weights of the global model, as NumPy arrays.
 
     `trainable` and `non_trainable` are lists in the order of the Keras model's
-    weights; `assign_weights_to` takes a Keras model. They are computed when
-    they are first asked for.
+    weights; `assign_weights_to` takes a Keras model. They are computed at the
+    first access.
     """
     found = self.get_model_weights(self.process_state)
     return type(found)(
@@ -136,7 +136,7 @@ class RoundState:
   def updates(self) -> ClientUpdates:
     """The updates of the round's clients, for callbacks that want them.
 
-    The clients compute them once more when they are first asked for.
+    At the first access, the clients compute them a second time.
 
     Raises:
       ValueError: In round 0, or if no callback `wants` them.

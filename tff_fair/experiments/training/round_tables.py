@@ -20,7 +20,7 @@ from tff_fair.files import atomic
 
 
 class Tables(Writer):
-  """Writes the tables of a run, as long as its folder is where it was."""
+  """Writes the tables of a run; fails if its folder was moved or removed."""
 
   def __init__(self, folder: RunFolder) -> None:
     self._folder = folder
@@ -46,9 +46,9 @@ class Tables(Writer):
 
 
 def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
-  """Appends the leaves of a structure to a CSV file, after the round."""
-  # As TFF's CSVFileReleaseManager has it, in a twentieth of the time; but NaN,
-  # as of a mean over no client, is an empty cell.
+  """Appends a row to a CSV file: the round, and the leaves of a structure."""
+  # Like TFF's CSVFileReleaseManager, in a twentieth of the time; but NaN, such
+  # as a mean over no client, is an empty cell.
   row: dict[str, object] = {ROUND: round_num}
   for name, leaf in event_files.leaves(value):
     cell = np.asarray(leaf).tolist()
@@ -65,7 +65,7 @@ def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
 
 
 def _widen(path: pathlib.Path, names: Sequence[str]) -> None:
-  """Gives a CSV file these columns, of which it has the first ones."""
+  """Adds columns to a CSV file, which has the first of `names` already."""
   rows = []
   if path.exists():
     with path.open(newline="", encoding="utf-8") as file:
@@ -75,14 +75,14 @@ def _widen(path: pathlib.Path, names: Sequence[str]) -> None:
   writer = csv.DictWriter(text, names)
   writer.writeheader()
   writer.writerows(rows)
-  # Unlike `atomic.replacement`, it does not make a removed folder anew.
+  # Unlike `atomic.replacement`, this does not recreate a removed folder.
   atomic.write(path, text.getvalue())
 
 
 def append_rows(
   path: pathlib.Path, round_num: int, columns: Mapping[str, np.ndarray]
 ) -> None:
-  """Appends columns to a CSV file, one row per entry, each after the round."""
+  """Appends rows to a CSV file: the round, and an entry of each column."""
   names = [ROUND, *columns]
   with path.open("a+", newline="") as file:
     writer = csv.writer(file)

@@ -30,10 +30,10 @@ State: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 _AGGREGATOR, _IDS = "aggregator", "client_ids"
 _COEFFICIENTS, _LOSSES = "coefficients", "client_losses"
 _BLOCKING = "blocking_weights"
-_TAPE = "tape_"  # As `tff_fair.summing.tape` has it, which imports TensorFlow.
+_TAPE = "tape_"  # As in `tff_fair.summing.tape`, which imports TensorFlow.
 
 
-# Or one that rounds use like it, as `phasing.OwnRowsProcess`.
+# Or an object with the same interface, such as `phasing.OwnRowsProcess`.
 Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 
@@ -51,7 +51,7 @@ class Rounds:
   prepare: Callable[[State, Sequence[int]], State] | None = None
   before_round: Callable[[State], None] | None = None  # Before drawing.
   after_round: Callable[[State, State, int], State] | None = None
-  begin: Callable[[State], State] = lambda state: state  # Sets the run's own.
+  begin: Callable[[State], State] = lambda state: state  # Sets seed and rate.
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   looks_ahead: bool = True  # Whether the next cohort is known.
   counts_negative_as_zero: bool = False  # Losses below 0.
@@ -154,7 +154,7 @@ def _taken_apart(
 ) -> tuple[
   Mapping[str, Any], Mapping[str, Mapping[int, float]], Mapping[str, np.ndarray]
 ]:
-  """Splits metrics into those of the cohort, of clients by id, of the tape."""
+  """Splits metrics: of the cohort, of clients by id, and for the tape."""
   aggregator = metrics.get(_AGGREGATOR, {})
   taped = {
     name.removeprefix(_TAPE): np.asarray(value)
@@ -192,7 +192,7 @@ def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
   )
 
 
-# Why the aggregation leaves out clients; it reports which ones counted.
+# Why aggregation leaves out clients; it reports only which ones counted.
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
 OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.
@@ -221,7 +221,7 @@ def reasons_of_exclusion(
 
 
 def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
-  """Returns words on a round in which more than half did not count, if so."""
+  """Returns a text if more than half of a round's clients did not count."""
   counts: collections.Counter[str] = collections.Counter(filter(None, excluded))
   if 2 * counts.total() <= len(excluded):
     return None
@@ -235,7 +235,7 @@ def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
 def describe_negative_losses(
   losses: Mapping[int, float], name: str
 ) -> str | None:
-  """Returns a sentence about clients with losses below 0, if there are some."""
+  """Returns a sentence about clients with losses below 0, if there are any."""
   number = sum(loss < 0 for loss in losses.values())
   if not number:
     return None
@@ -249,7 +249,7 @@ def describe_negative_losses(
 def describe_exclusion_of_sums(
   metrics: Mapping[str, Any], name: str
 ) -> str | None:
-  """Does the same where only numbers of clients are known."""
+  """Like `describe_exclusion`, if only numbers of clients are known."""
   if OUT_OF_BOUNDS not in metrics:
     return None
   counted, excluded, beyond = (
@@ -268,7 +268,7 @@ def describe_exclusion_of_sums(
 def advise_on_idle_rounds(
   cohorts: pd.DataFrame, num_idle_rounds: int, num_rounds: int
 ) -> str:
-  """Returns the warning of a run in whose last rounds no client counted."""
+  """Returns the warning for a run in whose last rounds no client counted."""
   last = num_rounds - num_idle_rounds
   text = (
     f"no client counted in the last {num_idle_rounds:,} of {num_rounds:,} "

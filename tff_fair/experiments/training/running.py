@@ -63,31 +63,31 @@ def run(
 ) -> Run:
   """Trains, evaluates and saves results; resumes a run if there is one.
 
-  It computes where `tff_fair.runtime.use_local` or `use_dask` has said, else in
-  this program.
+  It computes where `tff_fair.runtime.use_local` or `use_dask` specified, else
+  in this program.
 
   Args:
     spec: The run.
     output_dir: The folder of the results. It must be new, or hold the same run,
-      interrupted, with fewer `total_rounds` or without `finetune_epochs`, which
-      then goes on and ends as a run that had these from the start. By default
-      outputs/TASK-ALGORITHM, or the first of outputs/TASK-ALGORITHM-2, -3, ...
-      that is free.
+      interrupted, with fewer `total_rounds` or without `finetune_epochs`. That
+      run then continues, and ends like a run with these settings from the
+      start. By default outputs/TASK-ALGORITHM, or the first of
+      outputs/TASK-ALGORITHM-2, -3, ... that is free.
     progress: Whether to report progress on stderr.
     engine: Where to compute: "local", in this program, or "dask", in the
-      workers of a Dask cluster. By default as earlier calls say.
-    scheduler: The Dask scheduler, as "tcp://host:port"; by default Dask starts
-      workers on this machine.
-    dask_workers: How many; by default one for each core.
-    command: The command line to note in the folder; by default one that starts
-      the same run.
+      workers of a Dask cluster. By default as earlier calls specified.
+    scheduler: The Dask scheduler, such as "tcp://host:port"; by default Dask
+      starts workers on this machine.
+    dask_workers: Number of workers; by default one for each core.
+    command: The command line to record in the folder; by default one that
+      starts the same run.
     wandb: A project of Weights & Biases, which gets the settings and the
-      evaluations; it decides none of the results.
-    callbacks: What follows the rounds, see `RoundCallback`. They are called in
-      this order; not at all for a finished run that is fine-tuned.
+      evaluations; it does not affect results.
+    callbacks: Callbacks on the rounds, see `RoundCallback`, called in this
+      order; not called for a finished run that is only fine-tuned.
     compilation_cache: Whether to keep the compiled computations for later runs
-      of the same settings, in the user's folder of caches, and to use those
-      that are there; see `tff_fair.runtime.compilation_cache`. Decides no
+      of the same settings, in the user's folder of caches, and to use those of
+      earlier runs; see `tff_fair.runtime.compilation_cache`. Does not affect
       results.
     trust: Whether to run code that the file of `initial_model` holds or names.
 
@@ -100,8 +100,8 @@ def run(
     RunError: If the folder holds something else, or cannot be written to; or if
       Dask's workers are lost again and again.
     tasks.DataError: If the data cannot be used.
-    Interrupted: If Ctrl-C or SIGTERM came. The run has then saved its last
-      round; the same call goes on from there.
+    Interrupted: After Ctrl-C or SIGTERM. The run has then saved its last round;
+      the same call resumes from there.
   """
   places = _places(spec, output_dir)
   if wandb is not None:
@@ -112,9 +112,9 @@ def run(
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE
   if engine == _DASK:
-    # It takes long, while the program builds the run.
+    # Starting takes long; meanwhile, the program builds the run.
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
-  # Secure sums in the clear take computations in another form.
+  # Simulated secure sums take computations in another form.
   uses_cache = compilation_cache and not sums_securely
   cache = of_user() if uses_cache else NO_CACHE
   task = build.load_task(spec, trust=trust)
@@ -228,7 +228,7 @@ def _write_results(
 
 
 def _conclude(folder: RunFolder, display: Display) -> Run:
-  """Returns the run; says how it ended, and what is wrong with that."""
+  """Returns the run; reports how it ended, and any problems."""
   display.say(
     f"{folder.path}: pruned, because its results are too poor to go on."
     if folder.is_pruned
@@ -259,7 +259,7 @@ def _start_dask(
   except (ConnectionError, ModuleNotFoundError, ValueError) as error:
     field = "engine" if scheduler is None else "scheduler"
     raise FieldError(field, str(error), value=scheduler or _DASK) from error
-  # Without bokeh there is a link, and nothing behind it.
+  # Without bokeh, the link leads nowhere.
   if importlib.util.find_spec("bokeh") and client.dashboard_link:
     say(f"Dask's dashboard: {client.dashboard_link}")
 
@@ -279,9 +279,9 @@ def connect(engine: str | None, simulates_secure_sums: bool) -> None:
     runtime.use_local(simulate_secure_sums=True)
 
 
-# Runs that end early: the error says how the user goes on.
+# Runs that end early: the error says how to resume.
 
-# What the system lacks, as errors of TensorFlow say it, too, and the way out.
+# What the system lacks, in the words of its errors and TensorFlow's; a way out.
 _WAYS_OUT = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
@@ -295,7 +295,7 @@ _WAYS_OUT = {
 
 @contextlib.contextmanager
 def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
-  """Adds to an error that ends a run how the user goes on with the run."""
+  """Adds to an error that ends a run how to resume it."""
   try:
     yield
   except interruption.Interrupted as interrupted:
@@ -308,8 +308,8 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
       f"{folder.path}: {text}. {_advice(folder, total_rounds)}"
     ) from error
   except Exception as error:
-    folder.check_place()  # Else that is what went wrong.
-    # TensorFlow raises several kinds of errors for it.
+    folder.check_place()  # A moved folder explains other errors.
+    # TensorFlow raises several kinds of errors for these problems.
     lacking = [text for text in _WAYS_OUT if text in str(error)]
     if not lacking:
       raise
@@ -320,7 +320,7 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
 
 
 def _advice(folder: RunFolder, total_rounds: int) -> str:
-  """Returns how to go on with a run that came to no end."""
+  """Returns how to resume a run that did not finish."""
   if (moved := folder.displacement) is not None:
     return moved
   if folder.next_configuration is not None:

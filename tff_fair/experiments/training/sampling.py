@@ -1,14 +1,14 @@
 """Choice of the clients that train, report back, are evaluated, or attack.
 
-Everything is drawn from the seed and the round, and by power of choice from the
-losses that clients had when they last took part: a run that is resumed meets
-the same clients.
+All draws depend only on the seed and the round and, for power of choice, on the
+losses of clients when they last took part: a resumed run draws the same
+clients.
 
 Power of choice: Cho, Wang, Joshi, "Towards Understanding Biased Client
 Selection in Federated Learning" (AISTATS 2022). Of d candidates, drawn without
 replacement and with probabilities proportional to n_k, the m with the largest
-last known loss take part. One that has no loss yet comes first, and of equals
-the smaller client id.
+last known loss take part. Clients without a loss yet come first; of equals, the
+smaller client id.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from tff_fair.experiments.training.round_state import RoundState
 
 NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
 
-# Keep what is drawn from one seed apart.
+# Keys that separate draws from one seed.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
 _EVALUATION, _ATTACKERS, _BLOCKS = 5, 6, 7
 _UNSEEN, _LATE, _SECOND = 8, 9, 10
@@ -38,7 +38,7 @@ _MOST_SHOWN = 10  # Names of clients in an error.
 
 
 class DrawnCohort(NamedTuple):
-  """A round's client ids, ascending; lambda may draw some twice."""
+  """A round's client ids, ascending; draws by lambda may repeat some."""
 
   drawn: list[int]  # They get the model.
   reporting: list[int]  # Their updates arrive; one or more.
@@ -87,7 +87,7 @@ class Sampler:
     last_losses: LastLosses | None = None,
   ) -> None:
     self._last_losses = last_losses or LastLosses(len(num_examples))
-    # float64[K], of DRFA; it sets them before each round.
+    # float64[K], DRFA's lambda; `MixtureAscent` sets it before each round.
     self.mixture = np.full(len(num_examples), 1 / len(num_examples))
     self._spec = spec
     self._sizes = bounds.range_ends(clients_per_round)
@@ -180,7 +180,7 @@ class Sampler:
     return sorted(random.choice(there, size, replace=False).tolist())
 
   def _of_largest_loss(self, candidates: np.ndarray, size: int) -> np.ndarray:
-    """Returns the candidates of the largest last loss, of equals the first."""
+    """Returns candidates with the largest last losses, the first of equals."""
     by_id = np.sort(candidates)
     losses = self._last_losses.values[by_id]
     return by_id[np.argsort(-losses, kind="stable")[:size]]
@@ -189,7 +189,7 @@ class Sampler:
 def evaluated_clients(
   seed: int, num_clients: int, number: int | None
 ) -> np.ndarray:
-  """Draws the clients to evaluate all run long, int64[number], ascending."""
+  """Draws the clients to evaluate in a run, int64[number], ascending."""
   if number is None:
     return np.arange(num_clients)
   random = generator(seed, _EVALUATION)

@@ -1,4 +1,4 @@
-"""The states of a run that are saved, and what goes on the tape with them."""
+"""Saves the states of a run, and writes its tape."""
 
 import asyncio
 import concurrent.futures
@@ -21,15 +21,15 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import RoundState, SavedCallbacks
 from tff_fair.files import atomic
 
-# One to go on from, and the one before, should that be damaged.
+# One to resume from, and the one before, in case that is damaged.
 _NUM_CHECKPOINTS = 2
 _CALLBACKS = "callbacks.npz"
-_VALUES = "values"  # In it, all that is not an array, as JSON.
+_VALUES = "values"  # The entry with all that is not an array, as JSON.
 _T = TypeVar("_T")
 
 
 class Checkpoints:
-  """Keeps the last states of a folder, whole; they outlast a power cut."""
+  """Keeps the last states in a folder, complete even after a power cut."""
 
   def __init__(
     self,
@@ -57,7 +57,7 @@ class Checkpoints:
       if state.saved_callbacks is not None and any(state.saved_callbacks):
         _write_callbacks(staged / _CALLBACKS, state.saved_callbacks)
       checkpoints.write_checksums(staged)
-      # Before the new state is written: a kill leaves no extra one.
+      # Before the new state is in place: a kill leaves no extra one.
       for old in checkpoints.saved_rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
         atomic.remove_folder(checkpoints.path(self._path, old))
     self._record()
@@ -84,7 +84,7 @@ class Checkpoints:
 
 def last_round(folder: RunFolder) -> int | None:
   """Returns the round after which a callback ended the run, if one did."""
-  with contextlib.suppress(DamageError):  # It shows later.
+  with contextlib.suppress(DamageError):  # Reported later.
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)
       if _read_callbacks(state / _CALLBACKS).stop:
@@ -97,7 +97,7 @@ def _manager(path: pathlib.Path) -> tff.program.FileProgramStateManager:
 
 
 def _wait(coroutine: Coroutine[object, object, _T]) -> _T:
-  """Returns the result of a coroutine; a notebook has an event loop already."""
+  """Returns a coroutine's result, even if the thread has an event loop."""
   with concurrent.futures.ThreadPoolExecutor(1) as thread:
     return thread.submit(lambda: asyncio.run(coroutine)).result()
 
@@ -141,7 +141,7 @@ def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
 
 
 def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
-  """Returns the saved states of callbacks, none without a file."""
+  """Returns the saved states of callbacks; empty without a file."""
   if not path.exists():
     return SavedCallbacks()
   with array_files.read(path) as arrays:
@@ -154,7 +154,7 @@ def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
 
 
 class Tape(Writer):
-  """Writes the first rounds of a run on its tape."""
+  """Writes the first rounds of a run to its tape."""
 
   def __init__(self, folder: RunFolder, num_rounds: float) -> None:
     self._folder = folder
@@ -162,7 +162,7 @@ class Tape(Writer):
     self._num_rounds = num_rounds
 
   def write(self, state: RoundState) -> None:
-    """Adds the arrays of a round, if it is one of those."""
+    """Adds the arrays of a round, if it is one of the first."""
     if state.tape and state.round_num <= self._num_rounds:
       self._folder.check_place()
       self._recorder.write(state.round_num, state.tape)

@@ -18,20 +18,20 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.metrics import class_scores
 
-# One entry per client each, [K, ...].
+# Each column has one entry per client, [K, ...].
 Columns = Mapping[str, np.ndarray]
 
 
 class Scoring(NamedTuple):
-  """The scores that an evaluation is to have."""
+  """The scores that an evaluation computes."""
 
   score: Score
-  positive: int | None = None  # None: the rarer of two, the mean over more.
+  positive: int | None = None  # None: the rarer of two, or a mean over more.
   sums: Asked | None = None  # What clients send; None for the accuracy.
 
 
 def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
-  """Returns the scores of a task: as a run asks for, or the usual one."""
+  """Returns the scores of a task: those requested, or the usual one."""
   usual = RMSE if task.num_classes is None else ACCURACY
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
@@ -40,7 +40,7 @@ def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
     for found in names:
       _check(task, field, found)
   if _has_rare_class(task) and _RECALL not in asked:
-    asked = [*asked, _RECALL]  # Accuracies hide that it is never found.
+    asked = [*asked, _RECALL]  # Accuracies hide that it is never predicted.
   if {name, *asked} == {ACCURACY.name}:
     return Scoring(ACCURACY, positive)
   others = dict.fromkeys([usual.name, *usual.beside, *asked])
@@ -85,7 +85,7 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
 
 
 def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
-  """Checks that examples have a class each, and the model a logit for each."""
+  """Checks that each example has a class, and the model a logit per class."""
   if not task.has_class_labels or task.objective.activation != "softmax":
     raise FieldError(
       field,
@@ -121,7 +121,7 @@ def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
 def build(
   task: tasks.Task, label_variance: Callable[[int], float], scoring: Scoring
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
-  """Returns a function from evaluations to evaluations with the scores."""
+  """Returns a function that computes the scores of evaluations."""
   score = scoring.score
 
   def with_scores(columns: Columns) -> dict[str, np.ndarray]:
@@ -140,7 +140,7 @@ def build(
 
 
 def _cells(values: np.ndarray, score: Score) -> np.ndarray:
-  """Returns values as tables have them: None where a client has none."""
+  """Returns values for tables: None if a client has none."""
   if not score.needs:
     return values
   cells = values.astype(object)
@@ -186,7 +186,7 @@ def _of_numbers(
 
 def variance(labels: np.ndarray) -> float:
   """Returns the mean squared deviation of labels from their mean."""
-  # Exactly 0 where all are equal: a rounded mean would leave a rest.
+  # Exactly 0 if all are equal; a rounded mean would leave a remainder.
   centered = labels.astype(np.float64) - labels[0].astype(np.float64)
   return float(centered.var(axis=0).mean())
 
@@ -206,24 +206,24 @@ def errors(
   return abs(label_scale) * np.sqrt(mean_squares), 1 - unexplained
 
 
-# Of the range of the labels; below it, predictions are one number.
+# Of the range of the labels: predictions that vary less are one number.
 _SAME = 1e-5
 _ROUNDING = 1e-12  # Of a mean square.
-# A good model of a rare class may find another one likelier for all examples.
+# With a rare class, a good model may find another class likelier everywhere.
 _OF_PROBABILITIES = frozenset(
   {"auc", "average_precision", "brier", "calibration_error", "log_loss"}
 )
 
 
 def outputs(task: tasks.Task, score: Score) -> Outputs | None:
-  """Returns the kind of outputs to measure ranges of; None for others."""
+  """Returns the kind of outputs whose ranges are measured, if any."""
   label = task.element_spec[1]
   if task.num_classes is None:
     width = label.shape[1:].num_elements()
     return None if width is None else Outputs("number", width)
   if task.objective.activation == "sigmoid" and label.shape.rank == 2:
     width = label.shape[1]
-    # Of five labels or fewer, all count as predicted.
+    # With five labels or fewer, all count as predicted.
     return Outputs("labels", width) if (width or 0) > TOP else None
   if not label.dtype.is_integer or score.name in _OF_PROBABILITIES:
     return None

@@ -14,10 +14,10 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic, parsing
 
-# Says in the folder of a run which run of Weights & Biases is the same.
+# The file in a run's folder that names its run of Weights & Biases.
 _SAME_RUN = "run.json"
 _ID, _PROJECT = "id", "project"
-_INTERRUPTED = 1  # The exit status of a run that is to go on.
+_INTERRUPTED = 1  # The exit status of a run that can be resumed.
 
 
 class Wandb(Writer):
@@ -35,7 +35,7 @@ class Wandb(Writer):
     self._is_open = True
 
   def on_start(self, run: Run) -> None:
-    """Begins a run of Weights & Biases, or goes on with that of the folder."""
+    """Begins a run of Weights & Biases, or resumes that of the folder."""
     with self._warning():
       import wandb  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ class Wandb(Writer):
 
   @contextlib.contextmanager
   def _warning(self) -> Iterator[None]:
-    """Turns an error into a line; after it, nothing is logged any more."""
+    """Turns an error into a message; after it, nothing is logged."""
     try:
       yield
     except Exception as error:
@@ -77,7 +77,7 @@ class Wandb(Writer):
 
 
 def _id(folder: RunFolder, project: str) -> str:
-  """Returns the id of the folder's run in a project; a new one is noted."""
+  """Returns the id of the folder's run in a project; records a new one."""
   path = folder.wandb / _SAME_RUN
   if path.exists():
     try:
