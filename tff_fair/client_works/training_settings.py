@@ -1,7 +1,7 @@
 """Settings of local training that all methods share, and its state.
 
-A draw depends only on a seed and on the client, the round or the epoch. So it
-does not depend on where a client runs, or in what order clients do.
+A draw depends only on a seed and on the client, the round or the epoch, not on
+where or in which order clients run.
 """
 
 import collections

@@ -126,7 +126,7 @@ def _of_client(
 
 
 def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
-  """Returns the losses of some clients.
+  """Returns the losses of given clients.
 
   Args:
     client_ids: int64[m].

@@ -2,7 +2,7 @@
 
 Yue, Nouiehed, Al Kontar, "GIFAIR-FL: A Framework for Group and Individual
 Fairness in Federated Learning" (INFORMS Journal on Data Science, 2023), with
-each client a group of its own.
+each client as a separate group.
 
   r_k = sum_{j != k} sign(f_k - f_j)
   lambda = fraction * min_k p_k / (m - 1)

@@ -60,11 +60,11 @@ class Risk:
     return (1 - self.tail) * self.weights + self.tail * u
 
   def worst(self, losses: Array) -> Array:
-    """Returns the lambda that is worst for some losses."""
+    """Returns the lambda that is worst for given losses."""
     return self.multipliers(worst_tail(losses, self.cap))
 
   def of(self, losses: Array) -> float:
-    """Returns the risk of some losses."""
+    """Returns the risk of given losses."""
     return float(self.worst(losses) @ losses)
 
 
