@@ -1,4 +1,4 @@
-"""Many runs: planned, run side by side, the best settings chosen."""
+"""Many runs: plans, parallel execution, and the choice of settings."""
 
 from tff_fair.experiments.sweeps.runner import sweep
 

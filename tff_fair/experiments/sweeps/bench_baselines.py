@@ -1,9 +1,9 @@
-"""Baselines of fair-bench: FedAvg with fine-tuning, clients alone, and pooled.
+"""Baselines of fair-bench: fine-tuned FedAvg, clients alone, pooled data.
 
-A run of FedAvg at the setting that its validation rows chose has all three:
-each client fine-tunes the final model for up to five epochs, trains a model
-without the others, and one model trains on the rows of all clients. Each of
-them chooses its epochs, and the latter two their rates, on training rows.
+A run of FedAvg, at the setting chosen on its validation rows, computes all
+three: each client fine-tunes the final model for up to five epochs; each client
+trains a model without the others; and one model trains on the rows of all
+clients. Training rows choose the epochs of each, and the rate of local models.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from tff_fair.experiments.sweeps import bench
 from tff_fair.files import atomic
 
 _EPOCHS = 5
-# The prefix of a score's column, and the name of the method.
+# Names of methods, by the prefixes of scores' columns.
 _NAMES = {
   "finetuned_": "FedAvg, fine-tuned",
   "local_": "Alone",
@@ -40,11 +40,11 @@ class Baselines:
 
   @property
   def is_done(self) -> bool:
-    """Whether the file is there."""
+    """Whether the file exists."""
     return self.path.exists()
 
   def train(self) -> None:
-    """Trains them, once for each setting of FedAvg's that is chosen."""
+    """Trains the baselines, once for each chosen setting of FedAvg."""
     from tff_fair.experiments.training import running  # noqa: PLC0415
 
     table, score = self.item.table, self.item.table.score
@@ -86,7 +86,7 @@ def of_bench(asked: bench.Bench) -> list[Baselines]:
 
 
 def carry_out(asked: bench.Bench) -> None:
-  """Trains the missing baselines; FedAvg's items are done."""
+  """Trains the missing baselines; FedAvg's items must be done."""
   wanted = of_bench(asked)
   with tqdm.tqdm(
     total=len(wanted),

@@ -1,9 +1,9 @@
-"""The best setting of each method, chosen on some data, shown on others.
+"""The best setting of each method, chosen on some data and shown on other data.
 
-If runs set validation data aside, these decide, over all clients. Otherwise the
-test data of some clients decide, who are drawn once and are the same for all
-runs. With fewer than ten clients, all decide: a fifth of three clients is one
-client, and the best for one is often the worst for the others.
+If runs set validation data aside, these data of all clients decide. Otherwise
+the test data of some clients decide, drawn once and the same for all runs. With
+fewer than ten clients, all decide: a fifth of three clients is one client, and
+the best setting for one is often the worst for the others.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, run_warnings
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
-_SEED = 0  # Of the draw: the runs alone decide the choice.
+_SEED = 0  # Of the draw; fixed, so that only the runs decide the choice.
 _FEWEST_TO_DIVIDE = 10  # Clients.
-FEWEST_TO_TRUST = 50  # Of fewer, chance decides much of what a part prefers.
-_VALIDATION = 2  # Keeps it apart from other draws of that seed.
+FEWEST_TO_TRUST = 50  # With fewer clients, chance decides much of the choice.
+_VALIDATION = 2  # Separates these draws from others with that seed.
 
 
 def table(
@@ -46,7 +46,7 @@ def table(
 def _table(
   finished: Sequence[Run], criterion: str, validation_fraction: float
 ) -> str:
-  """Returns the best settings, of runs that have the same score."""
+  """Returns the best settings of runs that have the same score."""
   score = run_groups.common_score(finished)
   of_score = measures.of(score)
   where = finished[0].path.parent
@@ -84,7 +84,7 @@ def _table(
 def validation_clients(
   client_ids: Sequence[int] | pd.Series, fraction: float
 ) -> np.ndarray:
-  """Draws the clients to choose on, int64[n], by their ids and the fraction."""
+  """Draws the clients that decide, int64[n], from ids and a fraction."""
   ids = np.unique(np.asarray(client_ids, np.int64))
   size = min(max(1, round(fraction * ids.size)), ids.size - 1)
   random = seeds.generator(_SEED, _VALIDATION)
@@ -92,15 +92,15 @@ def validation_clients(
 
 
 def is_divided(num_clients: int, fraction: float) -> bool:
-  """Returns whether some clients decide and the others show the result."""
+  """Returns whether some clients decide and results are on the others."""
   return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
 
 
 def part_of(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
-  """Returns the results to choose by, or those to show."""
-  clients = tables.seen(clients)  # Unseen clients choose nothing.
+  """Returns the results that decide, or those to show."""
+  clients = tables.seen(clients)  # Unseen clients do not decide.
   if tables.has_validation(clients):
     return tables.on_validation(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
@@ -122,7 +122,7 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
 def _measured(
   group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
-  """Returns the measures of a group, over seeds, on its part of the clients."""
+  """Returns a group's measures over seeds, on one part of the clients."""
   measured = []
   for run in group.runs:
     part = part_of(run.last_evaluation, fraction, is_validation=is_validation)
@@ -143,7 +143,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(run: Run, fraction: float) -> _Parts:
-  """Returns a run's parts, with the share of clients to choose on."""
+  """Returns a run's parts, given the share of clients that decide."""
   last = run.last_evaluation
   return _Parts(
     len(tables.seen(last)),
@@ -197,7 +197,7 @@ def _caption(
 
 
 def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns what decides if validation data are set aside."""
+  """Returns lines on what decides if validation data are set aside."""
   if not parts:
     return []
   shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))
@@ -215,7 +215,7 @@ def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
 
 
 def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns how many clients the tails of the criterion and columns are."""
+  """Returns lines on the sizes of tails in the criterion and the columns."""
   lines: dict[str, None] = {}
   for part in parts:
     of_criterion = measures.tail_sizes([criterion], part.num_deciding)

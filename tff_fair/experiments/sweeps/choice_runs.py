@@ -1,4 +1,4 @@
-"""Trial runs of a choice: trained in this program, with results in files."""
+"""Trial runs of a choice, trained in this program, with results in files."""
 
 import hashlib
 import pathlib
@@ -23,12 +23,12 @@ SCORE = "score"  # A column: the name of the score.
 
 
 class Tries:
-  """Trains runs unless an earlier program has; counts all in `num_runs`."""
+  """Trains runs that have no results yet; counts all in `num_runs`."""
 
   def __init__(
     self, folder: pathlib.Path, *, progress: bool, counts_groups: bool = False
   ) -> None:
-    """Keeps the results of runs in a folder, with counts of groups if asked."""
+    """Keeps the results of runs in a folder; with counts of groups if asked."""
     self._counts_groups = counts_groups
     self._folder = folder
     self._progress = progress
@@ -51,7 +51,7 @@ class Tries:
     return [tables.seen(self._evaluate(spec)) for spec in shown]
 
   def refusal(self, spec: RunSpec) -> str | None:
-    """Returns why a run cannot be trained; what it trains is known later."""
+    """Returns why a run cannot be trained, or None; keeps its results."""
     try:
       self._evaluate(spec)
     except FieldError as error:
@@ -59,12 +59,12 @@ class Tries:
     return None
 
   def tape(self, spec: RunSpec) -> Run | None:
-    """Returns a run with a tape, or None where there are no tapes."""
+    """Returns a run with a tape, or None if there are no tapes."""
     self.num_runs += 1
     return run_once(spec, self._folder.parent / "tape", progress=False)
 
   def has_groups(self, spec: RunSpec) -> bool:
-    """Returns whether a run's data know groups of people, and classes."""
+    """Returns whether a run's data have groups of people, and classes."""
     task = self._task_of(spec)
     return task.test.groups is not None and task.has_class_labels
 
@@ -93,17 +93,17 @@ class Tries:
     return pd.DataFrame(found.clients).assign(**{SCORE: found.score.name})
 
   def _task_of(self, spec: RunSpec) -> tasks.Task:
-    """Returns the task of a run; it is that of the last one where it can be."""
+    """Returns the task of a run; reuses the last task if seeds are equal."""
     if self._task is None or self._task[0] != spec.seeds:
       importing.check_limits()
-      with importing.quick():  # TensorFlow comes along.
+      with importing.quick():  # This imports TensorFlow.
         from tff_fair.experiments.training import build  # noqa: PLC0415
       self._task = spec.seeds, build.load_task(spec)
     return self._task[1]
 
 
 def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
-  """Returns a run of a choice, which an earlier program may have trained."""
+  """Trains a run of a choice, unless an earlier program has finished it."""
   if RunFolder(path).is_finished:
     return finding.read_run(path)
   from tff_fair.experiments.training import running  # noqa: PLC0415

@@ -1,13 +1,13 @@
 """Chooses a method for a task, or shows that FedAvg is as good.
 
-Training rows train, validation rows decide, and test rows are read in the
-fourth stage alone:
+Models train on training rows; validation rows decide; only the fourth stage
+reads test rows:
 
-1. FedAvg, by numbers of examples and with equal weights, at three learning
-   rates, and beyond them while the best is at an end.
-2. Replay: a run of the better FedAvg has a tape, to which each rule is applied.
-   Rules whose direction serves the worst client come first; rules that change
-   nothing come last.
+1. FedAvg, with weights by numbers of examples and with equal weights, at three
+   learning rates, and at further ones while the best is at an end.
+2. Replay: each rule is applied to the tape of a run of the better FedAvg. Rules
+   whose direction serves the worst client come first; rules that change nothing
+   come last.
 3. Successive halving: all settings train one seed; the better half trains a
    further seed, and so on. FedAvg's settings are halved in the same way.
 4. Confirmation: the best settings and FedAvg, on fresh seeds and test rows. A
@@ -15,9 +15,9 @@ fourth stage alone:
    over seeds and clients and corrected for the number of methods, lies on the
    better side.
 
-Runs of these stages share what the program has compiled (`in_memory`), and each
-leaves the results of its clients in a file, so that a choice goes on where it
-was interrupted. The recommended run is an ordinary one.
+Runs of these stages share compiled computations (`in_memory`), and each writes
+the results of its clients to a file, so that an interrupted choice can resume.
+The recommended run is an ordinary one.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ DECIDED = (
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
 )
 
-# The methods that are tried, those with most evidence first. A replay reorders.
+# The methods to try, those with most evidence first. The replay reorders them.
 METHODS = (
   *("fedfv", "adafed", "fedmgda_plus", "semi_vred", "vred", "adafedadam"),
   *("qfedavg", "term", "propfair", "delta_fl", "gifair", "fedmdfg"),
@@ -58,10 +58,10 @@ METHODS = (
 class Choice(Found):
   """The outcome of `choose`; its `spec` sets no validation rows aside."""
 
-  recommended: Run  # Of `spec`, with what each client reaches alone.
+  recommended: Run  # Of `spec`, with a local model of each client.
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns all but the run as values of JSON."""
+    """Returns everything except the run as JSON values."""
     names = ("method", "is_fair_method", "criterion", "num_runs")
     return {
       **{name: getattr(self, name) for name in (*names, "num_fresh_seeds")},
@@ -88,7 +88,7 @@ def choose(
       choice = choose(RunSpec(task="digits", total_rounds=30), "outputs/choice")
       print(choice.method, choice.settings)
 
-  Called again with the same arguments, it goes on where it was interrupted.
+  Called again with the same arguments, it resumes an interrupted choice.
 
   Args:
     spec: The task and all settings that are the same for all methods; its
@@ -96,13 +96,13 @@ def choose(
       hyperparameters do not count.
     output_dir: A folder for all results, `choice.json` among them.
     algorithms: The methods to try besides FedAvg, by name or as FILE.py:NAME;
-      by default `METHODS`. Methods that do not go with the settings of `spec`,
-      such as its way of summing, are left out.
-    progress: Whether to show on stderr how the choice gets on.
+      by default `METHODS`. Methods that do not fit the settings of `spec`, such
+      as its way of summing, are left out.
+    progress: Whether to show progress on stderr.
     **settings: Fields of `ChoiceSettings`.
 
   Returns:
-    The choice, with the way to it.
+    The choice, with the steps that led to it.
 
   Raises:
     FieldError: If an argument is not valid, or `spec` may stop a run early.
@@ -117,7 +117,7 @@ def choose(
     hparams=found.spec.hparams,
     **{name: getattr(found.spec, name) for name in stages.DECIDED},
   )
-  with contextlib.suppress(FieldError):  # Not all runs can have it.
+  with contextlib.suppress(FieldError):  # Some settings exclude it.
     final = final.replace(local_baseline=True)
   recommended = choice_runs.run_once(
     final, folder / "recommended", progress=progress
@@ -136,13 +136,13 @@ def find(
   *,
   progress: bool,
 ) -> Found:
-  """Goes through the four stages, as `choose` says."""
+  """Goes through the four stages of `choose`."""
   for name in names:
     if not methods.is_method(methods.understood(name)):
       raise FieldError("algorithms", methods.unknown(name), value=name)
   if not names:
     raise FieldError("algorithms", "is empty; name a method, such as fedfv.")
-  if spec.criterion is not None:  # Without it, there is no patience.
+  if spec.criterion is not None:  # `patience` needs it.
     raise FieldError(
       "criterion",
       "does not go with a choice, which compares models after their last "
@@ -175,7 +175,7 @@ def find(
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
-  """Refuses a folder that holds the choice of another request."""
+  """Refuses a folder with the choice of another request."""
   file = folder / _REQUEST_FILE
   text = parsing.json_text(request)
   if not file.exists():

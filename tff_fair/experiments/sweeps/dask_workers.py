@@ -1,4 +1,4 @@
-"""Runs on the workers of a Dask cluster, one at a time on each.
+"""Runs on the workers of a Dask cluster, one run per worker at a time.
 
 The option `scheduler` is the address of a cluster; without it, a cluster of
 processes on this machine is started and ended with the sweep.
@@ -66,9 +66,9 @@ class DaskWorkers(Executor):
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
       if cluster is None:
-        # A worker that starts anew would import the user's script, too.
+        # A restarted worker would import the user's script, too.
         closing.enter_context(processes.without_main())
-        # Runs are processes of their own, so their memory is not the worker's.
+        # Runs are separate processes, so their memory is not the worker's.
         cluster = clusters.start_local(
           closing, self.jobs or 1, limits_memory=False
         )
@@ -79,7 +79,7 @@ class DaskWorkers(Executor):
       yield
 
   def has_room(self, num_running: int) -> bool:
-    """Returns whether there is a worker without a run."""
+    """Returns whether a worker has no run."""
     return super().has_room(num_running) and bool(self.workers() - self._busy)
 
   def start(self, job: Job) -> "_Task":
@@ -123,7 +123,7 @@ class DaskWorkers(Executor):
     return self._workers
 
   def free(self, worker: str) -> None:
-    """Notes that a worker has no run any more."""
+    """Records that a worker no longer has a run."""
     self._busy.discard(worker)
 
 
@@ -157,7 +157,7 @@ class _Task:
       try:
         return int(self.future.result(timeout=_SECONDS_FOR_RESULT))
       except (OSError, distributed.CancelledError):
-        return LOST  # The worker went with the result.
+        return LOST  # The worker was lost with the result.
     if state == "error":
       error = self.future.exception(timeout=_SECONDS_FOR_RESULT)
       if isinstance(error, distributed.scheduler.KilledWorker):
@@ -168,7 +168,7 @@ class _Task:
     return None if state == "pending" and is_there else LOST
 
   def _call(self, function: object) -> None:
-    """Calls a function beside the task, whose thread waits for the run."""
+    """Calls a function on the worker while its task waits for the run."""
     with contextlib.suppress(Exception):  # The worker may be gone.
       self.workers.client.run(
         function, self.key, workers=[self.worker], on_error="ignore"

@@ -1,7 +1,7 @@
-"""Executors of sweeps: where runs are carried out, and how they get runs.
+"""Executors of sweeps: where runs are carried out, and how they get there.
 
-An executor carries them out on this machine, as jobs of a cluster, or on the
-workers of one.
+An executor carries out runs on this machine, as jobs of a cluster, or on a
+cluster's workers.
 """
 
 import contextlib
@@ -27,25 +27,25 @@ from tff_fair.experiments.sweeps.jobs import (
 from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.files import parsing
 
-# How often a program that waits looks whether a signal has come.
+# How often a waiting program checks whether a signal has come.
 _SECONDS_PER_CHECK = 0.2
 
 
 class Elsewhere:
-  """A run that another program trains, for whose end the sweep waits."""
+  """A run that another program trains while the sweep waits for its end."""
 
   def __init__(self, job: Job) -> None:
     self._folder = RunFolder(job.path)
     self._is_stopped = False
 
   def poll(self) -> int | None:
-    """Returns 0 once the run is finished, `FREED` if it stops before."""
+    """Returns 0 once the run is finished, `FREED` if it stops earlier."""
     if self._folder.is_at_work and not self._is_stopped:
       return None
     return 0 if self._folder.is_finished else FREED
 
   def stop(self) -> None:
-    """Waits no longer; the run belongs to the other program."""
+    """Stops waiting; the run belongs to the other program."""
     self._is_stopped = True
 
   kill = stop
@@ -72,7 +72,7 @@ def run_all(
       for run in list(running):
         if (status := run.poll()) is not None:
           job, begin = running.pop(run)
-          has_more = True  # There may be a job again.
+          has_more = True  # There may be another job now.
           yield JobEnd(job, status, time.monotonic() - begin)
   finally:
     _stop(list(running), executor)
@@ -87,7 +87,7 @@ def _pause(seconds: float) -> None:
 
 
 def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
-  """Asks runs to save and end; kills them if this is interrupted, too."""
+  """Asks runs to save and end; kills them if interrupted meanwhile."""
   try:
     for run in runs:
       run.stop()
@@ -102,8 +102,8 @@ def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
     raise
 
 
-# Runs that were cut off on a cluster, for example by the time limit of a job:
-# they resume as often as they save further rounds; the others fail in the end.
+# Runs that were cut off on a cluster, for example by a job's time limit, resume
+# as long as they save further rounds; others fail in the end.
 
 
 # How long a network disk may take to show the files of another host.
@@ -112,15 +112,15 @@ _SECONDS_PER_LOOK = 0.5
 
 
 class Restarts:
-  """Decides which runs go on after they were cut off."""
+  """Decides which runs resume after they were cut off."""
 
   def __init__(self, most: int) -> None:
     self._most = most
-    # By the name of a run: its last saved round, and how often it ended there.
+    # By a run's name: its last saved round, and how often it ended there.
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:
-    """Returns why a run goes on, which may be empty; None if it does not."""
+    """Returns why a run resumes, perhaps an empty text; None if it does not."""
     if ended.status == FREED:
       return ""
     if not ended.is_cut_off or not self._most:
@@ -139,7 +139,7 @@ class Restarts:
 
 
 def as_seen(ended: JobEnd) -> JobEnd:
-  """Returns the end of a run on another host, as its folder shows it."""
+  """Returns the end of a run on another host, corrected by its folder."""
   folder = RunFolder(ended.job.path)
   if ended.status == 0:
     end = time.monotonic() + _SECONDS_UNTIL_SEEN
@@ -149,7 +149,7 @@ def as_seen(ended: JobEnd) -> JobEnd:
       interruption.check()
       time.sleep(_SECONDS_PER_LOOK)
       with contextlib.suppress(OSError):
-        os.listdir(folder.path)  # Has a network disk look anew.
+        os.listdir(folder.path)  # Makes a network disk refresh.
     if is_there:
       return ended
     ended.job.note(
@@ -157,7 +157,7 @@ def as_seen(ended: JobEnd) -> JobEnd:
       "the hosts of a sweep need a file system that they share."
     )
     return ended._replace(status=1)
-  # Another job has finished it, or is about to.
+  # Another job has finished the run, or is training it.
   if folder.is_finished:
     return ended._replace(status=0)
   if ended.status == MISTAKE and folder.is_at_work:
@@ -169,10 +169,10 @@ def as_seen(ended: JobEnd) -> JobEnd:
 
 
 LOCAL, SUBMITIT, DASK = NAMES = ("local", "submitit", "dask")
-# Options of clusters that are ours, not theirs.
+# Our own option, not one of the clusters.
 _RESTARTS = "restarts"
 _USUAL_RESTARTS = 3
-# What a user installs, and the package that is imported.
+# By executor: the extra to install, and the package to import.
 _EXTRAS = {SUBMITIT: ("slurm", "submitit"), DASK: ("dask", "distributed")}
 
 
@@ -183,7 +183,7 @@ def create(
   folder: pathlib.Path,
   jobs: int | None = None,
 ) -> Executor:
-  """Returns an executor, whose options are valid."""
+  """Returns an executor, after a check of its options."""
   declared.check_choice("executor", name, NAMES)
   if jobs is not None and jobs < 1:
     raise FieldError("jobs", "expected a positive integer.", value=jobs)
@@ -206,7 +206,7 @@ def create(
       "expected how often a run resumes by itself after its job was lost: 0, "
       "1, 2, ...",
     )
-  # These import packages that only some users have.
+  # Their modules import packages that only some users have.
   if name == SUBMITIT:
     from tff_fair.experiments.sweeps import submitit_jobs  # noqa: PLC0415
 
@@ -220,7 +220,7 @@ def create(
 
 def _value(name: str, value: object) -> object:
   """Reads a text as a number, true, false or a list, if it is one."""
-  # Names may look like numbers.
+  # A job's name may look like a number.
   if isinstance(value, str) and name != "name":
     with contextlib.suppress(ValueError):
       value = parsing.parse_json(value)

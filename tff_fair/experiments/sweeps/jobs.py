@@ -1,4 +1,4 @@
-"""A run, what carries it out, and how a process does: anywhere the same way."""
+"""Jobs, the interface of executors, and how a process carries out a job."""
 
 import abc
 import contextlib
@@ -17,17 +17,17 @@ from tff_fair.experiments import interruption
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# The exit status of a run that a mistake of the user ends.
+# The exit status of a run that ends because of a user's mistake.
 MISTAKE = 2
-# Stand for an exit status. No signal has these numbers.
-LOST = -1000  # Of a job that ended without one, with its node, say.
-FREED = -1001  # Another program was at work in the folder; it has ended.
+# In place of exit statuses. No signal has these numbers.
+LOST = -1000  # A job that ended without a status, perhaps with its node.
+FREED = -1001  # Another program had the folder, and has ended.
 
 
 class Job(NamedTuple):
-  """A training run to be started.
+  """A training run to start.
 
-  Functions come from modules that the process of the run can import.
+  Its functions must be in modules that the run's process can import.
   """
 
   name: str
@@ -39,7 +39,7 @@ class Job(NamedTuple):
   options: Mapping[str, object] | None = None
 
   def note(self, text: str) -> None:
-    """Writes a line at the end of its log."""
+    """Appends a line to the run's log."""
     with self.log.open("a", encoding="utf-8") as file:
       file.write(f"{text}\n")
 
@@ -48,14 +48,14 @@ class JobEnd(NamedTuple):
   """A run that has ended."""
 
   job: Job
-  # Its process's exit status; minus the signal that killed it; LOST or FREED.
+  # Its process's exit status; minus the killing signal's number; LOST or FREED.
   status: int
   seconds: float
 
   @property
   def is_cut_off(self) -> bool:
-    """Whether its process was ended from outside; the run may go on."""
-    return self.status < 0 or self.status > 128  # As shells know signals.
+    """Whether its process was ended from outside, so that it may resume."""
+    return self.status < 0 or self.status > 128  # Signals, as in shells.
 
   @property
   def how(self) -> str:
@@ -71,23 +71,23 @@ class StartedRun(Protocol):
   """A run that an executor has started."""
 
   def poll(self) -> int | None:
-    """Returns its status as in `JobEnd`; None before its end."""
+    """Returns the status as in `JobEnd`; None before the end."""
 
   def stop(self) -> None:
-    """Asks it to save its rounds and end; does not wait for it."""
+    """Asks the run to save its rounds and end; does not wait for that."""
 
   def kill(self) -> None:
-    """Ends it at once."""
+    """Ends the run at once."""
 
 
 class Executor(abc.ABC):
-  """Carries out runs. Its text names it and its options."""
+  """Carries out runs; as text, its name and options."""
 
   jobs: int | None = None  # The most runs at a time; None is any number.
-  # How often a run that was cut off resumes without a further saved round.
+  # How often a cut-off run resumes without a further saved round.
   restarts = 0
   is_shared = False  # Whether runs may outlive the sweep, on other hosts.
-  seconds_per_look = 0.05  # Between two questions whether runs have ended.
+  seconds_per_look = 0.05  # Between two checks whether runs have ended.
   seconds_to_stop = math.inf  # For runs that are asked to save and end.
 
   @abc.abstractmethod
@@ -104,7 +104,7 @@ class Executor(abc.ABC):
 
 
 def write_output_to(log: str | os.PathLike[str]) -> None:
-  """Has this process write its output to the end of a file, in UTF-8."""
+  """Makes this process append its output to a file, in UTF-8."""
   descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
   for stream in (sys.stdout, sys.stderr):
     os.dup2(descriptor, stream.fileno())
@@ -124,12 +124,12 @@ def carry_out(job: Job) -> int:
     return MISTAKE
   except interruption.Interrupted as interrupted:
     print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-    return 128 + interrupted.signal_number  # As shells know it.
+    return 128 + interrupted.signal_number  # As in shells.
   return 0
 
 
 def module_variables() -> dict[str, str]:
-  """Returns variables by which a new process finds modules as this one does."""
+  """Returns variables with which a new process finds the same modules."""
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
 
 

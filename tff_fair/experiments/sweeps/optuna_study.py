@@ -1,12 +1,12 @@
-"""Suggestions and pruning by Optuna, as functions of the trials before.
+"""Suggestions and pruning by Optuna, as functions of the earlier trials.
 
-Optuna's samplers draw from a random state that would be lost with an
-interrupted search. Here each suggestion has its own study in memory, which gets
-the earlier trials again, and a sampler whose seed follows from the search's
-seed and the number of the trial. So the same earlier trials lead to the same
-suggestion, however often the search was interrupted.
+Optuna's samplers draw from a random state, which an interrupted search would
+lose. Here each suggestion has its own study in memory, with the earlier trials,
+and a sampler whose seed follows from the search's seed and the number of the
+trial. So the same earlier trials lead to the same suggestion, however often the
+search was interrupted.
 
-Programs import this module only to search: Optuna is an optional package.
+Only searches import this module: Optuna is an optional package.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from tff_fair.experiments.sweeps.trials import Trial
 from tff_fair.experiments.training.callbacks import RoundCallback
 from tff_fair.experiments.training.round_state import RoundState
 
-_SUGGESTION = 3  # Keeps it apart from other draws of the same seed.
+_SUGGESTION = 3  # Separates these draws from others with the same seed.
 _ENDED = {trials.PRUNED: TrialState.PRUNED, trials.FAILED: TrialState.FAIL}
 
 
@@ -48,7 +48,7 @@ def suggest(
   with _quiet():
     if settings.sampler == "qmc":
       study = optuna.create_study(sampler=_sampler(settings, len(before)))
-      for _ in before:  # Its sequence moves on with each trial.
+      for _ in before:  # The sequence advances with each trial.
         study.tell(study.ask(_distributions(space)), 0.0)
     else:
       study = _study(name, space, settings, before, None)
@@ -59,7 +59,7 @@ def suggest(
 
 @dataclasses.dataclass
 class Pruning(RoundCallback):
-  """Ends a run of a search whose evaluations promise too little."""
+  """Ends a run of a search whose evaluations are not promising."""
 
   name: str
   space: Space
@@ -70,7 +70,7 @@ class Pruning(RoundCallback):
   _trial: optuna.Trial | None = None
 
   def on_start(self, run: Run) -> Literal["prune"] | None:
-    """Takes the evaluations that a run has."""
+    """Reports the evaluations that a run has already."""
     rows = run.client_evaluations
     for round_num, clients in rows.groupby(ROUND):
       if self.prunes(int(round_num), clients, run.score):
@@ -78,14 +78,14 @@ class Pruning(RoundCallback):
     return None
 
   def on_evaluation(self, state: RoundState) -> Literal["prune"] | None:
-    """Takes an evaluation."""
+    """Reports an evaluation."""
     assert state.evaluation is not None
     _, columns, score = state.evaluation
     clients = pd.DataFrame(dict(columns))
     return "prune" if self.prunes(state.round_num, clients, score) else None
 
   def prunes(self, round_num: int, clients: pd.DataFrame, score: Score) -> bool:
-    """Takes an evaluation, and returns whether the run is to end."""
+    """Reports an evaluation; returns whether to end the run."""
     # Before the first round, all trials are alike.
     if not 0 < round_num < self.total_rounds:
       return False
@@ -206,7 +206,7 @@ def _study(
   total_rounds: int | None,
   score: Score | None = None,
 ) -> optuna.Study:
-  """Returns a study with some trials; the score is by default theirs."""
+  """Returns a study with some trials, by default with their score."""
   study = optuna.create_study(
     study_name=name,
     directions=settings.directions(score or trials.score_of(before)),

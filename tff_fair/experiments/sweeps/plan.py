@@ -1,8 +1,8 @@
 """The runs of a sweep: every combination of its settings, checked.
 
-A run's folder is named after its method and the settings that are not the same
-for all, so that the same sweep finds its runs again; `runner.Runner.states`
-checks whether the folders hold the same runs.
+A run's folder is named after its method and the settings that differ between
+runs, so that the same sweep finds its runs again; `runner.Runner.states` checks
+whether the folders hold the same runs.
 """
 
 import collections
@@ -24,7 +24,7 @@ from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
-# All that decides the results of a run: names and values.
+# The settings that decide a run's results: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, declared.Declared]
 
@@ -40,7 +40,7 @@ class PlannedRun:
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
-  """Returns the runs of a sweep: seed by seed, the methods in their order."""
+  """Returns the runs of a sweep, by seeds, then in the order of methods."""
   hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[SweptMethod, PlannedRun]] = {}
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
@@ -59,7 +59,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
     if run.method == first.method and any(
       method.grid.get(name) != other.grid.get(name) for name in sweep.final
     ):
-      # They differed, until a final setting replaced one of both.
+      # They differed until a final setting replaced a value of theirs.
       continue
     raise RunError(
       f"{method.place}: {run.name} is the same run as {first.name} of "
@@ -89,7 +89,7 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
 
 
 def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
-  """Returns runs in the order of their specs; identical ones have one name."""
+  """Returns runs in the order of their specs; identical runs share a name."""
   different: dict[Identity, RunSpec] = {}
   for spec in specs:
     different.setdefault(_identity(spec), spec)
@@ -103,7 +103,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
 
 
 def _identity(spec: RunSpec) -> Identity:
-  # For 100,000 runs, sets of pairs would take most of the memory.
+  # For 100,000 runs, sets of pairs would take too much memory.
   settings = spec.effective()
   names = tuple(sorted(settings))
   return names, tuple(settings[name] for name in names)
@@ -121,17 +121,17 @@ def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 
 def _unusual(spec: RunSpec) -> str:
-  """Returns what differs from the defaults: new settings keep old names."""
+  """Returns differences from defaults, so that new settings keep old names."""
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
 
 
 def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
-  """Returns all settings of a method, in the order in which names have them."""
+  """Returns all settings of a method, in the order of folders' names."""
 
   def own(grid: Grid) -> Grid:
-    # A hyperparameter that is said for all is for those methods that have it.
+    # A hyperparameter given for all methods applies to those that have it.
     return {
       name: setting
       for name, setting in grid.items()
@@ -155,7 +155,7 @@ def run_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting."""
-  # A setting that is the same for all runs of the sweep distinguishes none.
+  # Settings that are the same for all runs of the sweep are not in names.
   with_names = method.grid.keys() | sweep.varying
   varying = {
     name: value for name, value in settings.items() if name in with_names
@@ -187,7 +187,7 @@ def _choices(
 def _spec_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> RunSpec:
-  """Returns the run of a method; texts are read as a command line has them."""
+  """Returns the run of a method; texts are parsed like command-line flags."""
   try:
     spec = grids.replace_settings(
       _usual(method.algorithm), _typed(method.algorithm, settings)
@@ -216,7 +216,7 @@ def _usual(algorithm: str) -> RunSpec:
 
 
 def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
-  """Returns settings of a run in their types."""
+  """Returns settings of a run, with texts parsed to their types."""
   fields = RunSpec.fields()
   task = str(settings.get("task", fields["task"].default))
   found = dict(settings)
@@ -236,7 +236,7 @@ def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
 
 # Names of the folders of runs: the method, then settings, then the seed.
 #
-# One of them is "adafed-gamma=0.1-batch_size=8-seed=0".
+# For example, "adafed-gamma=0.1-batch_size=8-seed=0".
 
 
 _LONGEST = 150
@@ -253,7 +253,7 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
   if name == text and len(name) <= _LONGEST:
     return name
-  # Otherwise the rest of the sweep would decide whether it is unique.
+  # Without a digest, other runs would decide whether the name is unique.
   return _with_digest(name[:_LONGEST], text)
 
 
@@ -277,7 +277,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-  """Returns flat names as folders have them."""
+  """Returns flat names in the order of folders' names."""
   return sorted(
     names,
     key=lambda name: (
@@ -289,16 +289,16 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def _with_digest(name: str, of: str) -> str:
-  """Returns a name that distinguishes two runs of the same name."""
+  """Returns a name with a digest, which distinguishes runs of the same name."""
   return f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
 
 def _settings_of(spec: RunSpec) -> dict[str, Value]:
-  """Returns all that decides a run but its method, by flat names."""
+  """Returns all settings that decide a run, except its method, by flat name."""
   found = {
     **spec.effective(),
-    # The interval may follow the number of rounds in some of the runs, and
-    # another seed the seed.
+    # In some runs, the interval may follow the number of rounds, and another
+    # seed may follow `seed`.
     _INTERVAL: spec.rounds_per_evaluation or federation.USUAL_INTERVAL,
     **{name: getattr(spec, name) for name in seeds.NAMES},
   }
@@ -307,7 +307,7 @@ def _settings_of(spec: RunSpec) -> dict[str, Value]:
 
 
 def _owner(spec: RunSpec, name: str) -> str:
-  """Returns among which runs a setting may differ: those that have it."""
+  """Returns a key for the runs that have a setting, and may differ in it."""
   if name.startswith(spec_text.HPARAM):
     return spec.algorithm
   return spec.task if name.startswith(spec_text.TASK_OPTION) else ""

@@ -16,7 +16,7 @@ with importing.quick():
 
   plots.prepare()
 
-known_code.has_others()  # Looks up the file of each module, once for all.
-# The forks share this memory as long as no process writes to it, and the
-# collector writes to all that it looks through.
+known_code.has_others()  # Looks up the file of each module, once for all forks.
+# Forks share this memory as long as no process writes to it, and the garbage
+# collector writes to all objects that it visits.
 importing.spare_what_stays()

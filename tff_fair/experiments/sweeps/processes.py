@@ -1,9 +1,9 @@
-"""Runs side by side on this machine, each in a process that is forked warm.
+"""Parallel runs on this machine, each in a process forked after slow imports.
 
 TensorFlow Federated takes seconds to import. A server process imports it once,
-computes nothing, and forks for each run (measured on two cores: 9 s instead of
-18 s to the end of a run's first round). A fork without anything computed
-before it is safe: TensorFlow and gRPC start their threads at the first use.
+does not compute, and forks for each run (measured on two cores: 9 s instead of
+18 s to the end of a run's first round). Forking before any computation is safe:
+TensorFlow and gRPC start their threads at the first use.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Processes(Executor):
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
-    """Starts the server, which imports while this program goes on."""
+    """Starts the server, which imports while this program continues."""
     _start_server()
     yield
 
@@ -63,7 +63,7 @@ class Processes(Executor):
 
 
 def _start_server() -> None:
-  """Starts the server of processes, if it does not run."""
+  """Starts the server of processes, unless it is running."""
   _context.set_forkserver_preload([_PRELOADED])
   with _interruption_ignored(), modules_found_as_here():
     forkserver.ensure_running()
@@ -102,14 +102,14 @@ def _send(
   sender.send(result)
 
 
-# Python's exit code of a process whose server, which knows its status, was
-# killed.
+# Python's exit code for a process whose server was killed: only the server
+# knows the status.
 _UNKNOWN = 255
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _RunningProcess:
-  """A run in its process, which goes on if the server is killed."""
+  """A run in its process, which continues if the server is killed."""
 
   process: BaseProcess
   folder: RunFolder
@@ -135,7 +135,7 @@ class _RunningProcess:
         os.kill(self.process.pid, number)
 
   def _is_alive(self) -> bool:
-    """Returns whether the process runs; one that is a zombie does not."""
+    """Returns whether the process runs; a zombie does not."""
     try:
       descriptor = os.pidfd_open(self.process.pid or 0)
     except OSError:
@@ -148,7 +148,7 @@ class _RunningProcess:
 
 @contextlib.contextmanager
 def _interruption_ignored() -> Iterator[None]:
-  """Ctrl-C is for this program; the server inherits that it is ignored."""
+  """Ignores Ctrl-C while the server starts, so that the server ignores it."""
   # Only the main thread may handle signals.
   if threading.current_thread() is not threading.main_thread():
     yield
@@ -162,7 +162,7 @@ def _interruption_ignored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruption_held_back() -> Iterator[None]:
-  """Keeps Ctrl-C from processes that start meanwhile; here, it comes later."""
+  """Hides Ctrl-C from processes that start meanwhile; delays it here."""
   former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
     yield
@@ -172,7 +172,7 @@ def interruption_held_back() -> Iterator[None]:
 
 @contextlib.contextmanager
 def modules_found_as_here() -> Iterator[None]:
-  """Has processes that start meanwhile find modules as this program does."""
+  """Makes processes that start meanwhile find modules as this program does."""
   variables = jobs.module_variables()
   before = {name: os.environ.get(name) for name in variables}
   os.environ.update(variables)
@@ -188,7 +188,7 @@ def modules_found_as_here() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
-  """Keeps a new process from importing the user's script, as Python would.
+  """Keeps Python from importing the user's script in a new process.
 
   A script that starts a sweep at its top level would start it again there.
   """
@@ -203,7 +203,7 @@ def without_main() -> Iterator[None]:
 
 def _train(job: Job) -> None:
   """Carries out a job, in its own process."""
-  os.setsid()  # Ctrl-C reaches the sweep alone, which asks its runs to end.
+  os.setsid()  # Ctrl-C reaches only the sweep, which asks its runs to end.
   when_parent_ends(interruption.ask_to_end)
   jobs.write_output_to(job.log)
   try:
@@ -214,14 +214,14 @@ def _train(job: Job) -> None:
 
 
 def _remove_rewritten_functions() -> None:
-  """Removes the files in which TensorFlow has functions that it rewrote."""
+  """Removes the files to which TensorFlow writes rewritten functions."""
   for name, module in sys.modules.copy().items():
     if name.startswith(known_code.GENERATED) and module.__file__:
       pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 
 def when_parent_ends(act: Callable[[], object]) -> None:
-  """Has a thread of this process act when its parent ends, or is killed."""
+  """Starts a thread that acts when the parent process ends or is killed."""
   parent = multiprocessing.parent_process()
   assert parent is not None
 

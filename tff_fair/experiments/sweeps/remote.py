@@ -1,10 +1,10 @@
-"""Carries out a run on the machine of this process, for a sweep elsewhere.
+"""Carries out a run on this host for a sweep on another host.
 
-A job of a cluster calls it. The run gets its own process: it needs a main
-thread, and TensorFlow keeps memory as long as its process lives. A pipe leads
-to that process. The run comes through it, and if it closes, the run saves its
-rounds and ends: so it ends with the job that started it, even if the cluster
-kills that job.
+A job of a cluster calls `run`. The run gets its own process: it needs a main
+thread, and TensorFlow keeps memory as long as its process lives. The process
+receives the run through a pipe. If the pipe closes, the run saves its rounds
+and ends: so it ends with the job that started it, even if the cluster kills
+that job.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from tff_fair.experiments.sweeps import jobs
 
 _PROGRAM = "tff_fair.experiments.sweeps.remote"
 _SECONDS_PER_LOOK = 0.2
-# A worker of a cluster may have several threads; runs need the whole memory.
+# A cluster's worker may have several threads; a run needs all of the memory.
 _one_at_a_time = threading.Lock()
 _processes: dict[str, subprocess.Popen[bytes]] = {}
 _stopped: set[str] = set()
@@ -39,7 +39,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     )
   with _one_at_a_time:
     if key in _stopped:
-      return 128 + signal.SIGTERM  # As a run that was stopped as it began.
+      return 128 + signal.SIGTERM  # Like a run that was stopped as it began.
     process = subprocess.Popen(
       [sys.executable, "-m", _PROGRAM],
       stdin=subprocess.PIPE,
@@ -49,7 +49,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     )
     _processes[key] = process
     try:
-      # submitit raises an error as the time of its job runs out.
+      # submitit raises an error when the time of its job runs out.
       with contextlib.suppress(Exception):
         assert process.stdin is not None
         process.stdin.write(pickle.dumps(log) + job)
@@ -65,22 +65,22 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
 
 
 def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
-  """Carries out a run as `run` does; SIGTERM asks it to save and end."""
+  """Carries out a run like `run`; SIGTERM asks it to save and end."""
   signal.signal(signal.SIGTERM, lambda *_: stop(key))
   return run(key, job, log, folder)
 
 
 def stop(key: str) -> None:
-  """Asks a run that goes on here to save its rounds and end."""
+  """Asks a run in this process to save its rounds and end."""
   _stopped.add(key)
   process = _processes.get(key)
   if process is not None and process.stdin is not None:
-    with contextlib.suppress(OSError):  # It may have ended.
+    with contextlib.suppress(OSError):  # The process may have ended.
       process.stdin.close()
 
 
 def kill(key: str) -> None:
-  """Ends a run that goes on here at once."""
+  """Ends a run of this process at once."""
   _stopped.add(key)
   if (process := _processes.get(key)) is not None:
     process.kill()
@@ -93,7 +93,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     interruption.check()
 
 
-# The process of one run, which `run` starts and sends the run to.
+# The process of one run, which `run` starts, and to which it sends the run.
 #
 # python -m tff_fair.experiments.sweeps.remote < PICKLED_LOG_AND_JOB
 
@@ -103,10 +103,10 @@ _SECONDS_UNTIL_SIGNALLED = 0.5
 
 
 def main() -> NoReturn:
-  """Carries out the run that comes through standard input."""
+  """Carries out the run that arrives on standard input."""
   jobs.write_output_to(pickle.load(sys.stdin.buffer))
-  # Slurm sends it to all processes of a job whose time runs out, and it would
-  # end this process, which the process that started it ends in an orderly way.
+  # Slurm sends SIGUSR2 to all processes of a job whose time runs out. It would
+  # kill this process, which its starter ends in an orderly way.
   signal.signal(signal.SIGUSR2, signal.SIG_IGN)
   job = pickle.load(sys.stdin.buffer)
   threading.Thread(target=_end_with_starter, daemon=True).start()
@@ -116,8 +116,8 @@ def main() -> NoReturn:
 def _end_with_starter() -> None:
   while os.read(_STDIN, 1):
     pass
-  # A cluster may send signals to all processes of a job at once. The second one
-  # would end this one as it saves its rounds.
+  # A cluster may send signals to all processes of a job at once. A second one
+  # would kill this process while it saves its rounds.
   time.sleep(_SECONDS_UNTIL_SIGNALLED)
   interruption.ask_to_end()
 

@@ -1,4 +1,4 @@
-"""Runs the runs of a sweep: finished ones stay, others go on or begin."""
+"""Carries out the runs of a sweep: keeps finished ones, resumes others."""
 
 import collections
 import contextlib
@@ -60,7 +60,7 @@ class Failure(NamedTuple):
 def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
   """Trains a run, in its own process."""
   importing.check_limits()
-  # Imports TensorFlow, unless this process is a fork that has it.
+  # This imports TensorFlow, unless the process is a fork with these imports.
   with importing.quick():
     from tff_fair.experiments.training import running  # noqa: PLC0415
   importing.spare_what_stays()
@@ -79,14 +79,14 @@ class Runner:
   folder: pathlib.Path  # Of the runs' folders.
   _: dataclasses.KW_ONLY
   executor: Executor = dataclasses.field(default_factory=Processes)
-  progress: bool = True  # Whether to show it on stderr.
-  # Returns the line that describes a user's mistake; runs import it by name.
+  progress: bool = True  # Whether to show progress on stderr.
+  # Returns a line that describes a user's mistake; runs import it by name.
   describe: Callable[[Exception], str] = str
   # Further arguments of `experiments.run`, which do not decide results.
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
-    """Returns of each run "finished", "pruned", "interrupted" or "new"."""
+    """Returns "finished", "pruned", "interrupted" or "new" for each run."""
     shown: Iterable[PlannedRun] = planned
     if self.progress:
       shown = progress.count(planned, len(planned), "reading runs")
@@ -98,7 +98,7 @@ class Runner:
     found: Sequence[str],
     title: str | None = None,
   ) -> list[Failure]:
-    """Carries out the runs that are not finished; returns those that failed."""
+    """Carries out the unfinished runs; returns those that failed."""
     with self.claimed():
       write_names(self.folder, title, planned)
       unfinished = []
@@ -117,7 +117,7 @@ class Runner:
       jobs = map(self.job, unfinished)
 
       def how_far() -> str:
-        # Read from the folders: the signal may come before a run is counted.
+        # From the folders, as a signal may come before a run is counted.
         num_finished = len(planned) - sum(
           not RunFolder(self.folder / run.name).is_finished
           for run in unfinished
@@ -129,13 +129,13 @@ class Runner:
       )
 
   def check_limits(self) -> None:
-    """Checks that this machine allows what runs need, if it computes them."""
+    """Checks that this machine allows what runs need, if they run here."""
     if not self.executor.is_shared:
       importing.check_limits()
 
   @contextlib.contextmanager
   def claimed(self) -> Iterator[None]:
-    """Claims the folder, in which sweeps on a cluster may work side by side."""
+    """Claims the folder, unless sweeps on a cluster may share it."""
     if self.executor.is_shared:
       yield
       return
@@ -156,7 +156,7 @@ class Runner:
     total: int,
     done: int,
   ) -> list[Failure]:
-    """Runs jobs, again if they were cut off; returns the runs that failed."""
+    """Runs jobs, and resumes those cut off; returns the runs that failed."""
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)
     failures = []
@@ -204,7 +204,7 @@ class Runner:
     return failures
 
   def _start(self, job: Job) -> StartedRun:
-    """Starts a run, or waits for it where another program has it in hand."""
+    """Starts a run, or waits for it if another program is training it."""
     if self.executor.is_shared and RunFolder(job.path).is_at_work:
       self.say(
         f"{job.name}: another program is using it; the sweep waits for its end."
@@ -213,7 +213,7 @@ class Runner:
     return self.executor.start(job)
 
   def job(self, run: PlannedRun, **options: Any) -> Job:
-    """Returns the training of a run, with further options as `train` takes."""
+    """Returns the job of a run, with further options of `train`."""
     path = self.folder / run.name
     return Job(
       name=run.name,
@@ -226,7 +226,7 @@ class Runner:
     )
 
   def say(self, text: str) -> None:
-    """Writes a line on stderr, if it is to show how runs get on."""
+    """Writes a line on stderr, if it shows progress."""
     if self.progress:
       # Above the bar, if there is one.
       tqdm.tqdm.write(escaping.lines(text), file=sys.stderr)
@@ -236,7 +236,7 @@ class Runner:
 def write_names(
   folder: pathlib.Path, title: str | None, planned: Sequence[PlannedRun]
 ) -> None:
-  """Notes the names of methods, for tables and pages."""
+  """Records the names of methods, for tables and pages."""
   path = folder / finding.NAMES_FILE
   names = {run.name: run.method for run in planned}
   for name, method in finding.read_names(folder).items():
@@ -255,15 +255,15 @@ def _unwritable(folder: pathlib.Path, error: OSError) -> RunError:
   )
 
 
-# The output of a sweep's runs: kept in their folders, and reported in a line.
+# The output of a sweep's runs: moved to their folders, and reported in a line.
 
 
-# A block of usual file systems, in bytes.
+# A block of common file systems, in bytes.
 _LEAST_ROOM = 4096
 
 
 def _end_text(ended: JobEnd) -> str:
-  """Keeps a run's output, unless it failed; returns the text for users."""
+  """Keeps a run's log, unless the run failed; returns the text for users."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)
@@ -289,7 +289,7 @@ def _log_path(folder: pathlib.Path) -> pathlib.Path:
 
 
 def keep_log(folder: pathlib.Path) -> None:
-  """Puts the output of a run that has ended into its folder."""
+  """Moves the log of a run that has ended into its folder."""
   with contextlib.suppress(FileNotFoundError):
     os.replace(_log_path(folder), folder / "log.txt")
 
@@ -305,7 +305,7 @@ def _last_line(log: pathlib.Path) -> str:
   return "no output"
 
 
-# Sweeping from Python: runs, each trained in its own folder.
+# Sweeps from Python: runs, each trained in its own folder.
 
 
 def sweep(
@@ -322,32 +322,32 @@ def sweep(
       runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
 
   A run's folder is named after its method and the settings in which the runs
-  differ. Called again, the sweep keeps finished runs, and goes on with
-  interrupted ones.
+  differ. Called again, the sweep keeps finished runs, and resumes interrupted
+  ones.
 
   Args:
-    specs: The runs, such as those of `RunSpec.vary`. Identical runs are run
+    specs: The runs, such as those of `RunSpec.vary`. Identical runs train only
       once.
     output_dir: Folder of the runs' folders; it may exist.
-    jobs: How many runs go on side by side, at most, each in a process of its
-      own. By default one on this machine, and on a cluster as many as it takes.
-    progress: Whether to show on stderr how the sweep gets on.
+    jobs: The largest number of runs at a time, each in its own process. By
+      default one on this machine, and on a cluster as many as it takes.
+    progress: Whether to show progress on stderr.
     executor: Where runs are carried out: "local", "submitit" (Slurm) or "dask".
       On a cluster, all hosts need the folder under the same path.
     executor_options: Options of a cluster by name: those of submitit, such as
       `slurm_partition`, or Dask's `scheduler`; and `restarts`, how often a run
-      goes on by itself after its job was lost.
+      resumes by itself after its job was lost.
 
   Returns:
     The finished runs in the order of `specs`.
 
   Raises:
-    ValueError: If `jobs` is not positive, or the executor or an option of it is
-      not valid.
-    RunError: If a folder holds another run, or if a run fails; then the other
-      runs have come to their end.
-    Interrupted: If Ctrl-C or SIGTERM came; the runs have then saved their
-      rounds, and the same call goes on from there.
+    ValueError: If `jobs` is not positive, or the executor or one of its options
+      is not valid.
+    RunError: If a folder holds another run, or if a run fails; the other runs
+      have then ended.
+    Interrupted: After Ctrl-C or SIGTERM; the runs have then saved their rounds,
+      and the same call resumes from there.
   """
   planned = plan.of_specs(list(specs))
   folder = pathlib.Path(output_dir)

@@ -45,7 +45,7 @@ from tff_fair.experiments.sweeps.trials import (
 
 @dataclasses.dataclass
 class Searcher:
-  """Carries out the studies of a search."""
+  """Carries out the studies of a search, and records their trials."""
 
   studies: Sequence[Study]
   settings: SearchSettings
@@ -65,7 +65,7 @@ class Searcher:
     self._failed: set[str] = set()
 
   def carry_out(self, title: str | None = None) -> list[Failure]:
-    """Goes on with the search; returns the runs that failed."""
+    """Begins or resumes the search; returns the runs that failed."""
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
     self.runner.say(
@@ -83,12 +83,12 @@ class Searcher:
       )
 
   def recorded(self, study: Study) -> tuple[Trial, ...]:
-    """Returns all trials of a study that have ever begun in the folder."""
+    """Returns all trials of a study that the folder records."""
     found = self._known.get(study.name)
     return found.trials if found else ()
 
   def _num_done(self) -> int:
-    """Returns how many runs of the trials to come have ended before."""
+    """Returns how many runs of recorded trials ended in earlier searches."""
     folders = [
       RunFolder(self.runner.folder / name)
       for study in self.studies
@@ -118,7 +118,7 @@ class Searcher:
         if (job := self._job_of(study, trial)) is not None:
           return job
     while open_studies := [s for s in self.studies if self._has_more(s)]:
-      # Studies without running trials first: a new trial knows all before it.
+      # The study with the fewest running trials: suggestions use trials' ends.
       study = min(open_studies, key=self._busy)
       begun = self._begin(study)
       if begun is not None and (job := self._job_of(study, begun)) is not None:
@@ -157,7 +157,7 @@ class Searcher:
     return trial
 
   def _record(self) -> None:
-    """Writes all trials that have begun, those of other studies too."""
+    """Writes all trials that have begun, also those of other studies."""
     runner.write_names(self.runner.folder, self._title, ())
     of_study = {
       study.name: RecordedStudy(
@@ -189,7 +189,7 @@ class Searcher:
     if run is None:
       return None
     self._running.add(run.name)
-    # Not before: a pruned trial has seeds that never begin.
+    # Not earlier: a pruned trial has seeds that never begin.
     runner.write_names(self.runner.folder, self._title, [run])
     if run.name != trial.runs[0] or self.settings.pruner == "none":
       return self.runner.job(run)
@@ -208,15 +208,15 @@ class Searcher:
   def _next_run(
     self, study: Study, trial: Trial
   ) -> tuple[str, PlannedRun | None]:
-    """Returns the state of a trial, and its run that is to start, if any."""
+    """Returns the state of a trial, and its next run to start, if any."""
     for place, run in enumerate(study.runs(trial.settings)):
       if run.name in self._running:
-        return RUNNING, None  # Of this trial, or one with the same settings.
+        return RUNNING, None  # In this trial, or one with the same settings.
       if run.name in self._failed:
         return FAILED, None
       path = self.runner.folder / run.name
       state = runner.state_of(run.spec, path)
-      # By its first seed, a trial is pruned; others were of another search.
+      # Only the first seed prunes a trial; other runs were another search's.
       is_pruned = state == "pruned" and place == 0
       if state != "finished" and not is_pruned:
         return RUNNING, run
@@ -239,7 +239,7 @@ class Search:
 
   @property
   def best(self) -> list[Trial]:
-    """The best trial; by several objectives, the Pareto set."""
+    """The best trial; with several objectives, the Pareto set."""
     return trials.best(self.trials, self.settings)
 
   def runs(self, trial: Trial) -> list[Run]:
@@ -263,7 +263,7 @@ def search(
   jobs: int = 1,
   progress: bool = True,
 ) -> Search:
-  """Searches the settings of a method; goes on with an interrupted search.
+  """Searches the settings of a method; resumes an interrupted search.
 
       found = search(
         RunSpec(algorithm="adafed", total_rounds=50),
@@ -275,29 +275,29 @@ def search(
       print(found.best)
 
   Args:
-    spec: The run whose settings are to be searched.
-    space: By the names of `RunSpec.vary`, a range or the values to choose from.
+    spec: The run whose settings to search.
+    space: A range or the values to choose from, by the names of `RunSpec.vary`.
     output_dir: Folder of the runs' folders; it may exist.
     trials: How many settings to try.
-    seeds: Each trial trains them all, and has their mean; by default that of
-      `spec`.
-    sampler: Who suggests settings: "tpe", "random", "qmc" or "grid".
+    seeds: The seeds that each trial trains; its value is their mean. By default
+      that of `spec`.
+    sampler: What suggests settings: "tpe", "random", "qmc" or "grid".
     sampler_seed: Seed of the sampler.
-    objective: The measure to improve, as `compare` names it; several, as
-      "mean,worst_10", for a Pareto set.
-    pruner: Who ends runs early: "none", "median" or "hyperband".
+    objective: The measure to improve, by its name in `compare`; several, such
+      as "mean,worst_10", for a Pareto set.
+    pruner: What ends runs early: "none", "median" or "hyperband".
     validation_fraction: Share of the data that decide, see `SearchSettings`.
-    jobs: How many runs go on side by side, each in its own process.
-    progress: Whether to show on stderr how the search gets on.
+    jobs: The number of runs at a time, each in its own process.
+    progress: Whether to show progress on stderr.
 
   Returns:
     The search, with all its trials.
 
   Raises:
     ValueError: If an argument is not valid, or Optuna is missing.
-    RunError: If a folder holds something else, or a run fails; then the other
-      trials have come to their end.
-    Interrupted: If Ctrl-C or SIGTERM came; the same call goes on from there.
+    RunError: If a folder holds something else, or a run fails; the other trials
+      have then ended.
+    Interrupted: After Ctrl-C or SIGTERM; the same call resumes from there.
   """
   check_installed()
   settings = SearchSettings(
@@ -336,7 +336,7 @@ def search(
 def _sweep(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
 ) -> Sweep:
-  """Returns the sweep of a run and what varies."""
+  """Returns the sweep of a run and its search space."""
   searched: dict[str, Setting] = {}
   for name, values in space.items():
     if isinstance(values, Range):

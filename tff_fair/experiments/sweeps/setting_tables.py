@@ -1,10 +1,9 @@
-"""Tables of settings, as a sweep's file and its command line have them.
+"""Tables of settings, from a sweep's file or its command line.
 
 A setting is a field of `RunSpec`, "hparam.NAME" or "task_option.NAME". Its
-values are those of TOML, or texts as a command line has them. They stay as they
-were written, since they name the folders of runs. Which hyperparameters and
-options there are, and of which types, depends on the method and the task;
-`plan` checks that.
+values are TOML values, or texts as on a command line. They stay as written,
+since they name the folders of runs. The method and the task decide which
+hyperparameters and options exist, and their types; `plan` checks that.
 """
 
 import dataclasses
@@ -26,11 +25,11 @@ class Range:
   """The numbers between two bounds, from which a search draws: "0.001:1:log".
 
   Attributes:
-    low: The smallest.
-    high: The largest; greater.
-    is_logarithmic: Whether equal ratios are equally likely, not equal
+    low: The smallest number.
+    high: The largest number, greater than `low`.
+    is_logarithmic: Whether equal ratios are equally likely, instead of equal
       differences.
-    step: The distance between numbers; None where all are possible.
+    step: The distance between numbers; None if all numbers are possible.
   """
 
   low: float
@@ -96,7 +95,7 @@ Grid = Mapping[str, Setting]
 
 _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
 _REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
-# The sweep itself says where results go, and which methods run.
+# The sweep itself decides where results go, and which methods run.
 _NOT_HERE = {
   "output_dir": "the sweep gives each run its own folder",
   "algorithm": "methods are named by [[methods]], or by --algorithms",
@@ -179,7 +178,7 @@ def _flat(
 
 
 def _checked(place: str, name: str, value: object) -> Value:
-  """Returns a value, checked as far as its name alone allows."""
+  """Returns a value, checked as far as possible by its name."""
   if isinstance(value, list) and name in RunSpec.fields():
     raise RunError(
       f"{place} must be one value, found {value!r}; lists of values are for "

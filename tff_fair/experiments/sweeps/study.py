@@ -1,9 +1,9 @@
 """The settings of a search, and the studies of a sweep.
 
-Each method of a sweep is searched by itself, on each task: other data is
-another question, not another answer. For every combination of values of a task
-and its options there is a study. A seed is not a setting to search either: each
-trial trains all seeds, and has their mean.
+Each method of a sweep is searched separately on each task, since results on
+different data cannot be compared. So there is a study for every combination of
+values of a task and its options. Seeds are not searched either: each trial
+trains all seeds, and its value is their mean.
 """
 
 import dataclasses
@@ -104,7 +104,7 @@ class SearchSettings:
     return tuple(self.objective.split(","))
 
   def directions(self, score: Score) -> list[Direction]:
-    """Returns which way each objective is better, as Optuna says it."""
+    """Returns which way each objective is better, in Optuna's words."""
     return [
       "maximize"
       if measures.find(name, score, "the search", "objective").higher_is_better
@@ -128,16 +128,16 @@ class SearchSettings:
 
 
 def check_installed() -> None:
-  """Checks that Optuna is there."""
+  """Checks that Optuna is installed."""
   importing.check_installed("optuna", "search", "trials", who="a search ")
 
 
 # The settings that a search varies, each with its values or its range.
 
 
-# A number of a range, or the text of a choice.
+# A number from a range, or the text of a choice.
 Suggested = str | int | float
-# Enough to distinguish settings, and short enough for names of folders.
+# Enough digits to distinguish settings, and few enough for names of folders.
 _DIGITS = 4
 
 
@@ -150,11 +150,11 @@ class Dimension:
   is_integer: bool = False
 
   def text(self, value: Suggested) -> str:
-    """Returns a value as a run takes it: numbers have four digits."""
+    """Returns a value as text for a run; numbers have four digits."""
     if self.range is None or self.is_integer:
       return str(value)
     number = float(value)
-    # Steps are round numbers already, but for the last bits.
+    # Steps are round numbers already, except for the last bits.
     text = f"{number:.{10 if self.range.step else _DIGITS}g}"
     is_within = self.range.low <= float(text) <= self.range.high
     return text if is_within else repr(number)
@@ -213,7 +213,7 @@ class Study:
       plan.run_of(
         self.sweep,
         self.method,
-        # In the order in which a sweep would name them.
+        # In the order of folders' names in a sweep.
         {
           n: {**given, **setting_values}[n]
           for n in plan.ordered([*given, *setting_values])
@@ -278,7 +278,7 @@ def _of_method(
 def _dimension(
   place: str, algorithm: str, name: str, drawn: Range
 ) -> Dimension:
-  """Returns the dimension of a setting that is drawn from a range."""
+  """Returns the dimension of a setting with a range."""
   fields = RunSpec.fields()
   if name.startswith(spec_text.HPARAM):
     fields = methods.hyperparameters(algorithm)

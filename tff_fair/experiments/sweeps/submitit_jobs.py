@@ -1,4 +1,4 @@
-"""Runs as jobs of a cluster: Slurm, by the package submitit.
+"""Runs as jobs of a Slurm cluster, by the package submitit.
 
 Options are submitit's own, such as `slurm_partition` and `timeout_min`, and
 `cluster`; submitit finds the cluster by itself if the user names none.
@@ -27,7 +27,7 @@ from tff_fair.experiments.sweeps.jobs import LOST, Executor, Job, option_error
 _CLUSTER = "cluster"
 _SECONDS_UNTIL_WRITTEN = 15.0
 _SECONDS_PER_QUESTION = 2.0
-# submitit takes these when it makes an executor, the others later.
+# submitit takes these options when it creates an executor, the others later.
 _OF_EXECUTOR = ("max_num_timeout", "max_pickle_size_gb", "python")
 # The sweep resumes the run of a lost job. If Slurm requeued the job, too, two
 # jobs would train one run.
@@ -45,7 +45,7 @@ class SubmititJobs(Executor):
 
   is_shared = True
   seconds_per_look = 1.0
-  # Slurm gives a job that it ends half a minute.
+  # Slurm gives a job half a minute to end.
   seconds_to_stop = 40.0
 
   def __init__(
@@ -78,7 +78,7 @@ class SubmititJobs(Executor):
 
   @contextlib.contextmanager
   def opened(self) -> Iterator[None]:
-    """Makes submitit's executor; removes what its jobs leave."""
+    """Creates submitit's executor; removes leftovers of its jobs."""
     self._executor = self._make(self._folder)
     try:
       yield
@@ -94,7 +94,7 @@ class SubmititJobs(Executor):
         processes.modules_found_as_here(),
       ):
         submitted = self._executor.submit(
-          # A job of "debug" runs here, where signals are for the sweep.
+          # A "debug" job runs in this process, where the sweep gets signals.
           remote.run
           if self._executor.cluster == "debug"
           else remote.run_until_signal,
@@ -103,7 +103,7 @@ class SubmititJobs(Executor):
           str(job.log),
           os.getcwd(),
         )
-    except Exception as error:  # submitit raises several.
+    except Exception as error:  # submitit raises several kinds.
       raise RunError(
         f"{job.path}: the cluster does not take the job: "
         f"{_last_words(str(error))}; if it limits the number of jobs, give a "
@@ -146,10 +146,10 @@ def _refusal_named(options: Mapping[str, object]) -> Iterator[None]:
   """Turns submitit's refusal into an error that names the option."""
   try:
     yield
-  except OSError:  # Of the folder.
+  except OSError:  # A problem of the folder.
     raise
   except Exception as error:  # Of several kinds, failed assertions among them.
-    # The rest of its lines lists whatever would be valid.
+    # Its other lines list valid values.
     problem = next(iter(str(error).splitlines()), type(error).__name__)
     given = {n: v for n, v in options.items() if v is not None}
     name, value = next(iter(given.items()), (_CLUSTER, "by itself"))
@@ -182,7 +182,7 @@ class _SubmittedRun:
         return LOST
       reason = _last_words(str(error))
       self.job.note(reason)
-      # Raised as the time of the job ran out.
+      # The time of the job ran out.
       return LOST if _CUT_OFF in reason else _FAILED
     if status == 0 or self.is_stopped:
       self._tidy()
@@ -208,7 +208,7 @@ class _SubmittedRun:
     now = time.monotonic()
     self.ended_at = self.ended_at or now
     is_late = now - self.ended_at > _SECONDS_UNTIL_WRITTEN
-    # What a job of this machine has written is there when it ends.
+    # A job on this machine has written its result when it ends.
     if not (is_late or isinstance(self.submitted, submitit.LocalJob)):
       return None
     self.job.note(
@@ -218,7 +218,7 @@ class _SubmittedRun:
     return LOST
 
   def _tidy(self) -> None:
-    """Removes the files of a job that did well; the run has its output."""
+    """Removes the files of a successful job; the run has its output."""
     paths = self.submitted.paths
     for path in (
       *(paths.submitted_pickle, paths.result_pickle, paths.submission_file),
@@ -229,9 +229,9 @@ class _SubmittedRun:
 
 
 def _tidy(folder: pathlib.Path) -> None:
-  """Removes the folder of jobs, if they have left nothing to look at."""
+  """Removes the folder of jobs, if no files of failed jobs are left."""
   for link in folder.glob(".submission_file_*"):
-    if not link.exists():  # It leads to a file that is gone.
+    if not link.exists():  # Its target is gone.
       link.unlink(missing_ok=True)
   with contextlib.suppress(OSError):
     folder.rmdir()
@@ -248,33 +248,33 @@ def _last_words(text: str) -> str:
 
 # States of jobs on Slurm.
 #
-# submitit asks Slurm's accounts (sacct) for them, which many clusters do not
-# keep: a job that died would seem to go on forever. Our watcher asks the queue.
+# submitit gets them from Slurm's accounting (sacct), which many clusters do not
+# have: a dead job would seem to run forever. Our watcher asks the queue.
 
 
-# Slurm's controller answers all programs of a cluster.
+# Long, since Slurm's controller answers all programs of a cluster.
 _SECONDS_BETWEEN_QUESTIONS = 30
-# The end of a job by its own state; all others may still go on. A job that was
-# preempted may be in the queue again, and leaves it otherwise.
+# Jobs in these states have ended; all others may continue. A preempted job may
+# be in the queue again, and leaves it otherwise.
 _ENDED = {
   *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
   *("OUT_OF_MEMORY", "TIMEOUT"),
 }
-# Not a state of Slurm's. Slurm forgets a job some minutes after its end.
+# Not one of Slurm's states: Slurm forgets a job some minutes after its end.
 _FORGOTTEN = "NO LONGER IN THE QUEUE"
 _UNKNOWN = "UNKNOWN"
 _STATE = "State"
 
 
 class _Watcher(slurm.SlurmInfoWatcher):
-  """Asks for all jobs of a user at once, and not too often."""
+  """Asks for the states of all jobs of a user at once, and not too often."""
 
   def __init__(self) -> None:
     super().__init__(delay_s=_SECONDS_BETWEEN_QUESTIONS)
     self._job_ids: set[str] = set()
 
   def register_job(self, job_id: str) -> None:
-    """Notes a job, whose state will be asked for."""
+    """Records a job whose state to ask for."""
     super().register_job(job_id)
     self._job_ids.add(job_id)
 
@@ -282,7 +282,7 @@ class _Watcher(slurm.SlurmInfoWatcher):
     return ["squeue", "--me", "--states=all", "--noheader", "--format=%i|%T"]
 
   def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
-    """Returns the state of each job that is noted."""
+    """Returns the state of each recorded job."""
     text = string if isinstance(string, str) else string.decode()
     states = dict(line.split("|", 1) for line in text.split())
     return {

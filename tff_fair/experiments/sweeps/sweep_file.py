@@ -1,11 +1,11 @@
 """The description of a sweep: a file, or methods by name.
 
-A file's settings for one method replace its settings for all methods; those
-that the caller adds as final ones replace both.
+A file's settings for one method replace its settings for all methods; the
+caller's final settings replace both.
 
-A file with `extends = "other"` is laid over another file: its title and its
-settings replace the other's, and so do its methods, where it has any. With
-`extends = ["one", "other"]` the other lies over the one, the file over both.
+A file with `extends = "base"` overrides another file: its title and its
+settings replace those of the base, and so do its methods, if it has any. With
+`extends = ["one", "two"]`, "two" overrides "one", and the file overrides both.
 """
 
 import dataclasses
@@ -46,15 +46,15 @@ class Sweep:
 
   title: str | None  # For tables and pages.
   methods: tuple[SweptMethod, ...]
-  common: Grid  # Settings of all methods, which a method's own replace.
-  final: Grid  # Settings of all methods, which replace a method's own.
+  common: Grid  # Settings of all methods; a method's own replace them.
+  final: Grid  # Settings of all methods; they replace a method's own.
   place: str  # Where it is described, for errors.
-  # `SearchSettings` by name; empty where every combination is to run.
+  # `SearchSettings` by name; empty if every combination runs.
   search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @functools.cached_property
   def varying(self) -> frozenset[str]:
-    """The settings of all methods that come from a grid, or did before."""
+    """The settings of all methods that come from a grid or a range."""
     settings = (*self.common.items(), *self.final.items())
     return frozenset(name for name, setting in settings if setting.varies)
 
@@ -73,7 +73,7 @@ class Sweep:
     return dataclasses.replace(self, methods=ordered)
 
   def _is_named(self, method: SweptMethod, name: str, place: str) -> bool:
-    """Returns whether a user's name means a method."""
+    """Returns whether a user's name refers to a method."""
     if name == method.name:
       return True
     algorithm, weighting = _algorithm(name, place)
@@ -84,7 +84,7 @@ class Sweep:
     )
 
   def over(self, base: RunSpec, place: str) -> "Sweep":
-    """Returns the sweep with a run's settings wherever it has none."""
+    """Returns the sweep with a run's settings as defaults."""
     texts = spec_text.texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
@@ -107,7 +107,7 @@ class Sweep:
 
 
 def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
-  """Returns a sweep of methods without settings but weights of clients."""
+  """Returns a sweep of methods without settings, except client weights."""
   chosen = []
   for text in algorithms:
     name, weighting = _algorithm(text, place)
@@ -121,7 +121,7 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
 
 
 def _algorithm(text: str, place: str) -> tuple[str, str | None]:
-  """Returns the algorithm that a text means, and weights if it gives any."""
+  """Returns the algorithm of a text, and the client weights if it has any."""
   name, colon, weighting = text.rpartition(":")
   valid = RunSpec.fields()[_WEIGHTING]
   if not colon or not (valid.takes(weighting) or methods.is_method(name)):
@@ -175,7 +175,7 @@ def read(
 
 
 def _without_base(content: Mapping[str, object], place: str) -> Sweep:
-  """Returns the sweep of a file alone, without the one that it extends."""
+  """Returns the sweep of a file without the files that it extends."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
@@ -225,11 +225,11 @@ def _find(
   if not isinstance(name, str) or not name:
     raise RunError(f"{place}: extends must name a file, found {name!r}.")
   places = [folder / name, folder / f"{name}{SUFFIX}"]
-  # Only a name: "../other" and "folder/other" are paths.
+  # Included files have plain names: "../other" and "folder/other" are paths.
   if included is not None and pathlib.PurePath(name).name == name:
     places.append(included / f"{name}{SUFFIX}")
   for path in places:
-    # Unlike `Path.is_file`, it takes any text, such as one too long for a path.
+    # Unlike `Path.is_file`, this takes any text, even one too long for a path.
     if os.path.isfile(path):
       return path
   raise RunError(

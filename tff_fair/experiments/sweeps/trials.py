@@ -1,8 +1,8 @@
 """Trials of a search: their record, their results, and how to report them.
 
-The record, search.json in the folder of a search, says how it searches, and
-which settings each trial tries; the results are in the folders of the runs. A
-search that goes on takes its trials from the record, and suggests the rest.
+The record, search.json in the folder of a search, has the search's settings and
+those that each trial tries; the results are in the folders of the runs. A
+resumed search takes its trials from the record, and suggests the rest.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
   state: str  # `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
   values: tuple[float, ...] = ()  # Objectives if complete, means over seeds.
   curve: Mapping[int, float] = {}  # By round, of the first seed; one objective.
-  score: Score | None = None  # Of the runs; None where it is not known yet.
+  score: Score | None = None  # Of the runs; None if it is not known yet.
 
 
 _NOT_ENDED = Outcome(RUNNING)
@@ -57,7 +57,7 @@ class Trial:
 
 
 def score_of(trials: Sequence[Trial]) -> Score:
-  """Returns the score of the runs of trials; of none, the accuracy."""
+  """Returns the score of trials' runs; by default, the accuracy."""
   known = (trial.outcome.score for trial in trials)
   return next((score for score in known if score is not None), ACCURACY)
 
@@ -67,7 +67,7 @@ def objective(
 ) -> float:
   """Returns an evaluation's objective over the clients to choose on.
 
-  NaN, as of a diverged model, counts as the worst possible value.
+  NaN, such as from a diverged model, counts as the worst possible value.
   """
   part = best_settings.part_of(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")
@@ -162,7 +162,7 @@ def describe(
 
 
 def values_text(trial: Trial, settings: SearchSettings) -> str:
-  """Returns the objectives of a complete trial, as "worst 10 % 31.25"."""
+  """Returns a complete trial's objectives, such as "worst 10 % 31.25"."""
   found = measures.of(score_of([trial]))
   return ", ".join(
     f"{measure.words} "
@@ -186,13 +186,13 @@ def settings_text(trial: Trial) -> str:
 
 
 RECORD_FILE = "search.json"
-# More trials go on where fewer ended.
+# A search with more trials continues one with fewer.
 _FREE = ("trials",)
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordedStudy:
-  """A study as the record has it."""
+  """A study in the record."""
 
   name: str
   method: str
@@ -219,7 +219,7 @@ def read_record(folder: pathlib.Path) -> SearchRecord | None:
       SearchSettings.from_dict(str(path), content["settings"]),
       {study["name"]: _read_study(study) for study in content["studies"]},
     )
-  # A file that is damaged or of something else raises anything.
+  # A damaged file, or one that is not a record, may raise any error.
   except Exception as error:
     raise RunError(
       f"{path}: is not the record of a search: {error}; restore it, or move it "
@@ -293,7 +293,7 @@ def check_same_search(
   settings: SearchSettings,
   studies: Sequence[Study],
 ) -> None:
-  """Checks that a search goes on with the one of the folder."""
+  """Checks that a search continues the one in the folder."""
   before, now = map(dataclasses.asdict, (found.settings, settings))
   differences = [
     f"{name}={before[name]} (here {now[name]})"

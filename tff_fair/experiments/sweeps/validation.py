@@ -1,9 +1,9 @@
-"""The data that a sweep chooses on: of few clients, validation data of all.
+"""The data that a sweep chooses on: with few clients, validation data of all.
 
-A part of few clients separates settings only by chance. So where a sweep is
-to choose and a federation is small, all its runs set a share of each client's
-training data aside: the best setting and what it is compared with have trained
-on the same data.
+With few clients, a part of them separates settings only by chance. So if a
+sweep chooses settings and a federation is small, all its runs set a share of
+each client's training data aside: the best setting and its competitors have
+trained on the same data.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _NAME = "validation_fraction"
 def with_fraction(
   sweep: Sweep, fraction: float, say: Say = progress.say
 ) -> Sweep:
-  """Returns a sweep that sets data aside where it chooses among few clients."""
+  """Returns a sweep whose runs set data aside if it chooses on few clients."""
   method_grids = [method.grid for method in sweep.methods]
   is_given = any(
     _NAME in grid for grid in (sweep.common, sweep.final, *method_grids)
@@ -84,7 +84,7 @@ def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
   """Returns the number of clients of the first run with few, if any."""
-  # Imported late: the program that starts runs needs no TensorFlow.
+  # Imported late: the program that starts runs does not need TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ def few_clients(specs: Sequence[RunSpec]) -> int | None:
     try:
       first = sampling.first_rounds(spec, task_loading.load(spec))
       clients = sampling.evaluated(spec, first)
-    except Exception:  # The user's code raises anything.
+    except Exception:  # The user's code may raise any error.
       continue
     number = int(np.count_nonzero(first[clients] < sampling.NEVER))
     if number < FEWEST_TO_TRUST:
