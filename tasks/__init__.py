@@ -1,12 +1,12 @@
-"""Data and models to train on: federated learning tasks by name.
+"""Federated learning tasks by name: data and models to train.
 
-A task is a file here. Beneath it, data sets that come by client are read in
-`federated`, those in one place are cut over clients in `central` by means of
-`cuts`, and `tabular` reads tables. `formats` reads files, `downloads` fetches
-them, `conversions` writes other data in TFF's format, `models` are Keras
-models, `user_code` has users' functions, and `registry` finds all by name. Only
-`models` imports TensorFlow at once; all others import it in the function that
-needs it, and options are known without it.
+Each task is a module of this package. `tff_native` reads TFF's data sets, which
+come by client; `central` and `cuts` divide other data sets among clients; and
+`tabular` reads tables. `formats` reads files, `downloads` fetches them,
+`conversions` writes data in TFF's format, `models` has Keras models,
+`user_code` runs users' functions, and `registry` finds all by name. Only
+`models` imports TensorFlow at once; the others import it in functions, so that
+options are known without it.
 """
 
 from tasks.client_source import ClientSource as ClientSource

@@ -6,10 +6,10 @@ Federated Learning" (ICML 2019), and of the bias study of Hu et al.,
 Logistic regression predicts whether a person earns more than $50,000.
 
 Only the training file defines the features: one for each value of a
-categorical column. A value that only the test file has gets none. AFL uses the
-only categorical columns, and so does the default. Numbers get mean 0 and
-deviation 1. A missing value, "?", is a value like others, or its row is left
-out.
+categorical column. A value that occurs only in the test file has no feature.
+AFL uses only the categorical columns, and so does the default. Numbers get mean
+0 and deviation 1. A missing value, "?", is either a value like any other, or
+its row is left out.
 """
 
 import dataclasses
@@ -78,8 +78,8 @@ def load(
 ) -> task.Task:
   """Builds the task; x is float32[n, features], y is int32[n], 1 above $50,000.
 
-  `data_dir` has `adult.data` and `adult.test`, or the same with the ending
-  `.gz`, or a folder `adult` of them.
+  `data_dir` has `adult.data` and `adult.test`, or the same names with the
+  ending `.gz`, or a folder `adult` with these files.
   """
   del seed
   files = ("adult.data", "adult.test")
@@ -149,12 +149,12 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read(path: pathlib.Path, missing: str) -> Table:
-  """Reads a file; `missing` is that of the options."""
+  """Reads a file; `missing` is the option of that name."""
   rows, labels = [], []
   num_left_out = 0
   with data_files.open_file(path) as file:
     for line_number, line in enumerate(file, 1):
-      # The test file begins with a remark, and both end with empty lines.
+      # The test file begins with a comment, and both end with empty lines.
       if not line.strip() or line.startswith(b"|"):
         continue
       try:
@@ -192,7 +192,7 @@ def _parse(line: str) -> tuple[list[str], int]:
 
 
 class _Encoder:
-  """Makes features of rows, as the training rows have them."""
+  """Encodes rows as features, as defined by the training rows."""
 
   def __init__(self, rows: np.ndarray, features: str) -> None:
     self._values = [
@@ -200,7 +200,7 @@ class _Encoder:
     ]
     numbers = rows[:, _NUMBERS].astype(np.float64)
     self._mean = numbers.mean(axis=0)
-    # A column of one value says nothing, and becomes 0.
+    # A constant column carries no information, and becomes 0.
     self._deviation = np.where(numbers.std(axis=0) > 0, numbers.std(axis=0), 1)
     self._with_numbers = features == "all"
 

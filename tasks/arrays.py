@@ -1,15 +1,14 @@
-"""Arrays of a user's own: an npz file with x, y and client.
+"""A user's own arrays: an npz file with x, y and client.
 
-x has any shape, its first axis the examples. y is a class for each example
-(integers, truth values, texts, or floats that are few whole numbers), or a
-number; of shape [n, t], it is t numbers for each example. client says whose
-example it is: numbers or texts. A fourth array, split, may say "train" or
-"test"; a fifth, client_weight, what the client counts for in a run with
-client_weighting=column, the same in all of a client's examples; a sixth, group,
-which group of people an example is of, such as a sex: the run then shows how
-differently the model treats groups. A column [n, 1]
-of these is taken as [n]. x and y are taken as they are: standardize them
-before.
+x has any shape with the examples on its first axis. y has for each example a
+class (integers, truth values, texts, or floats with few different whole
+numbers), a number, or t numbers (shape [n, t]). client is each example's
+client: numbers or texts. Three further arrays are optional: split is "train" or
+"test"; client_weight is the client's weight in a run with
+client_weighting=column, the same in all of a client's examples; group is the
+group of people that an example belongs to, such as a sex: the run then shows
+how differently the model treats groups. Any of these but x may be a column
+[n, 1]. x and y are used as they are: standardize them first.
 """
 
 import dataclasses
@@ -51,9 +50,7 @@ class Options(row_task.RowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; y is int32[n], or float32[n] or float32[n, t] where the
-  label is a number or several.
-  """
+  """Builds the task; y is int32[n], or for numbers float32[n] or [n, t]."""
   path = reading.located(config.file, data_dir)
   if path.suffix.lower() in _TABLES:
     raise DataError(
@@ -82,7 +79,7 @@ def load(
     source_of_split=lambda row: f"{path}, split of {example_checks.place(row)}",
   )
   x = arrays["x"]
-  # Numbers are taken as they are.
+  # Numbers are used as they are.
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
@@ -111,7 +108,7 @@ def load(
 def _weights(
   path: pathlib.Path, arrays: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, str] | None:
-  """Returns the weight of each example's client, and its origin."""
+  """Returns the weight of each example's client, and the array's place."""
   weight = arrays.get("client_weight")
   if weight is None:
     return None
@@ -123,7 +120,7 @@ def _weights(
 
 
 def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
-  """Returns all arrays but x without an axis of one column."""
+  """Returns an array other than x, with a column [n, 1] as [n]."""
   is_column = name != "x" and array.ndim == 2 and array.shape[1] == 1
   return array[:, 0] if is_column else array
 
@@ -160,7 +157,7 @@ def _check(
 def _as_texts(
   path: pathlib.Path, name: str, array: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the different values as texts, and the place of each example's."""
+  """Returns the distinct values as texts, and each example's index in them."""
   if array.dtype.kind not in "biufUS":
     raise DataError(
       path, f"{name} must be numbers or texts, found {array.dtype}."

@@ -2,8 +2,8 @@
 
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The
 default is the cut of AdaFed's first set-up and of FedFV: 200 label shards over
-100 clients. Others of the papers: partition=dirichlet with concentration 0.5
-over 10 clients (AdaFed), 0.05 over 50 with test_data=local, test_fraction=0.5
+100 clients. Other papers' cuts: partition=dirichlet with concentration 0.5 over
+10 clients (AdaFed), 0.05 over 50 with test_data=local, test_fraction=0.5
 (Semi-VRed), 0.1 over 16 with test_data=local (AdaFedAdam).
 """
 
@@ -23,7 +23,7 @@ CLASS_NAMES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of the task `cifar10`: those of all images."""
+  """Options of the task `cifar10`: those of all image tasks."""
 
   model: central.ImageModelName = "mlp"
 

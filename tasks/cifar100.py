@@ -1,13 +1,13 @@
 """CIFAR-100 over clients.
 
-Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009), in
-one place or over the 500 clients that TFF has cut (Reddi et al., ICLR 2021).
-The default has the clients of AdaFed's first set-up; its second one and
-Semi-VRed's have concentration 0.05 and 50 clients. Semi-VRed tests on a share
-of each client's training images (test_data=local); AdaFed is read so.
+Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009), cut
+here or over TFF's 500 clients (Reddi et al., ICLR 2021). The default has the
+clients of AdaFed's first set-up; its second set-up and Semi-VRed's have
+concentration 0.05 and 50 clients. Semi-VRed tests on a share of each client's
+training images (test_data=local); we take AdaFed to do the same.
 
 TFF's 100 test clients are not among its 500 training clients. With partition
-"users", each of the 500 gets test images of the labels that it trains on.
+"users", each of the 500 gets test images with the labels that it trains on.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ _NUM_CLASSES = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of the task `cifar100`: those of all images."""
+  """Options of the task `cifar100`: those of all image tasks."""
 
   num_clients: int | None = 10
   partition: central.Partition = "dirichlet"
@@ -39,7 +39,7 @@ def load(
 
   `data_dir` has `cifar-100-python` or `cifar-100-binary` (or is that folder), a
   folder `cifar100` of tensorflow-datasets, or TFF's `cifar100.sqlite`, which is
-  downloaded if nothing is there; only it is read for partition "users".
+  downloaded if none exists. Partition "users" reads only the last.
   """
   users: np.ndarray | None = None
   halves = None if config.partition == "users" else _central(data_dir)

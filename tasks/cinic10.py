@@ -2,7 +2,7 @@
 
 Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10" (2018): 270,000 images of
 32 x 32 pixels. The default is Semi-VRed's cut: all images over 50 clients by
-Dirichlet(0.5), as AdaFed's, half of a client's images for testing.
+Dirichlet(0.5), as in AdaFed, with half of a client's images for testing.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ _IMAGE_SIZE = 32
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ModelOptions):
-  """Options of the task `cinic10`: those of all images on disk."""
+  """Options of the task `cinic10`: those of all tasks with images on disk."""
 
   num_clients: int | None = 50
   partition: central.Partition = "dirichlet"

@@ -1,11 +1,11 @@
-"""Any file of client data in TFF's format, as `prepare_data` writes it.
+"""Any file of client data in TFF's format, such as `prepare_data` writes.
 
 --task=client_data --task_option=file=images.sqlite --data_dir=DIR
 
-An example has a label, called y, label or target: a class number, or a float to
-predict. It has one feature of numbers, which becomes x: integers are the bytes
-of an image, and are divided by 255. The option `shape` says the shape of x
-where no feature of that name does.
+An example has a label called y, label or target: a class number, or a float to
+predict. Its one other numeric feature becomes x: integers are the bytes of an
+image, and are divided by 255. The option `shape` gives the shape of x if there
+is no feature of that name.
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 _HALVES = ("train", "test")
-_SHAPE = "shape"  # The feature in which `prepare_data` keeps that of images.
-_CHANNELS = (1, 3)  # Of images whose shape nothing says.
+_SHAPE = "shape"  # The feature in which `prepare_data` writes images' shapes.
+_CHANNELS = (1, 3)  # Tried for images of unknown shape.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,7 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, *shape], y is int32[n], or float32[n]
-  where the label is a number.
-  """
+  """Builds the task; x is float32[n, *shape], y is int32[n] or float32[n]."""
   path = reading.located(config.file, data_dir)
   sqlite_file.check(path)
   everyone, counts = sqlite_file.population(path, _HALVES)
@@ -104,7 +102,7 @@ def load(
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
-  """Returns the parts of a file that are left out, in words."""
+  """Describes the parts of a file that are left out."""
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
@@ -116,7 +114,7 @@ def _left_out(path: pathlib.Path, num_clients: int) -> str:
 
 
 def _first_example(path: pathlib.Path, client: str) -> dict[str, np.ndarray]:
-  """Returns the features of a client's first example that are numbers."""
+  """Returns the numeric features of a client's first example."""
   found = sqlite_file.serialized_examples(path, "train", client, limit=1)
   if not found:
     raise DataError(path, "split train has no examples.")
@@ -128,9 +126,9 @@ def _first_example(path: pathlib.Path, client: str) -> dict[str, np.ndarray]:
 def _roles(
   path: pathlib.Path, example: dict[str, np.ndarray]
 ) -> tuple[str, str]:
-  """Returns which feature is x, and which one is y."""
+  """Returns the names of the features that are x and y."""
   labels = [k for k in example if k in LABELS and example[k].size == 1]
-  # CIFAR-100 has labels of two kinds.
+  # CIFAR-100 has two kinds of labels.
   inputs = [k for k in example if k != _SHAPE and "label" not in k]
   inputs = [k for k in inputs if k not in labels]
   if len(labels) != 1 or len(inputs) != 1:
@@ -147,7 +145,7 @@ def _roles(
 def _shape(
   config: Options, path: pathlib.Path, name: str, example: dict[str, np.ndarray]
 ) -> tuple[int, ...]:
-  """Returns the shape of x, as an option, the file or images have it."""
+  """Returns the shape of x, from the option, the file or the image size."""
   x = example[name]
   if config.shape is not None:
     shape = options.shape_of(config.shape)
@@ -177,7 +175,7 @@ def _half(
   features: dict[str, np.ndarray],
   shape: tuple[int, ...],
 ) -> "tff.simulation.datasets.ClientData":
-  """Returns clients of a half, with examples `(x, y)`."""
+  """Returns the clients of a half, with examples `(x, y)`."""
   import tensorflow as tf  # noqa: PLC0415
   import tensorflow_federated as tff  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The source of clients' examples, as a value that travels to a worker.
+"""The source of clients' examples, as a value that can be sent to a worker.
 
 source = tasks.ClientSource(task="mnist", options={"num_clients": 100})
 x, y = source(7)
@@ -24,25 +24,25 @@ from tff_fair import user_functions
 
 SplitName = Literal["train", "test", "validation"]
 
-# A process that trains on two populations in turn keeps both.
+# Two, for a process that alternates between two populations.
 _NUM_CACHED_TASKS = 2
-# The clients whose examples, with all clients' numbers, decide a version.
+# The number of clients whose examples determine a version.
 _NUM_CLIENTS_IN_VERSION = 8
-_using = threading.Lock()  # Tasks need not be safe for several threads.
+_using = threading.Lock()  # Tasks need not be thread-safe.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientSource:
-  """One part of a task's data, as the task's description.
+  """One part of a task's data, given by the task's name and options.
 
   Attributes:
-    task: The name of the task, as `tasks.load` takes it.
-    options: Options of the task by name; others have their defaults.
+    task: The name of the task, for `tasks.load`.
+    options: Options of the task by name; all others have their defaults.
     seed: The task's seed.
-    data_dir: The folder with the data files, the same on each host; None means
-      the place where the task's own loader keeps them.
+    data_dir: The folder with the data files, the same on each host; None for
+      the default location of the task's loader.
     split: Which part of the clients' data.
-    validation_fraction: As `tasks.with_validation` takes it; 0 sets no examples
+    validation_fraction: As for `tasks.with_validation`; 0 sets no examples
       aside.
   """
 
@@ -67,7 +67,7 @@ class ClientSource:
     object.__setattr__(self, "task", user_functions.absolute(self.task))
 
   def __call__(self, client_id: int) -> Arrays:
-    """Returns a client's whole arrays `(x, y)`, one row for each example.
+    """Returns all of a client's examples as `(x, y)`, one row per example.
 
     They have the types and shapes of the task's `element_spec`. The first call
     in a process loads the task.
@@ -88,9 +88,9 @@ class ClientSource:
   def version(self) -> str:
     """A digest of the data as this process finds it, 64 hexadecimal digits.
 
-    It covers the number of examples of every client of this part, its level of
-    label noise, and the names and examples of 8 clients, from the first to the
-    last.
+    It covers every client's number of examples in this part and level of label
+    noise, and the names and examples of 8 clients, evenly spaced from the first
+    to the last.
 
     Raises:
       ValueError: If the task cannot be loaded.
@@ -120,7 +120,7 @@ def _task(
   data_dir: str | None,
   validation_fraction: float,
 ) -> Task:
-  # A source only gives examples, so any seed of the model will do.
+  # Only examples are used, so any model seed will do.
   task = registry.load(
     name, data_dir=data_dir, seed=seed, model_seed=seed, **dict(options)
   )

@@ -10,7 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns each client's weight by name; it must be equal in all its rows."""
+  """Returns weights by client name; they must be equal in all of its rows."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))
@@ -49,9 +49,7 @@ def of_parts(
   halves: Sequence[Sequence[np.ndarray]],
   source: str,
 ) -> np.ndarray:
-  """Returns the weights of clients by the rows of their halves,
-  float64[clients].
-  """
+  """Returns clients' weights, float64[clients], from the rows of halves."""
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)
   )

@@ -7,13 +7,13 @@ from tff_fair import escaping
 
 
 class DataError(ValueError):
-  """A task's data cannot be used; the message, a line, names the place.
+  """A task's data cannot be used; the one-line message names the place.
 
   Attributes:
-    place: The file or the folder, and the place in it: "data.csv, line 3".
-    problem: What was found there, what was expected, and how to mend it.
-    setting: What says where the data is: "data_dir", "task" where a user's
-      function says it, or an option of the task.
+    place: The file or folder, and the place in it, such as "data.csv, line 3".
+    problem: What was found there, what was expected, and how to fix it.
+    setting: The setting that locates the data: "data_dir", an option of the
+      task, or "task" for a user's function.
   """
 
   def __init__(
@@ -37,7 +37,7 @@ def named_by_file() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reporting_unreadable(place: object) -> Iterator[None]:
-  """Makes an error of the system a `DataError` of a file or folder to read."""
+  """Turns a system error into a `DataError` about a file or folder to read."""
   try:
     yield
   except OSError as error:

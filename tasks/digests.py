@@ -8,7 +8,7 @@ from tasks.formats import source_files
 from tasks.task import Split, Task
 
 EXAMPLES = "examples"
-# Of a larger population, so many clients decide, spread evenly.
+# In a larger population, evenly spread clients determine the digest.
 _MOST_CLIENTS = 5000
 _SAMPLED_CLIENTS = 1000
 
@@ -20,8 +20,8 @@ def data_digests(task: Task) -> dict[str, str]:
     task: The task.
 
   Returns:
-    The digests of the files that the task read; of a task that read none, that
-    of its examples. Of more than 5,000 clients, 1,000 count.
+    The digests of the files that the task read, or if it read none, the digest
+    of its examples; of more than 5,000 clients, 1,000 are used.
 
   Raises:
     DataError: If the data cannot be read.

@@ -1,8 +1,8 @@
-"""Handwritten digits that come with scikit-learn: the embedded default task.
+"""Handwritten digits that come with scikit-learn: a task without downloads.
 
 1,797 images of 8 x 8 pixels by 13 writers, the test set of Alpaydin and Kaynak,
-"Optical Recognition of Handwritten Digits" (UCI, 1998). Who wrote which is not
-recorded, so the clients are artificial: see `partition`.
+"Optical Recognition of Handwritten Digits" (UCI, 1998). The writers of the
+images are not recorded, so the clients are artificial: see `partition`.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
-"""Downloads: over HTTP, and TFF's native data sets where TFF looks for them.
+"""Downloads files over HTTP, and TFF's native data sets to where TFF looks.
 
-Over HTTP, the part that has arrived stays as NAME.part, and the
-server's version of the file as NAME.part.version: a download goes on only with
-the same version (RFC 9110, sections 13.1.5 and 14).
+An interrupted HTTP download leaves NAME.part, and the server's version of the
+file in NAME.part.version: it only resumes with the same version (RFC 9110,
+sections 13.1.5 and 14).
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from tff_fair.files import atomic
 # Called with the number of bytes so far, and the total if it is known.
 OnProgress = Callable[[int, int | None], object]
 
-# A download that brings nothing for so long (seconds) is given up.
+# Seconds without data after which a download is given up.
 STALL_TIMEOUT = 30.0
 _CHUNK_BYTES = 1 << 16
 
@@ -40,7 +40,7 @@ def from_url(
   sha256: str | None = None,
   on_progress: OnProgress = lambda *_: None,
 ) -> None:
-  """Downloads a file and puts it in its place once it is whole."""
+  """Downloads a file, and moves it into place once it is complete."""
   data_files.check_free(path, overwrite=False)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
@@ -90,7 +90,7 @@ def _fetch_part(
   except urllib.error.HTTPError as error:
     if error.code != 416 or not start:
       raise
-    # The server has nothing more: the part is the whole, or of another file.
+    # No more bytes: the part is complete, or belongs to another file.
     error.close()
     if error.headers.get("Content-Range") == f"bytes */{start}":
       on_progress(start, start)
@@ -140,7 +140,7 @@ def _receive(
 def _note_version(
   response: http.client.HTTPResponse, version: pathlib.Path
 ) -> None:
-  # A weak ETag does not say that the bytes are the same.
+  # A weak ETag does not guarantee identical bytes.
   tag = response.headers.get("ETag", "")
   name = tag if tag[:1] == '"' else response.headers.get("Last-Modified", "")
   if name:
@@ -166,15 +166,14 @@ def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
     ) from error
 
 
-# TFF's native data sets, as its loaders download them, which do not go on after
-# an interruption.
+# TFF's native data sets. TFF's own loaders cannot resume interrupted downloads.
 
 
 class Archive(NamedTuple):
-  """A file as it is published."""
+  """A published file."""
 
   url: str
-  sha256: str | None = None  # None where TFF does not know it.
+  sha256: str | None = None  # None if TFF has none.
 
   @property
   def name(self) -> str:
@@ -183,7 +182,7 @@ class Archive(NamedTuple):
 
 
 _BUCKET = "https://storage.googleapis.com/tff-datasets-public"
-# The files of a data set, in the order in which TFF reads them.
+# The files of each data set, in the order in which TFF reads them.
 _ARCHIVES = {
   "celeba": [Archive(f"{_BUCKET}/celeba.sqlite.lzma")],
   "cifar100": [Archive(f"{_BUCKET}/cifar100.sqlite.lzma")],
@@ -212,7 +211,7 @@ def archives(name: str) -> list[Archive]:
 def find_native(
   filename: str, data_dir: pathlib.Path | None, data_set: str
 ) -> pathlib.Path:
-  """Returns the path of a whole file in the format of TFF's data sets."""
+  """Returns the path of a complete file in the format of TFF's data sets."""
   path = (data_dir or pathlib.Path.home() / ".tff") / filename
   if not os.path.lexists(path):
     fetch_missing(path, data_set)
@@ -223,9 +222,7 @@ def find_native(
 def fetch_missing(
   path: pathlib.Path, data_set: str, *, cached_in: str = "~/.tff"
 ) -> None:
-  """Fetches a file of a TFF data set, then moves it to its place, which
-  programs may do at the same time.
-  """
+  """Fetches a file of a TFF data set; several programs may do so at once."""
   directory = path.parent
   try:
     with (
@@ -252,7 +249,7 @@ def fetch_missing(
 
 
 def destination(archive: Archive, directory: pathlib.Path) -> pathlib.Path:
-  """Returns the path of the file that TFF's loaders unpack from an archive."""
+  """Returns the path of the file that TFF's loaders would unpack."""
   stem = archive.name.removesuffix(".lzma").removesuffix(".tar.bz2")
   is_table = archive.name.endswith(".tar.bz2")
   return directory / "datasets" / stem if is_table else directory / stem
@@ -284,7 +281,7 @@ def fetch(
       shutil.copyfileobj(data_files.bounded(source, packed), file)
     if staged.suffix == ".sqlite":
       sqlite_file.check(staged)
-  # TFF unpacks its tables each time, from an archive that it compares.
+  # TFF unpacks its tables every time, from an archive that it compares.
   if packed.suffix == ".lzma":
     packed.unlink()
   return path
@@ -292,7 +289,7 @@ def fetch(
 
 @contextlib.contextmanager
 def _unpacked(packed: pathlib.Path, name: str) -> Iterator[IO[bytes]]:
-  """Opens what an archive holds: one file, or that of a name."""
+  """Opens an archive's only file, or its file of a name."""
   if packed.suffix == ".lzma":
     with lzma.open(packed) as source:
       yield source

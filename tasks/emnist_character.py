@@ -1,10 +1,10 @@
-"""Handwritten characters by writer: the Federated EMNIST of LEAF.
+"""Handwritten characters by writer: LEAF's Federated EMNIST.
 
-Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Data of TFF,
-`tff.simulation.datasets.emnist`.
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). The data are
+TFF's, `tff.simulation.datasets.emnist`.
 
-The models have the layers and shapes of TFF's baseline task, which itself does
-not serve: its seeds are for unit tests, and its dropout does not repeat.
+The models have the layers and shapes of TFF's baseline task. That task itself
+cannot be used: its seeds are for unit tests, and its dropout is not repeatable.
 """
 
 import dataclasses
@@ -53,11 +53,11 @@ class Options(options.TaskOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, 28, 28, 1] in [0, 1] with background 1, y
-  is int32[n]: digits 0 ... 9, then upper case, then lower case.
+  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n].
 
-  `data_dir` has TFF's `emnist_all.sqlite`, which is downloaded if it is not
-  there; None means TFF's own cache, ~/.tff.
+  x is in [0, 1] with background 1; y has digits 0 ... 9, then upper case, then
+  lower case. `data_dir` has TFF's `emnist_all.sqlite`, which is downloaded if
+  it is missing; None means TFF's own cache, ~/.tff.
   """
   kinds = {True: "digits_only", False: "all"}
   kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]

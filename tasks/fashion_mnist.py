@@ -1,12 +1,11 @@
-"""Fashion-MNIST over clients: three classes, a client each, or all by shards.
+"""Fashion-MNIST over clients: three classes as clients, or all classes cut.
 
-Xiao et al., "Fashion-MNIST" (2017). Shirt, pullover and T-shirt as three
-clients: Mohri et al., "Agnostic Federated Learning" (ICML 2019).
+Xiao et al., "Fashion-MNIST" (2017). The three clients shirt, pullover and
+T-shirt are those of Mohri et al., "Agnostic Federated Learning" (ICML 2019).
 
-The numbers of Table 3 of Wang et al., "Federated Learning with Fair Averaging"
-(IJCAI 2021), come from test_data=pooled, test_fraction=0.1,
-unused_fraction=0.1, pixels=standardized, model=linear_double_softmax,
-initial_weights=pytorch.
+Table 3 of Wang et al., "Federated Learning with Fair Averaging" (IJCAI 2021),
+uses test_data=pooled, test_fraction=0.1, unused_fraction=0.1,
+pixels=standardized, model=linear_double_softmax, initial_weights=pytorch.
 """
 
 import dataclasses
@@ -26,7 +25,7 @@ _TOPS = ("t_shirt", "pullover", "shirt")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of `fashion_mnist`: by default three clients with a class each."""
+  """Options of `fashion_mnist`; by default three clients with a class each."""
 
   num_clients: int | None = None
   partition: central.Partition = "labels"
@@ -44,11 +43,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, image_size, image_size, 1], y is int32[n]:
-  with classes "tops" 0 is T-shirt, 1 pullover and 2 shirt.
+  """Builds the task; x is float32[n, image_size, image_size, 1], y is int32[n].
 
-  `data_dir` has the four idx files, or a folder `fashion_mnist` that has them,
-  or that tensorflow-datasets prepared.
+  With classes "tops", 0 is T-shirt, 1 pullover and 2 shirt. `data_dir` has the
+  four idx files, or a folder `fashion_mnist` with these or from
+  tensorflow-datasets.
   """
   _, (train, test) = mnist.find_and_read(
     data_dir, "fashion_mnist", what="Fashion-MNIST"
@@ -59,7 +58,7 @@ def load(
     "Fashion-MNIST", (train, test), _CLASS_NAMES, pixels=config.pixels
   )
   if config.classes == "tops":
-    # Pixels were standardized over all classes before.
+    # Pixels have already been standardized over all classes.
     data = central.select_classes(data, _TOPS)
   return central.build_image_task(
     "fashion_mnist", config, data, seed=seed, model_seed=model_seed

@@ -1,10 +1,10 @@
-"""Handwritten letters a ... j over 100 clients that have five of them each.
+"""Handwritten letters a ... j over 100 clients with five letters each.
 
 FEMNIST-skewed of AdaFed, after the FEMNIST of Li et al., "Federated
 Optimization in Heterogeneous Networks" (MLSys 2020). The letters come from
-TFF's Federated EMNIST or from EMNIST "byclass" (Cohen et al., 2017), all
-writers together. Pixels are those of TFF: background 1; TFF's are rounded to
-multiples of 1/255.
+TFF's Federated EMNIST or from EMNIST "byclass" (Cohen et al., 2017), with all
+writers pooled. Pixels are as in TFF, with background 1; TFF's own are rounded
+to multiples of 1/255.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ _FIRST = 10 + 26
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of the task `femnist_skewed`: those of all images."""
+  """Options of the task `femnist_skewed`: those of all image tasks."""
 
   partition: central.Partition = "few_labels"
 
@@ -33,10 +33,9 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n], 0 ... 9 for a
-  ... j.
+  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n], 0 for a.
 
-  `data_dir` has EMNIST's four idx files `emnist-byclass-*`, or else TFF's
+  `data_dir` has EMNIST's four idx files `emnist-byclass-*`, or TFF's
   `emnist_all.sqlite`, which is downloaded if neither exists. None means TFF's
   own cache, ~/.tff.
   """

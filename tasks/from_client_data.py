@@ -1,4 +1,4 @@
-"""A task of clients that a program has: `ClientData`, arrays or a table.
+"""Builds a task from a program's own clients: `ClientData`, arrays, a table.
 
 train, test = tff.simulation.datasets.emnist.load_data()
 task = tasks.from_client_data(train, test, build_model)
@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
   from tasks.models.objectives import LossFn
 
 _HALVES = ("train", "test")
-_BATCH = 1024  # Examples that counting holds at a time.
+_BATCH = 1024  # Examples held at a time while counting.
 
 
 def from_client_data(
@@ -53,58 +53,58 @@ def from_client_data(
   name: str = "client_data",
   seed: int = 0,
 ) -> Task:
-  """Returns a task of clients that a program has, and a model.
+  """Returns a task of a program's own clients and model.
 
   Args:
-    train: Training data by client, one of
+    train: Training data by client, one of:
 
       - a `tff.simulation.datasets.ClientData`. An element is one example:
         `(x, y)`, or a mapping of two tensors, of which one is called y, label
         or target. Counting reads each client once; a client is read again when
         it takes part.
       - a mapping of clients to arrays `(x, y)`, or to mappings of two arrays.
-      - a pandas DataFrame or a `groupby` of one, or a Hugging Face dataset. It
-        is held in memory.
+      - a pandas DataFrame or its `groupby`, or a Hugging Face dataset, which
+        are held in memory.
 
-      x has the same shape in all examples. y is a class number, or, as a float,
-      a number to predict, or [t] of them; in memory, texts and truth values
-      are classes, too. y of shape [1] is taken as one of shape [].
+      x has the same shape in all examples. y is a class number, or one or [t]
+      floats to predict; in memory, texts and truth values are classes, too. y
+      of shape [1] is treated as shape [].
     test: Test data by client, of the same kind; or a float, the share of each
-      client's examples that is for testing, chosen at random. Clients without
-      examples in one of the two are left out, and the description counts them.
-    model: Returns a new Keras model, uncompiled: with logits for class numbers,
-      with an output for each number. It takes nothing, or any of `input_shape`,
-      `num_classes` and `seed` by name.
-    client: Of a table: the column that says whose example it is. A `groupby`
-      says so itself.
-    label: Of a table: the column to predict; by default the one that is called
-      y, label or target.
-    features: Of a table: the columns to predict from; by default all others.
-    client_weights: What each client counts for in a run with
-      `client_weighting="column"`, above 0: a mapping of clients to numbers, or,
-      of a table, the column that has the number, the same in all rows of a
-      client. That column is not a feature, unless named there.
-    group: Of a table: the column that says which group of people an example is
-      of, such as a sex: a run then shows how differently the model treats
-      groups. It is not a feature, unless named there.
+      client's examples to test on, chosen at random. Clients without training
+      or test examples are left out; the description counts them.
+    model: Returns a new, uncompiled Keras model, with logits for class numbers
+      or an output for each number. It may take `input_shape`, `num_classes` and
+      `seed` by name, or no arguments.
+    client: For a table: the column with each example's client. A `groupby` does
+      not need it.
+    label: For a table: the column to predict; by default the one called y,
+      label or target.
+    features: For a table: the columns to predict from; by default all others.
+    client_weights: Each client's weight, above 0, in a run with
+      `client_weighting="column"`: a mapping of clients to numbers, or for a
+      table the column with the number, the same in all rows of a client. This
+      column is not a feature, unless listed in `features`.
+    group: For a table: the column with the group of people that an example
+      belongs to, such as a sex: a run then shows how differently the model
+      treats groups. It is not a feature, unless listed in `features`.
     objective: The loss and the metric; by default cross entropy and accuracy
-      for integers, the squared error for floats. One of your own is
-      `tasks.Objective(model_fn=...)`, whose function makes TFF's form of a
+      for integers, and the squared error for floats. For your own, pass
+      `tasks.Objective(model_fn=...)`, whose function builds TFF's form of a
       Keras model.
-    class_weights: What an example of each class counts for in the cross
-      entropy, in the order of the classes; by default 1.
-    loss: A function of your own instead of the cross entropy or the
-      squared error. It maps class numbers, int32[n], and logits, float32[n,
-      num_classes], to the loss of each example, float32[n]; or numbers and what
-      the model predicts, float32[n] both, of several numbers float32[n, t].
-      A `tf.keras.losses.Loss` may take its place.
+    class_weights: The weight of an example of each class in the cross entropy,
+      in the order of the classes; by default 1.
+    loss: Your own function instead of the cross entropy or the squared error.
+      It maps class numbers, int32[n], and logits, float32[n, num_classes], to
+      the loss of each example, float32[n]; for numbers, it maps the labels and
+      the predictions, both float32[n], or float32[n, t] for several numbers.
+      You may also pass a `tf.keras.losses.Loss`.
     num_classes: Number of classes; by default the largest label plus one.
     name: The name of the task.
     seed: Seed of the initial weights, and of the shares for testing.
 
   Raises:
-    DataError: If no client has examples in both, the examples are not as
-      above, or a label is not one of the classes.
+    DataError: If no client has training and test examples, the examples are
+      not as above, or a label is not one of the classes.
     ValueError: If the model does not fit the examples.
   """
   # Imported late: it imports TensorFlow.
@@ -164,7 +164,7 @@ def from_client_data(
 def _clients(
   halves: Sequence[Any], roles: in_memory.Roles, name: str
 ) -> "_Clients":
-  """Returns the clients of data of any kind."""
+  """Returns the clients, for any kind of data."""
   are_client_data = [
     hasattr(half, "create_tf_dataset_for_client") for half in halves
   ]
@@ -220,9 +220,7 @@ def _halves(
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
-  """Returns the clients' data to train and to test, where need be by drawing a
-  `fraction` of each client's examples for testing.
-  """
+  """Returns training and test data; a `fraction` is drawn for testing."""
   splits = [
     clients.split(
       place,
@@ -264,7 +262,7 @@ def _num_classes(
   counted: Mapping[str, Sequence[Counted]],
   given: int | None,
 ) -> int | None:
-  """Returns the number of classes, None where labels are numbers."""
+  """Returns the number of classes; None if labels are numbers."""
   if not clients.is_classifier:
     return None
   every_half = (half for halves in counted.values() for half in halves)
@@ -318,8 +316,8 @@ def _objective(
 def _of_each_example(
   loss: "tf.keras.losses.Loss", y: "tf.Tensor", outputs: "tf.Tensor"
 ) -> "tf.Tensor":
-  """Returns the losses of which a loss of Keras takes the mean."""
-  if y.shape.rank == outputs.shape.rank == 1:  # Keras has numbers in columns.
+  """Returns each example's loss from a Keras loss, which averages them."""
+  if y.shape.rank == outputs.shape.rank == 1:  # Keras expects columns.
     y, outputs = y[:, None], outputs[:, None]
   return loss.call(y, outputs)
 
@@ -345,7 +343,7 @@ def _check_class_weights(
 
 
 class _DatasetClients:
-  """The clients of one `ClientData` or two; as `in_memory.ArrayClients`."""
+  """The clients of one or two `ClientData`, like `in_memory.ArrayClients`."""
 
   class_names: Sequence[str] | None = None
   group_names: Sequence[str] | None = None
@@ -353,7 +351,7 @@ class _DatasetClients:
   def __init__(
     self, halves: "Sequence[tff.simulation.datasets.ClientData]", name: str
   ) -> None:
-    """Takes data whose elements are all as those of the first."""
+    """Takes the data; all elements must be like those of the first."""
     self.name = name
     self.weights: dict[str, float] = {}
     self.num_halves = len(halves)
@@ -368,7 +366,7 @@ class _DatasetClients:
           "examples, with one example per element.",
         )
     self.is_classifier = y.dtype.is_integer
-    # A column of labels is meant as one label an example.
+    # A column of labels means one label per example.
     y_shape = [] if y.shape == [1] else y.shape.as_list()
     if not self.is_classifier and (not y.dtype.is_floating or len(y_shape) > 1):
       raise DataError(
@@ -385,11 +383,11 @@ class _DatasetClients:
     self._halves = [self._converted(half) for half in halves]
 
   def names(self, half: int) -> Sequence[str]:
-    """Returns the client ids of one of the halves of the data."""
+    """Returns the client ids of a half of the data."""
     return self._halves[half].client_ids
 
   def count(self, half: int, client: str) -> Counted:
-    """Reads a client once; counts, and looks for the range of class numbers."""
+    """Reads a client once; counts examples, and finds the range of classes."""
     number, labels = 0, set[int]()
     examples = self._halves[half].create_tf_dataset_for_client(client)
     for batch in examples.batch(_BATCH).as_numpy_iterator():
@@ -405,7 +403,7 @@ class _DatasetClients:
     counted: Sequence[Counted],
     source: str,
   ) -> Split:
-    """Returns the clients of a half that take part."""
+    """Returns a half's data of the clients that take part."""
     counts = np.array([c.number for c in counted], np.int64)
     return native_clients.split(
       native_clients.reader(self._halves[half]),
@@ -419,7 +417,7 @@ class _DatasetClients:
   def _converted(
     self, client_data: "tff.simulation.datasets.ClientData"
   ) -> "tff.simulation.datasets.ClientData":
-    """Returns data whose elements map x and y, in the task's types."""
+    """Returns data whose elements are mappings of x and y, in task types."""
     import tensorflow as tf  # noqa: PLC0415
 
     if client_data.element_type_structure != self._elements:
@@ -432,7 +430,7 @@ class _DatasetClients:
     x_spec, y_spec = self.spec
 
     def convert(*parts: Any) -> "dict[str, tf.Tensor]":
-      # A dataset gives the parts of a tuple one by one.
+      # A dataset passes the parts of a tuple as separate arguments.
       element = parts if len(parts) > 1 else parts[0]
       y = tf.cast(element[y_key], y_spec.dtype)
       return {

@@ -1,4 +1,4 @@
-"""Wrong labels: an option of every task with class labels.
+"""Label noise: an option of every task with class labels.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022). Client k is noisy with probability rho; its level is
@@ -8,16 +8,16 @@ Correction" (CVPR 2022). Client k is noisy with probability rho; its level is
 and a share mu_k of its training labels, chosen at random, is replaced. rho is
 `noisy_clients`, tau is `least_label_noise`.
 
-- "symmetric", the paper's: each of these labels is drawn uniformly from all
-  classes. The true class is among them, so on average a share
-  mu_k (C - 1) / C of the labels is wrong, with C classes.
+- "symmetric", as in the paper: each of these labels is drawn uniformly from
+  all C classes, including the true one. So on average a share
+  mu_k (C - 1) / C of the labels is wrong.
 - "pairwise": class c becomes class c + 1, and the last class the first. All
   replaced labels are wrong.
 
-The share is exact up to rounding, as the paper has it. The authors' release
-replaces each label with probability mu_k instead. Test labels stay as they are.
-All draws depend only on the task's seed and the client's id, so the order in
-which a caller loads clients changes nothing.
+The share is exact up to rounding, as in the paper. The authors' code replaces
+each label with probability mu_k instead. Test labels are not changed. All draws
+depend only on the task's seed and the client's id, so the order in which
+clients are loaded does not matter.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from tff_fair import declared
 
 Kind = Literal["none", "symmetric", "pairwise"]
 
-# Keeps these draws apart from all others of a seed.
+# Separates these draws from all others with the same seed.
 _STREAM = int.from_bytes(b"nois")
 _LEVELS, _LABELS = 0, 1
 
@@ -70,9 +70,7 @@ NAMES = tuple(options.fields_of(Options))
 def draw_levels(
   num_clients: int, noisy_clients: float, least: float, seed: int
 ) -> np.ndarray:
-  """Draws each client's share of replaced labels, mu_k, float64[num_clients],
-  which does not depend on their number.
-  """
+  """Draws mu_k, float64[num_clients], whatever the number of clients is."""
   rng = cuts.generator((seed, _STREAM, _LEVELS))
   is_noisy, level = rng.random([num_clients, 2]).T
   return np.where(is_noisy < noisy_clients, least + (1 - least) * level, 0.0)
@@ -85,7 +83,7 @@ def noisy_labels(
   num_classes: int,
   rng: np.random.Generator,
 ) -> np.ndarray:
-  """Returns class numbers, int[n], of which `round(level * n)` are replaced."""
+  """Returns class numbers, int[n], with `round(level * n)` of them replaced."""
   chosen = rng.permutation(len(labels))[: round(level * len(labels))]
   replaced = labels.copy()
   if kind == "symmetric":
@@ -96,9 +94,7 @@ def noisy_labels(
 
 
 def with_noise(task: Task, config: Options, seed: int) -> Task:
-  """Returns a task in which some clients train on wrong labels, replaced when
-  the client is loaded.
-  """
+  """Returns a task in which some clients load wrong training labels."""
   if config.label_noise == "none":
     return task
   num_classes = _num_classes(task)
@@ -126,8 +122,8 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
 def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   """Returns a task in which some clients train on other labels.
 
-  Methods that correct labels use it. `Task.train.true_labels` of the result are
-  those of `task`, or of the task that this one was made of.
+  Label correction uses it. `Task.train.true_labels` of the result are the
+  labels of `task`, or its own `true_labels` if it has any.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
@@ -142,7 +138,7 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
 
 
 def wrong_share(split: Split, client_id: int) -> float:
-  """Returns the share of a client's labels that are wrong, by loading it."""
+  """Loads a client; returns the share of its labels that are wrong."""
   if split.true_labels is None:
     return 0.0
   truth = split.true_labels(client_id)
@@ -156,7 +152,7 @@ def _num_classes(task: Task) -> int:
 
 
 def no_class_labels(name: str) -> ValueError:
-  """Returns the error of label noise in a task that has no class labels."""
+  """Returns the error for label noise in a task without class labels."""
   return ValueError(
     f"label_noise: the task {name} has no class labels (one class for each "
     f"example); leave {', '.join(NAMES)} out."
@@ -165,7 +161,7 @@ def no_class_labels(name: str) -> ValueError:
 
 @functools.cache
 def added_to(base: type[options.TaskOptions]) -> type[options.TaskOptions]:
-  """Returns options with those of label noise, unless they share a name."""
+  """Returns options extended by label noise, unless names collide."""
   if set(NAMES) & set(options.fields_of(base)):
     return base
   return dataclasses.make_dataclass(
@@ -192,7 +188,7 @@ _X = TypeVar("_X")
 def relabelled(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
-  """Returns data with other labels, which still know the true ones."""
+  """Returns data with other labels, which keeps the true labels, too."""
 
   def with_y(
     read: Callable[[int], tuple[_X, np.ndarray]],

@@ -1,8 +1,8 @@
-"""Any data set in LEAF's JSON format, vectors or images.
+"""Any data set of vectors or images in LEAF's JSON format.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). The task reads
-the output of LEAF's tools, and of those of FedProx and q-FedAvg: a folder of
-JSON files, or one with the folders `train` and `test`.
+the output of the tools of LEAF, FedProx and q-FedAvg: a folder of JSON files,
+or a folder that has the folders `train` and `test`.
 """
 
 import dataclasses
@@ -53,9 +53,7 @@ class Options(options.LocalTestOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, ...] of the shape of the first user's, y
-  is int32[n].
-  """
+  """Builds the task; x is float32[n, ...] as for the first user, y int32[n]."""
   everyone = leaf_json.load_users(
     data_dir,
     _ToArrays(config),
@@ -104,7 +102,7 @@ def load(
 
 
 class _ToArrays:
-  """Checks the examples of one user after the other; all have one shape."""
+  """Checks the examples of all users, which must have one shape."""
 
   def __init__(self, config: Options) -> None:
     self._num_classes = config.num_classes

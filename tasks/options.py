@@ -1,7 +1,7 @@
 """Options of a task: a dataclass whose fields are declared values.
 
-`tff_fair.declared` checks the values given in Python, and reads those given as
-text on a command line.
+`tff_fair.declared` checks values from Python, and parses texts from a command
+line.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ _Options = typing.TypeVar("_Options", bound="TaskOptions")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-  """Base of all options; checks each value, and brings it to its type."""
+  """Base of all options; checks each value, and converts it to its type."""
 
   def __post_init__(self) -> None:
     for name, field in fields_of(type(self)).items():
@@ -26,14 +26,14 @@ class TaskOptions:
       object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
-    """Raises a FieldError with the expected value unless condition holds."""
+    """Raises a FieldError with the expected values unless a condition holds."""
     if not condition:
       raise declared.FieldError(
         name, f"expected {expected}.", value=getattr(self, name)
       )
 
   def to_dict(self) -> dict[str, Value]:
-    """Returns the values by name, ready for JSON: lists as texts."""
+    """Returns the values by name, ready for JSON, with lists as texts."""
     return {n: _as_value(getattr(self, n)) for n in fields_of(type(self))}
 
 
@@ -53,7 +53,7 @@ class ClientOptions(TaskOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LocalTestOptions(ClientOptions):
-  """Options of tasks that may have to cut each client into train and test."""
+  """Options of tasks that may have to split each client into train and test."""
 
   test_fraction: float = declared.value(
     0.2,
@@ -101,7 +101,7 @@ def build(
 def parse(
   options_type: type[TaskOptions], assignments: Iterable[str]
 ) -> dict[str, Value]:
-  """Reads `name=value` texts; returns values by name, as `to_dict` has them."""
+  """Parses `name=value` texts; returns values by name, like `to_dict`."""
   valid = fields_of(options_type)
   texts = declared.assignments(assignments)
   _check_names(texts, valid)
@@ -109,9 +109,7 @@ def parse(
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:
-  """Returns the shape a text such as "28x28" (one channel) or "32x32x3" gives,
-  or None.
-  """
+  """Returns a shape from "28x28" (one channel) or "32x32x3"; else None."""
   sides = text.split("x")
   if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):
     return None

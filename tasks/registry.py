@@ -1,8 +1,8 @@
-"""The tasks and models by name: ours, those of installed packages, and users'.
+"""Finds tasks and models by name: ours, installed packages', and users'.
 
-A user's function is named as path/to/file.py:function, or as
+The name of a user's function is path/to/file.py:function or
 PACKAGE.MODULE:function; see `tff_fair.user_functions`. Installed packages add
-tasks by entry points of the group tff_fair.tasks:
+tasks with entry points of the group tff_fair.tasks:
 
 [project.entry-points."tff_fair.tasks"]
 hospitals = "my_package.my_module:hospitals"
@@ -28,7 +28,7 @@ from tff_fair.declared import FieldError
 
 Value = task_options.Value
 
-# Each is a module of this package with its `Options` and its `load`.
+# Each is a module of this package with `Options` and `load`.
 _NAMES = (
   "digits",
   "emnist_character",
@@ -52,13 +52,13 @@ _NAMES = (
   "tfds",
   "client_data",
 )
-# The task that reads a user's file, and its options other than the file.
+# Options of the task that reads a user's file, besides the file.
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
 _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),
 }
-# Their labels are several words or tags; all others may have noisy labels.
+# Their labels are several words or tags. All others support label noise.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
@@ -78,9 +78,9 @@ class TaskModule(Protocol):
     """Builds the task.
 
     Args:
-      config: Options of the task, the module's `Options`.
-      data_dir: An existing folder; the task says what it has to hold. None
-        means the place where the task's own loader keeps its files.
+      config: The task's options, an instance of the module's `Options`.
+      data_dir: An existing folder with the files that the task documents; None
+        for the default location of the task's loader.
       seed: Seed of everything random about the data: partition, train and test
         split, choice of clients.
       model_seed: Seed of the initial weights.
@@ -88,7 +88,7 @@ class TaskModule(Protocol):
 
 
 def _unknown(name: str) -> FieldError:
-  """Returns the error of a name that is not a task's."""
+  """Returns the error for an unknown task."""
   problem = f"unknown task; {spelling.advice(name, names(), 'tasks')}"
   if reader := _READERS.get(file_kinds.unpacked(name.lower()).suffix):
     options = [f"file={name}", *reader[1]]
@@ -101,23 +101,23 @@ def _unknown(name: str) -> FieldError:
 
 
 def names() -> tuple[str, ...]:
-  """Returns the names of all tasks, those of installed packages last."""
+  """Returns the names of all tasks, with installed packages' last."""
   return (*_NAMES, *_installed())
 
 
 def check_name(name: str) -> None:
-  """Checks that there is a task of a name; imports a user's function.
+  """Checks that a name is a task's; imports a user's function.
 
   Raises:
-    FieldError: If there is none, the user's function cannot be imported, or
-      its arguments cannot be options.
+    FieldError: If there is no such task, the user's function cannot be
+      imported, or its arguments cannot be options.
   """
   if not _is_closed(name):
     _module(name)
 
 
 def is_task(name: str) -> bool:
-  """Returns whether there is a task of a name, as `check_name` finds it."""
+  """Returns whether `check_name` accepts a name."""
   try:
     check_name(name)
   except FieldError:
@@ -126,12 +126,12 @@ def is_task(name: str) -> bool:
 
 
 def short_name(name: str) -> str:
-  """Returns the name of a task as folders are called: a function's own."""
+  """Returns a task's name for folders; for a user's, the function's name."""
   return user_functions.short_name(name)
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of the files of a user that make a task; None of ours.
+  """Returns a digest of a user's files for a task; None for our own tasks.
 
   Raises:
     FieldError: If there is no such file.
@@ -152,15 +152,15 @@ def load(
   """Builds a task.
 
   Args:
-    name: One of `names()`, or a user's function, as above.
-    data_dir: An existing directory with the data files of the task. None means
-      the place where the task's own loader keeps them. Tasks whose data is part
-      of an installed package read nothing there.
+    name: One of `names()`, or a user's function as above.
+    data_dir: An existing directory with the data files of the task; None for
+      the default location of the task's loader. Tasks whose data is part of an
+      installed package do not use it.
     seed: Seed, at least 0, of everything random about the data: partition,
       train and test split, choice of clients.
-    model_seed: Seed, at least 0, of the initial weights of the model; `None`
-      is `seed`.
-    **options: Options of the task, see `option_defaults`.
+    model_seed: Seed, at least 0, of the initial weights of the model; `seed`
+      for `None`.
+    **options: Options of the task; see `option_defaults`.
 
   Returns:
     The task. The same arguments give the same task on every machine.
@@ -190,7 +190,7 @@ def load(
       seed=int(seed),
       model_seed=int(model_seed),
     )
-  # A user's function may read files that our readers do not.
+  # A user's function may also read files without our readers.
   if function is None:
     task = dataclasses.replace(task, files=tuple(files))
   if isinstance(config, label_noise.Options):
@@ -226,7 +226,7 @@ def option_meanings(name: str) -> dict[str, str]:
 def parse_options(
   name: str, assignments: Iterable[str]
 ) -> dict[str, task_options.Value]:
-  """Reads options from `option=value` texts, as given on a command line.
+  """Parses options from `option=value` texts, as on a command line.
 
   Args:
     name: One of `names()`.
@@ -250,21 +250,21 @@ def parse_options(
 def check_options(
   name: str, options: Mapping[str, object]
 ) -> dict[str, task_options.Value]:
-  """Checks options together, as `load` does, but reads no data.
+  """Checks options together, like `load`, but without reading data.
 
   Args:
     name: One of `names()`.
-    options: Values by option name; the others have their defaults.
+    options: Values by option name; all others have their defaults.
 
   Returns:
-    The given options, each in its type: an integer as a float, say.
+    The given options, converted to their types, such as an integer to a float.
 
   Raises:
-    ValueError: If the task, an option or a value is not valid; it names the
-      option.
+    ValueError: If the task, an option or a value is not valid; the message
+      names the option.
   """
   if _is_closed(name):
-    return dict(options)  # type: ignore[arg-type]  # As it was recorded.
+    return dict(options)  # type: ignore[arg-type]  # As recorded.
   options_type = _options_type(name, options)
   checked = task_options.build(options_type, options).to_dict()
   return {option: checked[option] for option in options}
@@ -273,7 +273,7 @@ def check_options(
 def _options_type(
   name: str, given: Iterable[str] = ()
 ) -> type[task_options.TaskOptions]:
-  """Returns a task's options; checks that it can have the given ones."""
+  """Returns a task's options class; checks that it has the given names."""
   base_type = _module(name).Options
   if name in _WITHOUT_CLASS_LABELS:
     if set(label_noise.NAMES) & set(given):
@@ -293,13 +293,13 @@ def _module(name: str) -> TaskModule:
 
 
 def _is_closed(name: str) -> bool:
-  """Returns whether a task is a user's code that must not run at present."""
+  """Returns whether a task is a user's code that may not run now."""
   function = _function(name)
   return function is not None and not user_functions.may_run(function)
 
 
 def _function(name: str) -> str | None:
-  """Returns the function of a task that is not ours."""
+  """Returns the function behind a task that is not ours."""
   if name in _NAMES:
     return None
   return name if ":" in name else _installed().get(name)
@@ -316,7 +316,7 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
   # An empty text would mean the working directory.
   if not os.fspath(data_dir):
     raise DataError("data_dir", "is empty; name a directory or leave it out.")
-  # Leaves a home directory that does not exist as it is, to be named below.
+  # Leaves an unknown home directory unchanged; the error below names it.
   directory = pathlib.Path(os.path.expanduser(data_dir))
   with reporting_unreadable(directory):
     next(directory.iterdir(), None)
@@ -325,18 +325,18 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
-  """Returns the tasks of installed packages, by names not yet taken."""
+  """Returns the tasks of installed packages with names that are not taken."""
   return user_functions.installed("tff_fair.tasks", "task", _NAMES)
 
 
-# Another model for a task: one of ours by name, or a user's own.
+# Replaces a task's model by one of ours, by name, or by a user's.
 
 
 def check_model(name: str) -> None:
-  """Checks the name of a model, as far as it can be known without TensorFlow.
+  """Checks the name of a model, as far as possible without TensorFlow.
 
   Args:
-    name: One of `tasks.models.model_names.ALL`, or a user's function as
+    name: One of `tasks.models.names.ALL`, or a user's function as
       path/to/file.py:function or PACKAGE.MODULE:function.
 
   Raises:
@@ -356,7 +356,7 @@ def check_model(name: str) -> None:
 
 
 def model_digest(name: str) -> str | None:
-  """Returns a digest of the user's files that make a model; None of ours.
+  """Returns a digest of a user's files for a model; None for our own models.
 
   Raises:
     FieldError: If there is no such file.
@@ -365,15 +365,15 @@ def model_digest(name: str) -> str | None:
 
 
 def with_model(task: Task, name: str, *, seed: int) -> Task:
-  """Returns a task with another model; data, loss and metric stay.
+  """Returns a task with another model, but the same data, loss and metric.
 
   Args:
     task: The task.
-    name: As for `check_model`. A user's function returns a new Keras model,
-      uncompiled, with logits or one number as its outputs. It takes nothing, or
-      any of `input_shape`, `num_classes` (None where the label is a number) and
-      `seed` by name. Without a seed it has the same initial weights
-      each time, too.
+    name: As for `check_model`. A user's function returns a new, uncompiled
+      Keras model, with logits or one number as its output. It may take
+      `input_shape`, `num_classes` (None if the label is a number) and `seed` by
+      name, or no arguments. Even without a seed, the model has the same initial
+      weights each time.
     seed: Seed of the initial weights.
 
   Raises:
@@ -381,7 +381,7 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
       shapes, or clients cannot train it.
   """
   check_model(name)
-  # Imported late: they import TensorFlow.
+  # Imported late, since they import TensorFlow.
   from tasks.models import catalog, user_model  # noqa: PLC0415
 
   data = task.element_spec, task.num_classes

@@ -1,4 +1,4 @@
-"""Data sets in one place, cut over clients: labels, partition, task."""
+"""Centrally stored data sets, divided among clients."""
 
 from tasks.central.cut_task import (
   ImageOptions as ImageOptions,

@@ -1,6 +1,6 @@
-"""Makes tasks of data sets that are cut over clients: of any, and of images.
+"""Builds tasks from data sets that are cut over clients, such as images.
 
-Images are in memory or on disk.
+Images may be in memory or on disk.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ def build_task(
   seed: int,
   split: cuts.ClientSplit | None = None,
 ) -> task.Task:
-  """Cuts a data set over clients, and makes a task of those with train and test
-  examples; its description counts the others.
+  """Cuts a data set over clients, and builds a task of those with train and
+  test examples; its description counts the others.
   """
   split = split or cutting.cut(config, data, seed)
   used = [
@@ -84,7 +84,7 @@ def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
-  """Returns the labels; numbers are scaled by those of training rows."""
+  """Returns the labels; numbers are standardized by the training rows."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
   rows = population.ClientRows(
@@ -102,23 +102,23 @@ def _split(
   )
 
 
-# Images, and the classifiers for them.
+# Images and their classifiers.
 
 Pixels = Literal["unit", "standardized", "per_channel"]
 
-# Images whose squares are summed at a time: 25 MB of 28 x 28 pixels.
+# Images whose squares are summed at a time: 25 MB for 28 x 28 pixels.
 _CHUNK = 4096
-# A pixel that never changes becomes zero; the constant is that of Li et al.
+# A constant pixel becomes zero; this bound is that of Li et al.
 _LEAST_DEVIATION = 1e-3
 
 
 def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the shift and the divisor of pixels, float32.
+  """Returns the shift and the divisor for pixels, float32.
 
-  "standardized" is that of Li et al., "Fair Resource Allocation in Federated
-  Learning". "per_channel" divides by the mean of the deviations within an image
-  of uint8[n, height, width, channels]: for CIFAR-10 0.4914, 0.4822, 0.4465 and
-  0.2023, 0.1994, 0.2010 of 255, the numbers of many programs in PyTorch.
+  "standardized" is as in Li et al., "Fair Resource Allocation in Federated
+  Learning". "per_channel" divides by the mean of the deviations within images
+  uint8[n, height, width, channels]: for CIFAR-10 0.4914, 0.4822, 0.4465 and
+  0.2023, 0.1994, 0.2010 times 255, the numbers in many PyTorch programs.
   """
   if pixels == "standardized":
     return _moments_of_pixels(images)
@@ -130,9 +130,7 @@ def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
 def load_x(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns a loader of float32 images at positions, int64[m], whose scale the
-  first `num_train` images decide.
-  """
+  """Returns a loader of images by position, scaled by the training images."""
   mean, deviation = scale(images[:num_train], pixels)
   return lambda positions: (
     (images[positions].astype(np.float32) - mean) / deviation
@@ -140,7 +138,7 @@ def load_x(
 
 
 def _moments_of_pixels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  # In whole numbers: no order of summation, the same on every machine.
+  # In integers, so the order of summation does not matter on any machine.
   total = np.zeros(images.shape[1:], np.int64)
   squares = np.zeros(images.shape[1:], np.int64)
   for chunk in _chunks(images):
@@ -160,7 +158,7 @@ def _moments_of_channels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     squares = (chunk * chunk).sum(axis=(1, 2))
     total += totals.sum(axis=0)
     deviations.append(_deviation(totals, squares, count))
-  # Summed without rounding: the same on every machine.
+  # Summed without rounding, so it is the same on every machine.
   deviation = [
     math.fsum(channel) / len(images) + _LEAST_DEVIATION
     for channel in np.concatenate(deviations).T
@@ -220,7 +218,7 @@ def build_image_task(
   seed: int,
   model_seed: int,
 ) -> task.Task:
-  """Cuts images over clients and makes a task of them, as `build_task`."""
+  """Cuts images over clients and builds a task, like `build_task`."""
   build = models.image_classifier(
     config.model,
     data.x_shape,
@@ -239,7 +237,7 @@ def in_memory(
   pixels: Pixels,
   users: np.ndarray | None = None,
 ) -> CentralData:
-  """Returns images as a central data set; they stay bytes until asked for."""
+  """Returns images as a central data set; converts them to floats on demand."""
   train, test = halves
   for half in halves:
     if len(half.images) == 0:
@@ -272,7 +270,7 @@ def on_disk(
   *,
   resize: bool = False,
 ) -> CentralData:
-  """Returns images in files, divided by 255, read client by client."""
+  """Returns image files as a data set; reads a client's on demand, over 255."""
   found = images.joined(halves)
 
   def read(positions: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ _NATURAL = ("users", "labels")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CutOptions(options.TaskOptions):
-  """The cut of a data set over clients, and of each into train and test."""
+  """How a data set is cut over clients, and each client into train and test."""
 
   num_clients: int | None = declared.positive_integer(
     100,
@@ -148,23 +148,23 @@ class CutOptions(options.TaskOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CentralData:
-  """Examples of one data set, published training data first, then test data."""
+  """Examples of one data set: the published training data, then test data."""
 
   title: str
-  source: str  # The file or directory, for error messages.
-  labels: np.ndarray  # Class numbers, int32[n]; all 0 where there are none.
-  num_train: int  # How many examples, from the start, are for training.
-  # Maps positions, int64[m], of a client to inputs, float32[m, *x_shape].
+  source: str  # The file or folder, for error messages.
+  labels: np.ndarray  # Class numbers, int32[n]; all 0 if there are no classes.
+  num_train: int  # The first `num_train` examples are for training.
+  # Maps a client's positions, int64[m], to inputs, float32[m, *x_shape].
   load_x: Callable[[np.ndarray], np.ndarray]
   x_shape: tuple[int, ...]
-  class_names: Sequence[str]  # None of them where numbers are to be predicted.
-  users: np.ndarray | None = None  # Who made each example, [n].
-  weights: np.ndarray | None = None  # What its client counts for, float[n].
+  class_names: Sequence[str]  # Empty if the labels are numbers to predict.
+  users: np.ndarray | None = None  # The author of each example, [n].
+  weights: np.ndarray | None = None  # Its client's weight, float[n].
   numbers: np.ndarray | None = None  # Numbers to predict, float64[n].
 
   @property
   def num_outputs(self) -> int:
-    """Number of outputs of a model: of classes, or one for a number."""
+    """The number of a model's outputs: the number of classes, or 1."""
     return len(self.class_names) or 1
 
 
@@ -190,14 +190,12 @@ def select_classes(
 
 _Parts = Sequence[np.ndarray]
 
-# If a cut moves a larger share of the examples, the program reports it.
+# The program reports a cut that moves a larger share of the examples.
 _SHARE_TO_TELL = 0.05
 
 
 def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
-  """Cuts a data set over clients, or reads how it was cut; a client may be
-  without train or test examples.
-  """
+  """Cuts a data set over clients, or reads a cut; some halves may be empty."""
   split = _cut_or_read(config, data, seed)
   if split.share_moved >= _SHARE_TO_TELL:
     notices.notify(
@@ -257,7 +255,7 @@ def _as_in_file(
   path: pathlib.Path,
   seed: int,
 ) -> cuts.ClientSplit:
-  """Returns the cut of a file that says whose example each one is."""
+  """Returns the cut from a file that has the client of each example."""
   sizes = [data.num_train, len(data.labels)]
   clients, half_of = example_clients
   pool = sizes[config.test_data == "pooled"]
@@ -320,7 +318,7 @@ def _halves(
   parts: list[np.ndarray],
   seed: int,
 ) -> tuple[_Parts, _Parts]:
-  """Returns the training and test rows of clients, from parts of a pool."""
+  """Returns the training and test rows of clients, from parts of the pool."""
   if config.test_data == "published":
     return parts, [
       pool + part
@@ -337,7 +335,7 @@ def _halves(
     else (
       part,
       part[:0],
-    )  # One cannot be both; a client without a second one is left out.
+    )  # One example cannot be both; a client with only one is left out.
     for k, part in enumerate(parts)
   ]
   train, test = zip(*halves, strict=True)
@@ -371,7 +369,7 @@ def _clients(
       )
     return [data.class_names[value] for value in values], parts
   count = config.num_clients
-  assert count is not None  # Checked by the options.
+  assert count is not None  # The options check this.
   return cuts.client_names(count), _parts(config, labels, count, seed)
 
 
@@ -402,7 +400,7 @@ def _parts(
 def _share_moved(
   config: CutOptions, labels: np.ndarray, parts: _Parts, seed: int
 ) -> float:
-  """Returns the share of examples that a least size puts elsewhere."""
+  """Returns the share of examples that the least client size moves."""
   if config.partition not in ("dirichlet", "power_law"):
     return 0.0
   free = _parts(

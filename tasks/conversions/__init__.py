@@ -1,5 +1,5 @@
-"""Converts data as published into TFF's SQLite client-data format.
+"""Converts published data into TFF's SQLite format for client data.
 
-Nothing here imports TensorFlow unless images have to be decoded, so that
-conversions start at once.
+Nothing here imports TensorFlow except to decode images, so conversions start at
+once.
 """

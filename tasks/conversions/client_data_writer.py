@@ -1,7 +1,7 @@
 """Writes SQLite files in the format of `tff.simulation.datasets`.
 
-Examples come in any order. They are grouped by client in a second SQLite file
-beside the one to be written, so that memory does not grow with the data.
+Examples may come in any order. A temporary SQLite file next to the output
+groups them by client, so that memory does not grow with the data.
 """
 
 import collections
@@ -19,7 +19,7 @@ from tasks import cuts
 from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 
-# Maps a client's name and number of examples to whether each is a test example.
+# Takes a client's name and number of examples; decides which are for testing.
 TestChoice = Callable[[str, int], Iterable[bool]]
 
 _TABLES = """
@@ -45,24 +45,24 @@ class Example(NamedTuple):
 
   client: str  # The client's name.
   serialized: bytes  # A serialized `tf.train.Example`.
-  split: str | None = None  # None leaves it to the cut.
+  split: str | None = None  # None leaves it to `Cut`.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cut:
-  """How to split examples without a split; the clients to keep."""
+  """How to split examples that have no split, and which clients to keep."""
 
-  # Chooses a client's test examples, out of two at least.
+  # Chooses test examples for a client that has at least two examples.
   choose_test: TestChoice
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.
   min_examples: int = 1  # Clients with fewer examples are dropped.
-  # Splits that must have a client, without which TFF's loaders fail.
+  # Splits that must have a client, because TFF's loaders fail otherwise.
   required: tuple[str, ...] = ()
 
 
 class Dropped(NamedTuple):
-  """Number of clients that were too small, and of their examples."""
+  """The number of clients that were too small, and of their examples."""
 
   clients: int
   examples: int
@@ -75,7 +75,7 @@ def write(
   *,
   overwrite: bool = False,
 ) -> Dropped:
-  """Writes a file that TFF's loaders read, whole or not at all."""
+  """Writes a file for TFF's loaders, whole or not at all."""
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
       return _write(path, staged, examples, cut)
@@ -90,7 +90,7 @@ def _write(
   cut: Cut,
 ) -> Dropped:
   with contextlib.closing(sqlite3.connect(staged)) as connection:
-    # Neither needs a journal: a file that is not whole is thrown away.
+    # Neither file needs a journal: an incomplete file is thrown away.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
     connection.executescript(_TABLES)
@@ -117,7 +117,7 @@ def _write(
 
 
 def _sort(connection: sqlite3.Connection, cut: Cut) -> Dropped:
-  """Copies client by client, so that each one's examples lie together."""
+  """Copies client by client, so that a client's examples are contiguous."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
     "GROUP BY client ORDER BY client"
@@ -139,7 +139,7 @@ def _copy(
     "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
   )
   is_test = iter(cut.choose_test(client, num_to_cut) if num_to_cut else ())
-  # Memory holds only the number of an example, not the example.
+  # Memory holds only the examples' numbers.
   chosen = sorted(
     (split or (cut.test if next(is_test) else cut.train), rowid)
     for split, rowid in rows
@@ -178,7 +178,7 @@ def _check_splits(
 
 
 def _client_id(name: str) -> str:
-  # TFF's loader puts names between single quotes into its query, as they are.
+  # TFF's loader puts names in single quotes into its query, without escaping.
   return name.replace("'", "’")
 
 
@@ -193,9 +193,7 @@ def _dropped_text(dropped: Dropped, cut: Cut) -> str:
 
 
 def random_share(test_fraction: float, seed: int) -> TestChoice:
-  """Returns a function that chooses a random share, at least one and not all,
-  only by the seed and the client's name and number of examples.
-  """
+  """Returns the seeded choice of a random share: at least one, and not all."""
 
   def choose(client: str, num_examples: int) -> np.ndarray:
     digest = hashlib.sha256(client.encode()).digest()
@@ -210,7 +208,7 @@ def random_share(test_fraction: float, seed: int) -> TestChoice:
 
 
 def last_share(test_fraction: float) -> TestChoice:
-  """Returns the choice of the last examples, at least one and not all."""
+  """Returns the choice of a client's last examples: at least one, not all."""
 
   def choose(client: str, num_examples: int) -> np.ndarray:
     del client

@@ -1,4 +1,4 @@
-"""Converts published data into client data, a file that TFF's loaders read.
+"""Converts published data into a file of client data for TFF's loaders.
 
 request = ConversionRequest(
   source_format="plays", sources=["hamlet.txt"], data_dir="data"
@@ -35,23 +35,23 @@ from tff_fair.declared import FieldError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-  """A conversion that is ready to start; examples are read while it runs."""
+  """A conversion that is ready to start; reads examples while it runs."""
 
   request: ConversionRequest  # What was asked for.
-  filename: str  # Name of the file to write, by default.
+  filename: str  # Default name of the file to write.
   split: Split  # Which examples are test data.
-  total: int  # How much there is to do, in the unit of progress.
+  total: int  # The amount of work, in the unit of progress.
   unit: str = "B"  # "B" for bytes read, or "example".
-  # Yields the examples; reports the progress.
+  # Yields the examples, and reports progress.
   examples: Callable[[data_files.OnRead], Iterator[Example]]
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.
   heldout: tuple[str, ...] = ()  # Names of other splits.
-  # Number of parts of the source that have become no example, by reason.
+  # Number of parts of the source that did not become examples, by reason.
   left_out: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
-  # The files of word and tag counts to write after the data.
+  # Files of word and tag counts to write after the data.
   tables: tuple[pathlib.Path, ...] = ()
   classes: tuple[str, ...] = ()  # Names of the classes, if they have names.
 
@@ -164,7 +164,7 @@ def _leaf(request: ConversionRequest) -> Conversion:
 def _mnist(request: ConversionRequest) -> Conversion:
   (source,) = request.sources
   images = image_sets.mnist_images(source)
-  # Few writers are in both halves.
+  # Few writers occur in both halves.
   possible: list[Split] = ["source", "random", "order"]
   if images.clients and request.num_clients is None:
     possible = ["random", "order", "source"]
@@ -211,7 +211,7 @@ def _images(
   train: str = "train",
   test: str = "test",
 ) -> Conversion:
-  """Returns images of their own clients, or dealt out to made-up ones."""
+  """Converts images by their own clients, or dealt out to artificial ones."""
   split = _split(request, possible)
   clients = None
   if not images.clients or request.num_clients is not None:
@@ -233,7 +233,7 @@ def _images(
 
 
 def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
-  """Returns the split that is asked for, or else the first possible one."""
+  """Returns the requested split, or by default the first possible one."""
   if request.split is None:
     return possible[0]
   if request.split not in possible:
@@ -248,7 +248,7 @@ def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
 def _clients(
   request: ConversionRequest, labels: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """Returns the positions of each made-up client's examples."""
+  """Returns the positions of each artificial client's examples."""
   count, seed = request.num_clients, request.seed
   if count is None:
     raise FieldError(
@@ -275,9 +275,9 @@ def _size(paths: Sequence[pathlib.Path]) -> int:
 
 
 def plan(request: ConversionRequest) -> Conversion:
-  """Looks at the sources of a request; writes nothing."""
+  """Prepares a conversion from a request's sources, without writing."""
   _check_sources(request)
   conversion = _READERS[request.source_format](request)
-  for table in conversion.tables:  # Before the time for the data is spent.
+  for table in conversion.tables:  # Checked before the slow conversion.
     data_files.check_free(table, overwrite=request.overwrite)
   return conversion

@@ -1,9 +1,9 @@
 """Images as client data: published sets, and folders of images.
 
-Of the published sets there are CIFAR, and MNIST and data sets in its format.
-Their features are those that `tff.simulation.datasets` has: of `cifar100` for
-CIFAR, of `emnist`, with its background of 1, for MNIST. With QMNIST's labels,
-clients are the writers; all other images are dealt out to made-up ones.
+The published sets are CIFAR, and MNIST and data sets in its format. Their
+features are those of `tff.simulation.datasets`: `cifar100` for CIFAR, `emnist`,
+with its background of 1, for MNIST. With QMNIST's labels, clients are the
+writers; all other images are dealt out to artificial clients.
 """
 
 import pathlib
@@ -36,11 +36,11 @@ class CentralImages(NamedTuple):
   """Images whose labels are known before they are read."""
 
   labels: np.ndarray  # Labels, int64[num_examples].
-  splits: Sequence[str]  # Published halves, "train" or "test", if there are.
+  splits: Sequence[str]  # Published halves, "train" or "test", if any.
   serialized: Callable[[int], bytes]  # From a position to a `tf.train.Example`.
-  clients: Sequence[str] = ()  # The client of each image, if there are clients.
+  clients: Sequence[str] = ()  # The client of each image, if known.
   classes: Sequence[str] = ()  # Names of the classes, if they have names.
-  # Number of files and rows that became no image, by reason.
+  # Number of files and rows that did not become images, by reason.
   left_out: Mapping[str, int] = types.MappingProxyType({})
 
 
@@ -91,7 +91,7 @@ def _cifar_folder(directory: pathlib.Path) -> tuple[cifar.Kind, pathlib.Path]:
 
 
 def mnist_images(directory: pathlib.Path) -> CentralImages:
-  """Returns the images of both halves, by writer with QMNIST's labels."""
+  """Returns the images of both halves; by writer if QMNIST's labels exist."""
   halves = mnist.read_halves(directory, what="MNIST")
   for half in halves:
     if half.images.shape[1:] != (28, 28, 1):
@@ -122,19 +122,19 @@ def mnist_images(directory: pathlib.Path) -> CentralImages:
   return CentralImages(labels, splits, serialized, writers)
 
 
-# Folders of images: one for each class, or one for each client.
+# Folders of images, one for each class or one for each client.
 #
-# Three layouts of a folder, or of its folders train and test:
+# A folder, or its folders train and test, may have one of three layouts:
 #
 #   CLASS/IMAGE          images without clients
 #   CLIENT/CLASS/IMAGE   the images of each client, by class
 #   CLIENT/IMAGE         with a file labels.csv in the folder, whose columns are
-#                        file, such as CLIENT/IMAGE, and label; it is read as
-#                        the task table reads a CSV file
+#                        file, such as CLIENT/IMAGE, and label; it is read like
+#                        a CSV file of the task table
 #
-# Features are image, the bytes of an RGB image row by row as in
-# tff.simulation.datasets.cifar100, with its shape, and label, the place of the
-# class among all in alphabetical order.
+# The features are image, the bytes of an RGB image row by row as in
+# tff.simulation.datasets.cifar100; its shape; and label, the index of the class
+# in alphabetical order.
 
 
 FOLDER_FILENAME = "images.sqlite"
@@ -155,7 +155,7 @@ class _Image(NamedTuple):
 def folder_images(
   path: pathlib.Path, image_size: int | None = None
 ) -> CentralImages:
-  """Returns the images under a folder; each is read on demand."""
+  """Returns the images under a folder, to be read on demand."""
   halves = [path / half for half in _HALVES]
   has_halves = all(half.is_dir() for half in halves)
   roots = halves if has_halves else [path]
@@ -192,7 +192,7 @@ def folder_images(
 def files_left_out(
   folder: pathlib.Path, read: Collection[pathlib.Path]
 ) -> Counter[str]:
-  """Counts the files under a folder that are not read, by their endings."""
+  """Counts the files under a folder that are not read, by ending."""
   others = notices.endings(p for p in folder.rglob("*") if p not in read)
   return Counter(
     {f"file {end}, which is not read": n for end, n in others.items()}
@@ -209,7 +209,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
       "only one of train and test has folders of clients; give both, or "
       "neither, such folders.",
     )
-  # A client may lack a class in one half.
+  # A client may lack a class in one of the halves.
   one_sided = {image.label for image in train} ^ {image.label for image in test}
   if train[0].client is None and one_sided:
     raise DataError(
@@ -218,7 +218,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
 
 
 def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
-  """Yields images by path; `left_out` counts labels without an image."""
+  """Yields images by path; counts labels without an image in `left_out`."""
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)
@@ -269,7 +269,7 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _labels(path: pathlib.Path) -> dict[str, str]:
-  """Returns the label of each file that a table names."""
+  """Returns the label of each file in a table."""
   table = reading.open_table(path)
   reading.check_names(table, {"the images": ["file"], "their class": ["label"]})
   names = ("file", "label")

@@ -1,8 +1,8 @@
-"""The users of LEAF's JSON as clients.
+"""Converts LEAF's JSON, with its users as clients.
 
-Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). Users are
-clients; the features keep LEAF's names, x and y: numbers as floats, texts as
-they are, and a y that is a whole number as an integer.
+Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). The features
+keep LEAF's names, x and y: numbers become floats, a whole number y an integer,
+and texts stay as they are.
 """
 
 import collections
@@ -21,7 +21,7 @@ Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
 def files(path: pathlib.Path) -> Files:
-  """Returns LEAF's files by the half that they belong to; None for no half."""
+  """Returns LEAF's files by half; None stands for files without a half."""
   if path.is_file():
     return {None: [path]}
   halves: Files = {
@@ -49,7 +49,7 @@ def examples(
   keep_splits: bool,
   on_read: data_files.OnRead = data_files.ignore,
 ) -> Iterator[Example]:
-  """Yields the examples of users; one file at a time is held in memory."""
+  """Yields the users' examples, with one file at a time in memory."""
   for half, paths in halves.items():
     for place, user, data in leaf_json.read_set(paths, on_read):
       if not data["y"]:

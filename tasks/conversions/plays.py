@@ -1,7 +1,7 @@
-"""Plays as plain text, by speaking role, as TFF's `shakespeare` has them.
+"""Converts plays in plain text, by speaking role as in TFF's `shakespeare`.
 
-A speech is a line with the speaker's name and a colon, and all lines after it
-up to an empty one; it is one example.
+An example is a speech: a line with the speaker's name and a colon, and all
+following lines up to an empty one.
 """
 
 import collections
@@ -23,7 +23,7 @@ class Plays:
 
   def __init__(self, paths: Sequence[pathlib.Path]) -> None:
     """Initializes."""
-    # Number of paragraphs that became no example, by reason.
+    # Number of paragraphs that did not become examples, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._plays: dict[str, pathlib.Path] = {}
     for path in paths:

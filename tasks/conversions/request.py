@@ -1,6 +1,6 @@
-"""Requests to convert files into client data: plain, checked values.
+"""Requests to convert files into client data, as plain, checked values.
 
-Nothing here looks at a file.
+This module does not access files.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ Partition = Literal["dirichlet", "iid", "shards"]
 
 FORMATS: tuple[Format, ...] = typing.get_args(Format)
 
-# The formats of which a request may name several sources.
+# The formats that may have several sources.
 OF_SEVERAL_SOURCES: tuple[Format, ...] = ("plays", "stack_exchange")
 
 

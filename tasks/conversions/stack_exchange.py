@@ -1,15 +1,15 @@
-"""Posts of Stack Exchange sites by author, as TFF's `stackoverflow` has them.
+"""Converts posts of Stack Exchange sites, by author as in `stackoverflow`.
 
 A dump is a `Posts.xml` of https://archive.org/details/stackexchange. Each
-sentence of a question or an answer is an example; title and tags are those of
-the question. The score is the post's own. Posts are split as TFF's data is: by
+sentence of a question or an answer is an example, with the title and tags of
+the question and the score of the post. Posts are split like TFF's data: by
 date, and authors whose id is divisible by ten are held out.
 
 Texts are as `tff.simulation.datasets.stackoverflow` describes them: lower case,
-HTML symbols unescaped, other than ASCII removed, each punctuation mark a token
-(but apostrophes and hyphens), URLs replaced by `<URL>`. Two choices are ours,
-for it does not say: blocks of code (`<pre>`) are left out, and a sentence ends
-after `.`, `!` or `?` before white space, and where a block of text does.
+HTML symbols unescaped, non-ASCII characters removed, each punctuation mark a
+token (except apostrophes and hyphens), URLs replaced by `<URL>`. Two choices
+are ours: blocks of code (`<pre>`) are left out, and a sentence ends after `.`,
+`!` or `?` before white space, and at the end of a block of text.
 """
 
 import collections
@@ -49,7 +49,7 @@ class StackExchangePosts:
     heldout_every: int = 10,
   ) -> None:
     """Initializes."""
-    # Number of posts that became no example, by reason.
+    # Number of posts that did not become examples, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
     self._test_date = test_date
@@ -61,8 +61,8 @@ class StackExchangePosts:
     """Yields the sentences of all posts."""
     for site, path in self._sites.items():
       prefix = f"{site}-" if len(self._sites) > 1 else ""
-      # Questions may come after their answers: they are collected first, in a
-      # temporary file, for a large site has millions.
+      # Questions may come after their answers, so they are collected first, in
+      # a temporary file, since a large site has millions.
       with contextlib.closing(sqlite3.connect("")) as connection:
         questions = _Questions(connection)
         for row in _rows(path, on_read):
@@ -111,7 +111,7 @@ class StackExchangePosts:
       )
 
   def _split(self, author: int, date: str) -> str | None:
-    """Returns the split of a post; None leaves it to the cut."""
+    """Returns the split of a post; None leaves it to `Cut`."""
     if self._heldout_every and author % self._heldout_every == 0:
       return HELDOUT
     if self._test_date is None:
@@ -137,7 +137,7 @@ class _Row(NamedTuple):
     return int(text)
 
   def date(self) -> str:
-    """Returns the date as in TFF's data, 2008-08-10 08:28:52.1 UTC."""
+    """Returns the date in TFF's form, such as 2008-08-10 08:28:52.1 UTC."""
     text = self.text("CreationDate")
     match = _DATE.fullmatch(text)
     if match is None:
@@ -218,7 +218,7 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
 
   def declare_entity(name: str, *definition: object) -> None:
     del definition
-    # Dumps have none; they can make a short file expand beyond all bounds.
+    # Dumps have no entities, which can make a short file expand without limit.
     raise DataError(
       f"{path}, line {parser.CurrentLineNumber}",
       f"declares the entity {name}, which no Posts.xml does.",
@@ -247,7 +247,7 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
       ) from error
 
 
-# From the HTML of a post to sentences, and to tokens.
+# From the HTML of a post to sentences and tokens.
 
 _CODE = re.compile(r"<pre\b.*?(?:</pre>|\Z)", re.DOTALL | re.IGNORECASE)
 _BLOCK = re.compile(
@@ -258,13 +258,13 @@ _BLOCK = re.compile(
 _ELEMENT = re.compile(r"</?[a-z][^>]*>", re.IGNORECASE)
 _END = re.compile(r"(?<=[.!?])\s+|\n")
 _URL = re.compile(r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[\w/#=&%-]")
-# A character that no text has stands for a URL until words are found.
+# Until words are found, a character that no text has stands for a URL.
 _URL_MARK, _URL_TOKEN = "\0", "<URL>"
 _TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
 
 
 def sentences(body: str) -> list[str]:
-  """Returns the sentences of a post, none empty: tokens with spaces between."""
+  """Returns a post's non-empty sentences, as tokens separated by spaces."""
   text = " ".join(_CODE.sub("<p>", body).split())
   text = html.unescape(_ELEMENT.sub("", _BLOCK.sub("\n", text)))
   candidates = (tokens(part) for part in _END.split(text))
@@ -272,16 +272,16 @@ def sentences(body: str) -> list[str]:
 
 
 def tokens(text: str) -> str:
-  """Returns a text's tokens with a space between them."""
+  """Returns a text's tokens, separated by spaces."""
   text = text.encode("ascii", "ignore").decode().lower()
   text = _URL.sub(_URL_MARK, text.replace(_URL_MARK, " "))
   return " ".join(_TOKEN.findall(text)).replace(_URL_MARK, _URL_TOKEN)
 
 
-# The words and tags, as TFF's `load_word_counts` and `load_tag_counts`.
+# The words and tags for TFF's `load_word_counts` and `load_tag_counts`.
 #
-# A count is the number of clients that have the word, or the tag, in a training
-# example. The files are as those that TFF unpacks from its downloads.
+# A count is the number of clients that have the word or tag in a training
+# example. The files are like those that TFF unpacks from its downloads.
 
 WORD_COUNTS = pathlib.Path("datasets/stackoverflow.word_count")
 TAG_COUNTS = pathlib.Path("datasets/stackoverflow.tag_count")

@@ -1,8 +1,8 @@
-"""Cuts a data set into clients, and a client into train and test.
+"""Divides a data set among clients, and a client into train and test.
 
-Pure functions of their arguments: the same seed gives the same cut on every
-machine. All return positions (int64); each example is in one part, and in one
-only, unless a function says that it leaves some out.
+All are pure functions: the same seed gives the same cut on every machine. They
+return positions (int64); each example is in exactly one part, unless a function
+is documented to leave some out.
 """
 
 from tasks.cuts.draws import (

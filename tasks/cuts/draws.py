@@ -12,12 +12,12 @@ _ReadColumn = Callable[[int], np.ndarray]
 
 
 def generator(seed: Seed) -> np.random.Generator:
-  """Returns a generator whose algorithm is named, not NumPy's default."""
+  """Returns a generator with a fixed algorithm instead of NumPy's default."""
   return np.random.Generator(np.random.PCG64(seed))
 
 
 def client_names(count: int) -> list[str]:
-  """Returns names of made-up clients, all of one length."""
+  """Returns names for artificial clients, all of the same length."""
   width = len(str(count - 1))
   return [f"client_{k:0{width}}" for k in range(count)]
 
@@ -25,9 +25,7 @@ def client_names(count: int) -> list[str]:
 def random_subset(
   clients: np.ndarray, num_clients: int | None, seed: Seed, *, what: str
 ) -> np.ndarray:
-  """Returns some of the `clients` (`what`, in words) at random, or all, in
-  their order, int64[num_clients].
-  """
+  """Returns random `clients`, in order; `what` names them in errors."""
   if num_clients is None:
     return clients
   if num_clients > len(clients):
@@ -40,8 +38,8 @@ def random_subset(
 
 
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
-  """Returns how many of `sizes` examples are for testing, int64[clients]: of
-  two and more, one at least is on either side; a single one is for training.
+  """Returns how many of `sizes` examples are for testing, int64[clients]; two
+  or more leave at least one on either side, a single one is for training.
   """
   num_test = np.rint(sizes * test_fraction).astype(np.int64)
   return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))
@@ -54,7 +52,7 @@ def train_test_split(
   *,
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Splits a client's examples at random; neither side is ever empty."""
+  """Splits a client's examples at random, with neither side empty."""
   num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
   num_unused = round(len(indices) * unused_fraction)
   num_train = max(len(indices) - num_test - num_unused, 1)
@@ -65,7 +63,7 @@ def train_test_split(
 def local_split(
   whole: Split, test_fraction: float, seed: int
 ) -> tuple[Split, Split]:
-  """Cuts every client's examples, on demand, at random into train and test."""
+  """Cuts clients' examples at random into train and test, on demand."""
   sizes = whole.num_examples
   num_test = num_test_examples(sizes, test_fraction)
 
@@ -82,9 +80,7 @@ def local_split(
 def with_rows(
   whole: Split, rows: Callable[[int], np.ndarray], num_examples: np.ndarray
 ) -> Split:
-  """Returns a split with those rows of each client, int64[n], that `rows` maps
-  its id to, `num_examples` of each.
-  """
+  """Returns a split with only the rows, int64[n], that `rows` has for an id."""
 
   def load(client_id: int) -> Arrays:
     x, y = whole.load(client_id)

@@ -1,4 +1,4 @@
-"""Cuts a data set over clients: by label, by size, in Dirichlet proportions."""
+"""Divides a data set by label, by size, or in Dirichlet proportions."""
 
 from typing import Any
 
@@ -31,10 +31,10 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 
 
 def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
-  """Apportions a number by weights: largest remainders, the first of equals."""
+  """Apportions a number by largest remainders of weights; ties to the first."""
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
-  # Rounded, so that equal weights have equal remainders on every machine.
+  # Rounded, so that equal weights give equal remainders on every machine.
   by_remainder = np.argsort(-np.round(exact - whole, 9), kind="stable")
   whole[by_remainder[: total - whole.sum()]] += 1
   return whole
@@ -68,12 +68,12 @@ def label_shards(
 def few_labels(
   labels: np.ndarray, num_clients: int, labels_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Gives each client some labels; the clients of a label share it evenly.
+  """Gives each client some labels; clients with a label share it evenly.
 
   For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
-  Heterogeneous Networks" (MLSys 2020); equal shares are our choice. If no
-  client draws a label, its examples are in no part. A part is empty if its
-  labels have fewer examples than clients.
+  Heterogeneous Networks" (MLSys 2020); equal shares are our choice. Examples of
+  a label that no client draws are left out. A part may be empty if its labels
+  have fewer examples than clients.
   """
   _check_clients(num_clients, len(labels))
   values = np.unique(labels)
@@ -96,7 +96,7 @@ def few_labels(
     if len(holders) > 0:
       positions = rng.permutation(np.flatnonzero(labels == value))
       pieces = np.array_split(positions, len(holders))
-      # Dealt at random: the first pieces are larger by one.
+      # Dealt at random, since the first pieces may be larger by one.
       for holder, piece in zip(rng.permutation(holders), pieces, strict=True):
         parts[holder].append(piece)
   return [np.concatenate(pieces) for pieces in parts]
@@ -108,9 +108,9 @@ def in_proportion(
   other_labels: np.ndarray,
   seed: draws.Seed,
 ) -> list[np.ndarray]:
-  """Cuts a second data set in the proportions of labels of a first one's parts.
+  """Divides a second data set in the label proportions of the first's parts.
 
-  Examples of a label that no part of the first one has are left out.
+  Examples with a label that no part has are left out.
   """
   others: list[list[np.ndarray]] = [[] for _ in parts]
   rng = draws.generator(seed)
@@ -119,7 +119,7 @@ def in_proportion(
     counts = [np.count_nonzero(labels[part] == value) for part in parts]
     ends = np.cumsum(counts, dtype=np.int64)
     if ends[-1] > 0:
-      # Rounded to the nearest, in whole numbers.
+      # Rounded to nearest, in integers.
       cuts = (2 * ends[:-1] * len(positions) + ends[-1]) // (2 * ends[-1])
       for other, piece in zip(others, np.split(positions, cuts), strict=True):
         other.append(piece)
@@ -128,9 +128,7 @@ def in_proportion(
 
 
 def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
-  """Returns the values in order, each once, and the positions of each one's
-  examples.
-  """
+  """Returns the distinct values in order, and the positions of each."""
   if len(values) == 0:
     raise ValueError("There are no examples to cut.")
   unique, index, counts = np.unique(
@@ -143,7 +141,7 @@ def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
 def iid(
   num_examples: int, num_clients: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Deals the examples out at random, in equal numbers up to one."""
+  """Deals the examples out at random, in numbers that differ by at most one."""
   _check_clients(num_clients, num_examples)
   return np.array_split(
     draws.generator(seed).permutation(num_examples), num_clients
@@ -158,10 +156,10 @@ def power_law(
   *,
   min_size: int = 1,
 ) -> list[np.ndarray]:
-  """Deals the examples out at random, few clients having most of them.
+  """Deals the examples out at random, so that few clients have most of them.
 
-  Beyond `min_size` each, the client of rank r = 1, 2, ... has a share in
-  proportion to r^-exponent (Zipf's law). Who has which rank is random.
+  Beyond `min_size` each, the client of rank r = 1, 2, ... has a share
+  proportional to r^-exponent (Zipf's law). Ranks are random.
   """
   _check_sizes(num_clients, min_size, num_examples)
   rng = draws.generator(seed)
@@ -172,8 +170,8 @@ def power_law(
   return np.split(rng.permutation(num_examples), np.cumsum(sizes)[:-1])
 
 
-# Beyond these NumPy's sampler does not end or overflows; well inside them a
-# class already sits at one client, or spreads evenly over all.
+# Beyond these, NumPy's sampler does not end, or overflows; well within them, a
+# class is already at a single client, or spread evenly over all.
 CONCENTRATION_RANGE = (1e-6, 1e9)
 
 
@@ -189,9 +187,9 @@ def dirichlet(
 
   As in Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural
   Networks" (ICML 2019), Section 4: for each label, p ~ Dir(concentration · 1)
-  over the clients. The usual code draws again until no client is smaller than
-  min_size, which never ends for small concentrations. Here each client that
-  came out too small takes random examples from the largest one.
+  over the clients. Common code redraws until no client is smaller than
+  min_size, which never ends for small concentrations. Here each client that is
+  too small takes random examples from the largest one.
   """
   _check_sizes(num_clients, min_size, len(labels))
   rng = draws.generator(seed)
@@ -213,12 +211,11 @@ def dirichlet_per_client(
 
   As in Hsu et al., "Measuring the Effects of Non-Identical Data Distribution
   for Federated Visual Classification" (2019): each client draws
-  p ~ Dir(concentration · 1) over the labels. It gets its examples in these
-  proportions, rounded. Where clients want more examples of a label than there
-  are, all of them get the same share of what they want, and fill the rest in
-  proportion from other labels. So the shares of all clients have one
-  distribution; clients that take their examples in turn would leave the last
-  ones what is left.
+  p ~ Dir(concentration · 1) over the labels, and gets examples in these
+  proportions, rounded. If clients want more examples of a label than there are,
+  all get the same share of what they want, and fill up proportionally with
+  other labels. So all clients' proportions have the same distribution; if
+  clients took their examples in turn, the last ones would get the remnants.
   """
   _check_sizes(num_clients, 1, len(labels))
   rng = draws.generator(seed)
@@ -246,11 +243,9 @@ def dirichlet_per_client(
 def _shared_out(
   stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
 ) -> np.ndarray:
-  """Shares `stock`, int64[labels], out to clients of `sizes`, int64[clients],
-  by the proportions that they want, float64[clients, labels], all at once.
-  """
+  """Shares out `stock`, int64[labels], by the proportions that clients want."""
   shared = np.zeros(proportions.shape)
-  # Each turn uses up a label, or is the last one.
+  # Each iteration uses up a label, or is the last.
   for _ in range(len(stock) + 1):
     left = stock - shared.sum(axis=0)
     left[left < _NOTHING * stock] = 0.0
@@ -264,21 +259,19 @@ def _shared_out(
   return shared
 
 
-_NOTHING = 1e-9  # A smaller share of a label is what rounding errors leave.
+_NOTHING = 1e-9  # Smaller shares of a label are rounding errors.
 
 
 def _in_whole_numbers(
   shared: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-  """Rounds a table of counts up or down, clients (rows) in random order; keeps
-  the sums of rows and columns.
-  """
+  """Rounds a table of counts; keeps the sums of rows (clients) and columns."""
   counts = np.floor(shared + _NOTHING).astype(np.int64)
   sizes, stock = (np.rint(shared.sum(axis=k)).astype(int) for k in (1, 0))
   left = stock - counts.sum(axis=0)
   for client in rng.permutation(len(counts)):
     missing = sizes[client] - counts[client].sum()
-    # Rounded, so that equal remainders have one order on every machine.
+    # Rounded, so that equal remainders are in the same order on every machine.
     remainders = np.round(shared[client] - counts[client], 9)
     for _ in range(missing):
       label = int(np.argmax(np.where(left > 0, remainders, -np.inf)))
@@ -294,7 +287,7 @@ def _fill_small_parts(
   sizes = np.array([len(part) for part in parts])
   for receiver in np.flatnonzero(sizes < min_size):
     while sizes[receiver] < min_size:
-      # The largest part has more than min_size: the examples suffice for all.
+      # The largest part exceeds min_size, since the examples suffice for all.
       donor = int(np.argmax(sizes))
       given = parts[donor].pop(int(rng.integers(sizes[donor])))
       parts[receiver].append(given)

@@ -1,9 +1,9 @@
-"""Which example is whose, as a file.
+"""Files that record which example belongs to which client.
 
-A split in a file outlives a change of seeds, of this code or of NumPy, and
-others can use it. The file (npz) keeps the number of examples and a fingerprint
-of their labels, so that the reader refuses it for other data. A user's own
-file has only two arrays: the client of each example, and perhaps its half.
+A split in a file survives changes of seeds, of this code or of NumPy, and
+others can use it. The file (npz) has the number of examples and a fingerprint
+of their labels, so that it is refused for other data. A user's own file has
+only the client of each example, and perhaps its half.
 """
 
 import dataclasses
@@ -25,15 +25,15 @@ _ARRAYS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ClientSplit:
-  """Which examples of a data set the clients train and are tested on."""
+  """Which examples of a data set the clients use for training and testing."""
 
   client_names: tuple[str, ...]
   train: tuple[np.ndarray, ...]  # Each client's positions, int64[n].
   test: tuple[np.ndarray, ...]
   description: str  # How the data set was cut, in words.
-  # Share of the examples that a least size of clients moved.
+  # Share of the examples that the least client size moved.
   share_moved: float = 0.0
-  # The cut in words that follow "clients", where options do not say it.
+  # The cut in words that follow "clients", if the options do not describe it.
   how_cut: str = ""
 
 
@@ -41,15 +41,15 @@ class ExampleClients(NamedTuple):
   """The client of each example, from a user's own file."""
 
   # The client of each example, texts or integers [n]; an empty text or a
-  # negative number where it is not a client's.
+  # negative number for an example without a client.
   clients: np.ndarray
-  # "train", "test" or an empty text of each example; None where the file does
-  # not say it.
+  # "train", "test" or an empty text for each example; None if the file has no
+  # halves.
   halves: np.ndarray | None
 
 
 def load_clients(path: pathlib.Path) -> ExampleClients | None:
-  """Reads a user's own file of clients; None of a file of `save_split`."""
+  """Reads a user's own file of clients; None for a file of `save_split`."""
   if "client" not in npz.names(path, what="split of clients"):
     return None
   arrays = npz.read(
@@ -90,7 +90,7 @@ def save_split(
   path: pathlib.Path, split: ClientSplit, labels: np.ndarray
 ) -> None:
   """Writes a split into a new file."""
-  source_files.note(path)  # A run that goes on reads it.
+  source_files.note(path)  # A resumed run reads it.
   with data_files.replacement(path) as staged, staged.open("wb") as file:
     np.savez_compressed(
       file,
@@ -160,7 +160,7 @@ def _check_positions(
 
 
 def _fingerprint(labels: np.ndarray) -> str:
-  # As bytes of one kind, whatever integers the reader of the data returned.
+  # In one byte format, whichever integers the data's reader returned.
   return hashlib.sha256(np.asarray(labels).astype("<i8").tobytes()).hexdigest()
 
 

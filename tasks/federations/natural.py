@@ -1,4 +1,4 @@
-"""The federations of the benchmark, and the readers of their data."""
+"""The federations of the benchmark, and functions that read their data."""
 
 import tarfile
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def _read_communities(source: Source) -> pd.DataFrame:
   assert source is not None
   frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
   state, crimes = frame.columns[0], frame.columns[-1]
-  # Columns that hardly any police reports have are left out.
+  # Drops columns that are missing for most communities.
   frame = frame.dropna(axis=1, thresh=len(frame) - 1)
   frame[state] = [f"state_{k:02}" for k in frame[state]]
   return frame.rename(columns={state: "state", crimes: "crimes"})
@@ -89,7 +89,7 @@ def _read_contraception(_: Source) -> pd.DataFrame:
 
 def _read_guimmun(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "guImmun")
-  # One row a mother: her oldest child here.
+  # One row per mother: her oldest child in the data.
   frame = frame.drop_duplicates("mom").drop(columns=["kid", "mom"])
   return frame.assign(comm=[f"community_{k}" for k in frame["comm"]])
 
@@ -131,7 +131,7 @@ def _read_hsb82(_: Source) -> pd.DataFrame:
 
 def _read_egsingle(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "egsingle")
-  # One row a child: its last year.
+  # One row per child: its last year.
   frame = frame.sort_values("year", kind="stable").groupby("childid").tail(1)
   frame = frame.drop(columns="childid").sort_values(["schoolid", "math"])
   return frame.assign(schoolid=[f"school_{k}" for k in frame["schoolid"]])
@@ -150,7 +150,7 @@ def _read_bdf(_: Source) -> pd.DataFrame:
 
 def _read_star(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "star")
-  # One row a pupil: the third grade.
+  # One row per pupil: the third grade.
   frame = frame[frame["gr"] == "3"].dropna(subset="math")
   frame = frame.drop(columns=["id", "gr", "tch", "birthq", "read"])
   return frame.assign(sch=[f"school_{k:02}" for k in frame["sch"]])
@@ -158,13 +158,13 @@ def _read_star(_: Source) -> pd.DataFrame:
 
 def _read_chem97(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "Chem97").drop(columns=["school", "student"])
-  # The centred score is the score minus a constant.
+  # The centred score is the score minus a constant, so it is redundant.
   frame = frame.drop(columns="gcsecnt")
   return frame.assign(lea=[f"lea_{k:03}" for k in frame["lea"]])
 
 
 def _read_insteval_departments(_: Source) -> pd.DataFrame:
-  # A rating has its own row; the table names neither student nor lecturer.
+  # One row per rating; drops the ids of student and lecturer.
   frame = from_r("lme4", "InstEval").drop(columns=["s", "d"])
   return frame.assign(dept=[f"department_{k:02}" for k in frame["dept"]])
 

@@ -1,1 +1,1 @@
-"""Readers of files as published: each returns arrays, users or paths."""
+"""Readers of published files; they return arrays, users or paths."""

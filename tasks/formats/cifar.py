@@ -3,8 +3,8 @@
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009);
 https://www.cs.toronto.edu/~kriz/cifar.html describes the batches. An npz file
 holds x_train, y_train, x_test and y_test, as Keras names them. JPEG copies may
-take the place of x: jpeg_train, the bytes of all training images one after the
-other, and offset_train, int[n + 1], where each of them begins.
+replace x: jpeg_train, the concatenated bytes of all training images, and
+offset_train, int[n + 1], where each of them begins.
 """
 
 import io
@@ -28,11 +28,11 @@ class Kind(NamedTuple):
   """CIFAR-10 or CIFAR-100, as published."""
 
   name: str  # "cifar10" or "cifar100".
-  # Names of the folders, of the Python and of the binary version.
+  # Names of the folders of the Python and of the binary version.
   folders: tuple[str, str]
   # The split, "train" or "test", of each batch, without its ending.
   splits: Mapping[str, str]
-  # The key in the pickle and the number of classes of each label.
+  # The pickle key and the number of classes of each kind of label.
   labels: Mapping[str, tuple[bytes, int]]
 
 
@@ -49,7 +49,7 @@ CIFAR100 = Kind(
   {"coarse_label": (b"coarse_labels", 20), "label": (b"fine_labels", 100)},
 )
 
-# CIFAR's pickles consist only of these; a pickle can name any function.
+# CIFAR's pickles need only these; a pickle could name any function.
 _HARMLESS = {
   ("numpy.core.multiarray", "_reconstruct"),
   ("numpy", "ndarray"),
@@ -60,7 +60,7 @@ _HARMLESS = {
 
 class _SafeUnpickler(pickle.Unpickler):
   def find_class(self, module: str, name: str) -> object:
-    # NumPy 2 writes the new name of the same module.
+    # NumPy 2 writes the module's new name.
     module = module.replace("numpy._core", "numpy.core")
     if (module, name) not in _HARMLESS:
       raise pickle.UnpicklingError(
@@ -70,7 +70,7 @@ class _SafeUnpickler(pickle.Unpickler):
 
 
 def is_batch(path: pathlib.Path) -> bool:
-  """Returns whether a file's name is that of a batch."""
+  """Returns whether a file has the name of a batch."""
   return _kind_of(path) is not None
 
 
@@ -142,10 +142,10 @@ def _kind_of(path: pathlib.Path) -> Kind | None:
 
 
 def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
-  """Returns the folder that has the batches, if there is one."""
+  """Returns the folder with the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
-    # A single name such as "train" may belong to something else.
+    # A name such as "train" may belong to something else.
     if any(
       all((folder / f"{name}{ending}").is_file() for name in (first, test))
       for ending in ("", ".bin")
@@ -157,8 +157,8 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
 def read_all(
   folder: pathlib.Path, kind: Kind
 ) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
-  """Returns all images, uint8[n, 32, 32, 3], training images first, their
-  labels, int64[n], by name, and the split of each, "train" or "test".
+  """Returns images, uint8[n, 32, 32, 3], training images first; labels by name,
+  int64[n]; and the split of each image, "train" or "test".
   """
   batches = [read_batch(path) for path in _paths(folder, kind)]
   pixels = np.concatenate([pixels for pixels, _ in batches])
@@ -180,7 +180,7 @@ def read_all(
 
 
 def _paths(folder: pathlib.Path, kind: Kind) -> list[pathlib.Path]:
-  """Returns the batches of either version in a folder."""
+  """Returns a folder's batches, of either version."""
   first, *_ = kind.splits
   ending = "" if (folder / first).is_file() else ".bin"
   return [folder / f"{name}{ending}" for name in kind.splits]
@@ -189,7 +189,7 @@ def _paths(folder: pathlib.Path, kind: Kind) -> list[pathlib.Path]:
 def read(
   folder: pathlib.Path, kind: Kind
 ) -> tuple[LabeledImages, LabeledImages]:
-  """Returns training and test images; otherwise as `read_all`."""
+  """Returns training and test images, read by `read_all`."""
   images, labels, splits = read_all(folder, kind)
   num_train = splits.count("train")
   *train_paths, test_path = _paths(folder, kind)
@@ -198,7 +198,7 @@ def read(
   def half(rows: slice, source: pathlib.Path) -> LabeledImages:
     return LabeledImages(
       images=images[rows],
-      # Of CIFAR-100's labels "label" are the fine ones.
+      # "label" is the name of CIFAR-100's fine labels.
       labels=labels["label"][rows].astype(np.int32),
       source=str(source),
     )
@@ -258,7 +258,7 @@ def _npz_labels(path: pathlib.Path, y: np.ndarray) -> np.ndarray:
 
 
 def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
-  """Returns the images of a stream of JPEG copies, uint8[n, 32, 32, 3]."""
+  """Returns concatenated JPEG images, decoded, uint8[n, 32, 32, 3]."""
   import tensorflow as tf  # noqa: PLC0415
 
   if (
@@ -280,7 +280,7 @@ def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
   images = np.empty([len(offset) - 1, *_SHAPE], np.uint8)
   for k in range(len(images)):
     try:
-      # As Pillow and libjpeg decode by default.
+      # Decodes like Pillow and libjpeg do by default.
       images[k] = tf.io.decode_jpeg(
         content[offset[k] : offset[k + 1]],
         channels=3,

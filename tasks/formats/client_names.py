@@ -1,4 +1,4 @@
-"""Names of a population of any size, without a Python object for each."""
+"""Names of a large population, without a Python object for each name."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,14 +8,12 @@ import numpy as np
 
 
 class ClientNames(Sequence[str]):
-  """Names as one text and the places where they end in it: a seventh of the
-  memory of a list.
-  """
+  """Names as one text and end positions: a seventh of a list's memory."""
 
   def __init__(self, names: Iterable[str]) -> None:
     text = bytearray()
     ends = [0]
-    # A piece at a time: no more than some thousand integers are alive at once.
+    # Converted piecewise, so that only some thousand Python integers exist.
     pieces = []
     iterator = iter(names)
     while piece := list(itertools.islice(iterator, 10_000)):
@@ -28,7 +26,7 @@ class ClientNames(Sequence[str]):
     self._ends = np.concatenate(pieces) if pieces else np.zeros(1, np.int64)
 
   def take(self, positions: np.ndarray) -> "ClientNames":
-    """Returns the names at some positions, in their order."""
+    """Returns the names at these positions, in their order."""
     return ClientNames(self[int(k)] for k in positions)
 
   def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Data files: found, opened, and written whole; a fault is a `DataError`."""
+"""Finds, opens and atomically writes data files; raises `DataError`."""
 
 import bz2
 import contextlib
@@ -17,7 +17,7 @@ from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import file_kinds, source_files
 from tff_fair.files import atomic
 
-PAGE = "docs/tasks.md"  # Which files each task reads.
+PAGE = "docs/tasks.md"  # Documents the files of each task.
 
 
 def require(
@@ -45,7 +45,7 @@ def first_existing(
   )
 
 
-# Told how many bytes of a file, as it lies on the disk, were read just now.
+# Called with the number of bytes just read from a file on disk.
 OnRead = Callable[[int], object]
 
 _MOST_CHARACTERS = 300
@@ -60,9 +60,7 @@ def ignore(num_bytes: int) -> None:
 def open_file(
   path: pathlib.Path, on_read: OnRead = ignore
 ) -> Iterator[typing.IO[bytes]]:
-  """Opens a file, which gzip, bzip2, xz or zip may have compressed, as its
-  content shows; yields the uncompressed content.
-  """
+  """Yields a file's content, decompressed from gzip, bzip2, xz or zip."""
   source_files.note(path)
   try:
     with path.open("rb") as file:
@@ -84,7 +82,7 @@ def open_file(
     ) from error
   except (
     *(gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
-    NotImplementedError,  # Of a method of compression that zipfile lacks.
+    NotImplementedError,  # For compression that zipfile does not have.
   ) as error:
     raise DataError(path, f"is damaged: {error}.") from error
   except OSError as error:
@@ -93,14 +91,14 @@ def open_file(
     ) from error
 
 
-# A compressed file may hold so much, or so many times its size: tables of
-# measurements hold 3 to 30 times it, and zeros by the terabyte 1,000 times.
+# The most that a compressed file may hold, in bytes or as a multiple of its
+# size: for measurements this is 3 to 30, for terabytes of zeros 1,000.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 
 
 def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
-  """Returns a compressed file's content; reading raises beyond a limit."""
+  """Returns a compressed file's content; reading beyond a limit raises."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
 
   def check(num_bytes: int) -> None:
@@ -116,7 +114,7 @@ def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
 
 
 class _SeveralFilesError(Exception):
-  """A zip file holds another number of files than one."""
+  """A zip file does not hold exactly one file."""
 
   def __init__(self, kind: file_kinds.Kind) -> None:
     super().__init__(kind.name)
@@ -124,7 +122,7 @@ class _SeveralFilesError(Exception):
 
 
 def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
-  """Opens the only file of a zip archive, without those that macOS adds."""
+  """Opens a zip archive's only file, ignoring files that macOS adds."""
   archive = zipfile.ZipFile(raw)
   members = [
     member
@@ -139,7 +137,7 @@ def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
   return archive.open(members[0])
 
 
-# What unpacks a file, by its first bytes.
+# Decompressors by a file's first bytes.
 _PACKED: dict[
   re.Pattern[bytes], Callable[[io.BufferedReader], typing.IO[bytes]]
 ] = {
@@ -171,8 +169,8 @@ def is_packed(path: pathlib.Path) -> bool:
 def reporting_damage(
   place: object, problem: str = "is damaged"
 ) -> Iterator[None]:
-  """Raises any error of a parser, for damaged bytes lead to errors of many
-  kinds, as a `DataError`; only the parser's call belongs into it.
+  """Turns any error into a `DataError`, since parsers of damaged bytes raise
+  many classes; put only the parser's call into the block.
   """
   try:
     yield
@@ -185,7 +183,7 @@ def reporting_damage(
 
 
 def reason(error: Exception) -> str:
-  """Returns the message of an error, in a line."""
+  """Returns the message of an error in one line."""
   text = " ".join(f"{type(error).__name__}: {error}".split())
   return text[:_MOST_CHARACTERS].rstrip(".: ")
 
@@ -201,7 +199,7 @@ class _Watched(io.RawIOBase):
     return True
 
   def seekable(self) -> bool:
-    return self._file.seekable()  # A zip file has its members at the end.
+    return self._file.seekable()  # A zip file lists its members at the end.
 
   def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
     return self._file.seek(offset, whence)
@@ -220,7 +218,7 @@ class _Watched(io.RawIOBase):
 def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file to, as `atomic.replacement`."""
+  """Yields a path to write to, like `atomic.replacement`."""
   with (
     _as_data_error(path),
     atomic.replacement(path, overwrite=overwrite) as staged,
@@ -229,14 +227,14 @@ def replacement(
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written, as `atomic.check_free`."""
+  """Checks that a file may be written, like `atomic.check_free`."""
   with _as_data_error(path):
     atomic.check_free(path, overwrite=overwrite)
 
 
 @contextlib.contextmanager
 def _as_data_error(path: pathlib.Path) -> Iterator[None]:
-  """Makes an error of `atomic` a `DataError`."""
+  """Turns errors of `atomic` into a `DataError`."""
   try:
     yield
   except OSError as error:

@@ -1,4 +1,4 @@
-"""Checks of the numbers that examples have."""
+"""Checks the numbers in examples."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
 
 def check_pixels(pixels: np.ndarray) -> None:
   """Checks that pixels are from 0 to 1."""
-  # Written so that NaN is out of range too.
+  # Written so that NaN counts as out of range.
   if not np.all((pixels >= 0) & (pixels <= 1)):
     raise ValueError(
       f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
@@ -54,10 +54,10 @@ def check_pixels(pixels: np.ndarray) -> None:
 
 
 def check_finite(source: object, what: str, array: np.ndarray) -> None:
-  """Checks that floats are neither missing nor infinite."""
+  """Checks that floats are not missing, and finite in float32."""
   if array.dtype.kind != "f" or not array.size:
     return
-  # A part at a time: x may fill half of the memory.
+  # In parts, since x may fill half of the memory.
   step = max(1, (1 << 22) // array[0].size)
   for start in range(0, len(array), step):
     part = np.abs(array[start : start + step]).reshape(
@@ -73,5 +73,5 @@ def check_finite(source: object, what: str, array: np.ndarray) -> None:
 
 
 def place(row: int) -> str:
-  """Returns where an example is, in words."""
+  """Returns an example's place in words."""
   return f"example {row} (counted from 0)"

@@ -1,8 +1,8 @@
-"""`tf.train.Example` as bytes, written and read without TensorFlow.
+"""Reads and writes serialized `tf.train.Example`s without TensorFlow.
 
-It uses tensorflow/core/example/feature.proto through the protobuf library.
-Unlike TensorFlow's own serialization, equal features give equal bytes: names
-are sorted.
+Implements tensorflow/core/example/feature.proto with the protobuf library.
+Unlike in TensorFlow's own serialization, names are sorted, so equal features
+give equal bytes.
 """
 
 import functools
@@ -17,16 +17,16 @@ from google.protobuf import (
   message_factory,
 )
 
-# Bytes make a bytes_list, integers an int64_list, floats a float_list.
+# Bytes become a bytes_list, integers an int64_list, floats a float_list.
 Value = bytes | Sequence[bytes] | np.ndarray
 
 _PACKAGE = "tff_fair.example"
 _Field = descriptor_pb2.FieldDescriptorProto
 _ONE, _MANY = _Field.LABEL_OPTIONAL, _Field.LABEL_REPEATED
-# By message, the fields in the order of their numbers: name, type and label.
+# The fields of each message in the order of their numbers: name, type, label.
 _MESSAGES: Mapping[str, Sequence[tuple[str, int | str, int]]] = {
   "BytesList": [("value", _Field.TYPE_BYTES, _MANY)],
-  # Packed floats, which NumPy reads and writes as they are.
+  # Packed floats, which NumPy reads and writes directly.
   "FloatList": [("value", _Field.TYPE_BYTES, _ONE)],
   "Int64List": [("value", _Field.TYPE_INT64, _MANY)],
   "Feature": [
@@ -52,9 +52,7 @@ def serialize(features: Mapping[str, Value]) -> bytes:
 
 
 def parse(serialized: bytes) -> dict[str, list[bytes] | np.ndarray]:
-  """Returns the features of a serialized `tf.train.Example` by name: a list of
-  bytes, float32[n] or int64[n].
-  """
+  """Returns features by name, each a list of bytes, float32[n] or int64[n]."""
   example = _example_class()()
   try:
     example.ParseFromString(serialized)
@@ -75,7 +73,7 @@ def _write(feature: Any, value: Value) -> None:
     feature.int64_list.SetInParent()
     feature.int64_list.value.extend(value.ravel().tolist())
   elif np.issubdtype(value.dtype, np.floating):
-    # A number too large for float32 is infinite.
+    # A number too large for float32 becomes infinite.
     with np.errstate(over="ignore"):
       feature.float_list.value = value.astype("<f4").tobytes()
   else:

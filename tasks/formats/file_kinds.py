@@ -1,7 +1,7 @@
-"""The kind of a file by its content, and pandas code that makes it CSV.
+"""Recognizes kinds of files, and suggests pandas code that makes them CSV.
 
-Only the first bytes are looked at, and the names of a zip file's members. No
-pickle is opened: it can run any code.
+It reads only the first bytes, and the names of a zip file's members. Pickles
+are never opened, since they can run any code.
 """
 
 import pathlib
@@ -9,28 +9,28 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# As many bytes as `of_content` looks at; a tar file says so late.
+# The number of bytes that `of_content` needs; a tar file's mark comes late.
 BEGINNING = 512
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 def unpacked(name: str) -> pathlib.PurePath:
-  """Returns a file's name without the ending of a compression."""
+  """Returns a file's name without a compression's ending."""
   path = pathlib.PurePath(name)
   return path.with_suffix("") if path.suffix.lower() in _PACKED else path
 
 
 class Kind(NamedTuple):
-  """A kind of file that is not read here."""
+  """A kind of file that this project does not read."""
 
-  name: str  # The kind with its article: "an Excel workbook".
-  # The call of Python that makes a DataFrame of the file, where `{}` is its
-  # name, and what it needs besides pandas in parentheses; or "".
+  name: str  # The kind with its article, such as "an Excel workbook".
+  # The Python call that reads the file as a DataFrame, with `{}` for its name,
+  # and in parentheses any package it needs besides pandas; or "".
   reader: str = ""
-  advice: str = ""  # What to do where no such call is enough.
+  advice: str = ""  # What to do if there is no such call.
 
   def problem(self, file: str) -> str:
-    """Returns the message about a file of this kind in place of a table."""
+    """Returns the error for a file of this kind instead of a table."""
     call, _, needs = self.reader.partition(" (")
     stem = file.partition(".")[0] or "table"
     mend = self.advice
@@ -70,7 +70,7 @@ _PICTURE = Kind("a picture", advice="prepare_data reads folders of pictures.")
 _OF_R = Kind("a file of R", advice="In R, write CSV: write.csv.")
 PARQUET = Kind("a Parquet file", "pandas.read_parquet({})")
 
-# By the first bytes, where a zero byte follows: a text may begin so, too.
+# By the first bytes, if a zero byte follows: a text may begin like this, too.
 _LETTERS = {
   b"PAR1": PARQUET,
   b"ARROW1": Kind("a Feather or Arrow file", "pandas.read_feather({})"),
@@ -81,7 +81,7 @@ _LETTERS = {
   b"RDX": _OF_R,
   b"Rar!": Kind("a RAR archive", advice=_ARCHIVE),
 }
-# Only by the first bytes.
+# By the first bytes alone.
 _MAGIC = {
   b"SQLite format 3\0": Kind(
     "an SQLite database",
@@ -111,13 +111,13 @@ _MAGIC = {
   b"\x28\xb5\x2f\xfd": Kind("compressed with zstd", advice="Unpack it first."),
   b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", advice=_ARCHIVE),
 }
-# By their first bytes.
+# By patterns of the first bytes.
 _PATTERNS = {
-  # The protocol, or the first opcodes of protocol 0.
+  # A pickle: the protocol, or the first opcodes of protocol 0.
   re.compile(rb"\x80[\x02-\x05]|ccopy_reg\n|cpandas\.|cnumpy|\([dl]p\d"): (
     PICKLE
   ),
-  # The release, the order of bytes, and the two bytes that follow.
+  # The release, the byte order, and two fixed bytes.
   re.compile(rb"[\x66-\x73][\x01\x02]\x01\x00"): _STATA,
   re.compile(rb".{257}ustar", re.DOTALL): Kind(
     "a tar archive", advice=_ARCHIVE
@@ -131,7 +131,7 @@ _PATTERNS = {
   re.compile(rb"(\xef\xbb\xbf)?\s*\{\"[^\n]*\}\s*\n\s*\{"): _JSON_LINES,
   re.compile(rb"(\xef\xbb\xbf)?\s*(\{\s*\"|\[\s*[\[{\"])"): _JSON,
 }
-# By a member of a zip file.
+# By the name of a zip file's member.
 _MEMBERS = {
   "xl/workbook.xml": EXCEL,
   "xl/workbook.bin": Kind(
@@ -143,7 +143,7 @@ _MEMBERS = {
 
 
 def of_content(beginning: bytes) -> Kind | None:
-  """Returns the kind that the first bytes show; None of text."""
+  """Returns the kind that the first bytes indicate; None for text."""
   for magic, kind in _LETTERS.items():
     if beginning.startswith(magic) and (
       b"\0" in beginning or beginning == magic
@@ -159,7 +159,7 @@ def of_content(beginning: bytes) -> Kind | None:
 
 
 def of_members(names: Sequence[str]) -> Kind:
-  """Returns the kind of a zip file with several members, or with none."""
+  """Returns the kind of a zip file with several members or none."""
   for name, kind in _MEMBERS.items():
     if name in names:
       return kind

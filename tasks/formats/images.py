@@ -1,4 +1,4 @@
-"""Images with labels: in memory, and in folders or lists of files."""
+"""Labelled images in memory, in folders, or in lists of files."""
 
 import dataclasses
 import pathlib
@@ -28,17 +28,15 @@ class LabeledImages:
       )
 
   def resized(self, size: int) -> "LabeledImages":
-    """Returns the images in another height and width."""
+    """Returns the images at another height and width."""
     return dataclasses.replace(self, images=resize(self.images, size))
 
 
 def resize(images: Any, size: int) -> np.ndarray:
-  """Returns images, uint8[..., height, width, channels], in another size, by
-  linear interpolation.
-  """
+  """Returns uint8[..., height, width, channels] resized, by interpolation."""
   import tensorflow as tf  # noqa: PLC0415
 
-  # Antialiased: of a smaller image each pixel is a mean.
+  # Antialiased: each pixel of a smaller image is a mean.
   floats = tf.image.resize(images, [size, size], antialias=True)
   return tf.cast(tf.clip_by_value(tf.round(floats), 0, 255), tf.uint8).numpy()
 
@@ -66,8 +64,8 @@ _ENDINGS = (".png", ".jpg", ".jpeg")
 class LabeledPaths:
   """Images on disk."""
 
-  root: pathlib.Path  # The directory that paths start from.
-  # Paths of the images, bytes[n]: a million of them take 60 MB.
+  root: pathlib.Path  # The folder that paths are relative to.
+  # Paths of the images, bytes[n]; a million take 60 MB.
   paths: np.ndarray
   labels: np.ndarray  # Class numbers, int32[n].
   source: str  # The folder or list, for error messages.
@@ -76,7 +74,7 @@ class LabeledPaths:
 def class_folders(
   root: pathlib.Path, half: str, class_names: Sequence[str], inside: str = ""
 ) -> LabeledPaths:
-  """Lists the images in a folder for each class, in order of their names."""
+  """Lists the images in each class's folder, in the order of their names."""
   images: list[tuple[str, int]] = []
   left_out: list[pathlib.Path] = []
   for label, name in enumerate(class_names):
@@ -113,7 +111,7 @@ def listed(
 
 
 def joined(halves: Sequence[LabeledPaths]) -> LabeledPaths:
-  """Returns the images of several folders or lists of one root, in order."""
+  """Returns the images of several folders or lists with one root, in order."""
   return LabeledPaths(
     root=halves[0].root,
     paths=np.concatenate([half.paths for half in halves]),
@@ -125,9 +123,7 @@ def joined(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 def read_images(
   root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
-  """Returns colour images of one size, uint8[n, image_size, image_size, 3];
-  those of another size are resized, or an error.
-  """
+  """Returns uint8[n, image_size, image_size, 3]; resizes others, or raises."""
   images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
   for k, encoded in enumerate(paths):
     path = root / encoded.decode()
@@ -143,7 +139,7 @@ def read_images(
 
 
 def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-  """Yields each line that is not empty, with its place for error messages."""
+  """Yields each line that is not empty, preceded by its place for errors."""
   source_files.note(path)
   with reporting_unreadable(path), path.open("rb") as file:
     for number, line in enumerate(file, 1):

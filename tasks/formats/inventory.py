@@ -18,17 +18,17 @@ from tasks.formats import (
   sqlite_file,
 )
 
-# Names of a label in TFF's files and in those made of LEAF's JSON.
+# Names of labels in TFF's files, and in files converted from LEAF's JSON.
 _LABELS = ("label", "y")
 _MAX_LABELS = 100
-_JSON_BEGINNING = 1 << 20  # Bytes in which LEAF's first names come.
+_JSON_BEGINNING = 1 << 20  # Bytes within which LEAF's first names occur.
 
-# Begins the description of a file that cannot be used.
+# The beginning of the description of an unusable file.
 UNUSABLE = "CANNOT BE USED"
 
 
 def describe(directory: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-  """Yields each data file under a directory, and a description of it."""
+  """Yields each data file under a directory with its description."""
   if not directory.is_dir():
     raise DataError(directory, "there is no such directory.")
   for path in sorted(directory.rglob("*")):
@@ -56,12 +56,12 @@ def _reader(path: pathlib.Path) -> Callable[[pathlib.Path], str] | None:
 
 
 def _looks_like_leaf(path: pathlib.Path) -> bool:
-  # Other data sets describe themselves in JSON.
+  # JSON files may also be descriptions of other data sets.
   try:
     with path.open("rb") as file:
       beginning = file.read(_JSON_BEGINNING)
   except OSError:
-    return True  # Its reader names the fault.
+    return True  # The reader reports the error.
   return any(name in beginning for name in (b'"users"', b'"user_data"'))
 
 
@@ -79,7 +79,7 @@ def client_data(path: pathlib.Path) -> str:
 
 
 def _client_data_split(connection: sqlite3.Connection, split: str) -> str:
-  # Only numbers: the clients' names may not fit in memory.
+  # Reads only numbers, since clients' names may not fit in memory.
   sizes = np.fromiter(
     (
       size

@@ -1,8 +1,8 @@
-"""Reads LEAF's JSON: `users`, `num_samples` and `user_data`, or `text` by user.
+"""Reads LEAF's JSON: `users`, `num_samples`, and `user_data` or `text`.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). A folder holds
 `train` and `test`, each with its own files, or one set of files, whose users
-are then cut at random. A user is in one file of a set.
+are then cut at random. Within a set, a user is in one file.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from tff_fair.files import parsing
 
 
 class UserData(TypedDict):
-  """The examples of one user, inputs and labels of equal number."""
+  """The examples of one user: equally many inputs and labels."""
 
   x: list[object]
   y: list[int | float | str]
@@ -29,7 +29,7 @@ class UserData(TypedDict):
 def read_users(
   path: pathlib.Path, on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, UserData]]:
-  """Yields the users of a file and their data, x and y of equal length."""
+  """Yields a file's users and their data, with x and y of equal length."""
   leaf = _parsed(path, on_read)
   counts = _by_user(path, leaf, "num_samples")
   user_data = leaf.get("user_data")
@@ -51,9 +51,7 @@ def read_users(
 def read_set(
   paths: Iterable[pathlib.Path], on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, str, UserData]]:
-  """Yields the place, for errors, the name and the data of users of many files,
-  of which one at a time is in memory.
-  """
+  """Yields users' places, names and data; holds one file at a time."""
   sources: dict[str, pathlib.Path] = {}
   for path in paths:
     for user, data in read_users(path, on_read):
@@ -69,9 +67,7 @@ def read_set(
 
 
 def read_texts(path: pathlib.Path) -> dict[str, str]:
-  """Returns the text of each user of a file that has texts in place of samples,
-  the windows of the text.
-  """
+  """Returns each user's text, from a file that has texts instead of samples."""
   texts = _by_user(path, _parsed(path), "text")
   for user, text in texts.items():
     if not isinstance(text, str):
@@ -93,7 +89,7 @@ def _parsed(
 
 
 def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
-  """Returns the values of a list that is parallel to that of the users."""
+  """Returns the values of a list parallel to `users`, by user."""
   try:
     users, values = [str(user) for user in leaf["users"]], list(leaf[name])
   except (TypeError, KeyError) as error:
@@ -119,11 +115,11 @@ ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
 class Users:
   """The users of a folder, by client id."""
 
-  names: tuple[str, ...]  # Their names in the data, in ascending order.
-  train: Split  # Their training data.
-  test: Split  # Their test data.
-  num_too_small: int  # Users that are left out: too few examples.
-  num_in_one_half: int = 0  # Users that are left out: none in one half.
+  names: tuple[str, ...]  # Names in the data, in ascending order.
+  train: Split  # Training data.
+  test: Split  # Test data.
+  num_too_small: int  # Users left out for having too few examples.
+  num_in_one_half: int = 0  # Users left out for lacking one half.
 
   def sample(
     self, num_clients: int | None, seed: int, *, what: str = "users in the data"
@@ -149,14 +145,14 @@ class Users:
 
   @property
   def left_out(self) -> str:
-    """The number of users that are left out, and why."""
+    """The number of users that are left out, and why, in words."""
     one_half = ""
     if self.num_in_one_half:
       one_half = f", {self.num_in_one_half:,} only in one of train and test"
     return f"{self.num_too_small:,} with too few examples{one_half}"
 
   def describe(self) -> str:
-    """Returns how many users and examples there are."""
+    """Returns the number of users and examples in words."""
     return (
       f"{len(self.names):,} users ({self.left_out} left out), "
       f"{count_examples(self.train, self.test)}"
@@ -172,7 +168,7 @@ def load_users(
   min_examples: int = 1,
   seed: int = 0,
 ) -> Users:
-  """Returns the users of a folder that have training and test examples."""
+  """Returns a folder's users that have training and test examples."""
   directory = data_files.require(
     directory, what="data of LEAF", files="JSON files"
   )

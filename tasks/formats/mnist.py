@@ -1,4 +1,4 @@
-"""MNIST and data sets in its format: idx files of two halves, and writers.
+"""Reads MNIST and data sets in its format: two halves of idx files, writers.
 
 LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998);
 http://yann.lecun.com/exdb/mnist describes idx files. QMNIST's extended labels
@@ -25,13 +25,13 @@ _TYPES: Mapping[int, np.dtype] = {
   0x0D: np.dtype(">f4"),
   0x0E: np.dtype(">f8"),
 }
-# QMNIST's labels of MNIST's halves, and their columns.
+# QMNIST's files of labels for MNIST's halves.
 _WRITERS = [f"qmnist-{half}-labels-idx2-int" for half in ("train", "test")]
 _CLASS, _WRITER = 0, 2
 
 
 def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
-  """Returns the array in an idx file, compressed with gzip or not."""
+  """Returns the array in an idx file, which may be gzipped."""
   with data_files.open_file(path) as file:
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _TYPES:
@@ -51,7 +51,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
     shape = struct.unpack(f">{magic[3]}I", sizes)
     expected = math.prod(shape) * dtype.itemsize
     content = bytearray()
-    # In pieces: a damaged header may ask for more than there is.
+    # In pieces, since a damaged header may ask for more than there is.
     while chunk := file.read(min(1 << 20, expected + 1 - len(content))):
       content += chunk
   if len(content) != expected:
@@ -67,7 +67,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
 def find_and_read(
   data_dir: pathlib.Path | None, name: str, *, what: str
 ) -> tuple[pathlib.Path, tuple[LabeledImages, LabeledImages]]:
-  """Returns where MNIST or its like is, and its training and test images."""
+  """Finds MNIST or a similar data set; returns its path and both halves."""
   files = "train-images-idx3-ubyte and its three companions"
   data_dir = data_files.require(data_dir, what=what, files=files)
   for directory in (data_dir, data_dir / name):
@@ -84,7 +84,7 @@ def find_and_read(
 
 
 def is_there(directory: pathlib.Path, half: str) -> bool:
-  """Returns whether a directory has the images of a half."""
+  """Returns whether a directory has a half's images."""
   names = _names(f"{half}-images-idx3-ubyte")
   return any((directory / name).exists() for name in names)
 
@@ -104,14 +104,14 @@ def read_halves(
   test: str = "t10k",
   what: str,
 ) -> tuple[LabeledImages, LabeledImages]:
-  """Returns training and test images with one channel, as they are stored."""
+  """Returns training and test images with one channel, as stored."""
   return (_read_half(directory, train, what), _read_half(directory, test, what))
 
 
 def read_writers(
   directory: pathlib.Path, labels: Sequence[np.ndarray]
 ) -> np.ndarray:
-  """Returns the writers of MNIST's digits, int64[n], by QMNIST's labels."""
+  """Returns the writers of MNIST's digits, int64[n], from QMNIST's labels."""
   paths = [
     data_files.first_existing(directory, _names(file), what="QMNIST labels")
     for file in _WRITERS
@@ -120,7 +120,7 @@ def read_writers(
 
 
 def _names(file: str) -> list[str]:
-  # Some unpack train-images-idx3-ubyte as train-images.idx3-ubyte.
+  # Some tools unpack train-images-idx3-ubyte as train-images.idx3-ubyte.
   return [
     f"{name}{ending}"
     for name in (file, file.replace("-idx", ".idx"))
@@ -146,9 +146,9 @@ def _read_half(directory: pathlib.Path, half: str, what: str) -> LabeledImages:
 
 
 def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
-  """Returns the writers of the images of a half of MNIST with these labels."""
+  """Returns the writers of the images in a half with these labels."""
   table = read_idx(path, 2)
-  # QMNIST has more test digits than MNIST, after those that MNIST has.
+  # QMNIST has more test digits than MNIST, after MNIST's own.
   if table.shape[1] <= _WRITER or len(table) < len(labels):
     raise DataError(
       path,

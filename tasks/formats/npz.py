@@ -1,4 +1,4 @@
-"""Reads the arrays of an npz file; never runs a pickle."""
+"""Reads the arrays of an npz file; never loads a pickle."""
 
 import contextlib
 import pathlib
@@ -11,7 +11,7 @@ from tasks import notices
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files, file_kinds, source_files
 
-# Of a zip file, and of a single array, whose message is another one.
+# First bytes of a zip file, and of a single array, which has its own error.
 _STARTS = (b"PK", b"\x93N")
 
 
@@ -90,8 +90,8 @@ def _member(
 
 
 def _check(path: pathlib.Path, name: str, array: object) -> None:
-  """Checks that a member of a file is an array, and its texts are texts."""
-  # NumPy hands out the bytes of a member that does not begin as an array does.
+  """Checks that a file's member is an array, without invalid texts."""
+  # NumPy returns bytes for a member that does not begin like an array.
   if not isinstance(array, np.ndarray):
     raise DataError(path, f"is damaged: {name} is not an array.")
   if array.dtype.kind == "U":

@@ -29,11 +29,11 @@ Kind = Literal["image", "text", "class", "truth", "number", "numbers", "other"]
 class Feature(NamedTuple):
   """A feature of examples."""
 
-  # What it holds. "class": a number with a name. "truth": true or false.
-  # "number": a single one. "numbers": a tensor of a known shape.
+  # "class": a number with a name. "truth": true or false. "number": a single
+  # number. "numbers": a tensor of a known shape.
   kind: Kind
-  path: tuple[str, ...]  # The keys of examples that lead to it.
-  class_names: Sequence[str] = ()  # Of a class, the names.
+  path: tuple[str, ...]  # The path of keys within an example.
+  class_names: Sequence[str] = ()  # Names of the classes, if any.
 
 
 def find(
@@ -49,7 +49,7 @@ def find(
 
 
 def names(data_dir: pathlib.Path) -> list[str]:
-  """Returns the names of the data sets that are prepared."""
+  """Returns the names of the prepared data sets."""
   found = {
     path.parent.parent.relative_to(data_dir).as_posix()
     for depth in ("*", "*/*")
@@ -62,8 +62,8 @@ class DataSet:
   """A prepared data set."""
 
   def __init__(self, directory: pathlib.Path) -> None:
-    """Reads what is said about a data set."""
-    # Imported late: it takes a second, and few read such a directory.
+    """Reads a data set's description."""
+    # Imported late, since it takes a second and few tasks need it.
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     self.directory = directory
@@ -71,14 +71,14 @@ class DataSet:
     with data_files.reporting_damage(directory, "cannot be read"):
       self._builder = tfds.builder_from_directory(str(directory))
       info = self._builder.info
-    # Its features; those within a feature have names such as "passenger/age".
+    # The features; nested ones have names such as "passenger/age".
     self.features: Mapping[str, Feature] = {
       "/".join(path): _feature(path, found)
       for path, found in _flat(info.features)
     }
     self.splits: Sequence[str] = list(info.splits)
-    # The features to predict from, and the one to predict; None where the data
-    # set does not say.
+    # The features to predict from, and the one to predict; None if the data set
+    # does not define them.
     self.supervised = self._supervised(info.supervised_keys)
 
   def _supervised(self, keys: Any) -> tuple[list[str], str] | None:
@@ -87,7 +87,7 @@ class DataSet:
     if keys is None or len(keys) != 2 or not isinstance(keys[1], str):
       return None
     given = tf.nest.flatten(keys[0])
-    # A key may name a feature of features.
+    # A key may name a feature with nested features.
     inputs = [
       name
       for name in self.features
@@ -96,7 +96,7 @@ class DataSet:
     return inputs, keys[1]
 
   def read(self, split: str, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns the values of features, in the order of the files."""
+    """Returns the values of features, by name, in the order of the files."""
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     found: dict[str, list[Any]] = collections.defaultdict(list)
@@ -111,7 +111,7 @@ class DataSet:
 def _flat(
   features: Any, start: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-  """Yields the features in features of features, with the keys to them."""
+  """Yields all nested features with their paths of keys."""
   import tensorflow_datasets as tfds  # noqa: PLC0415
 
   for name, feature in features.items():

@@ -1,6 +1,6 @@
 """The files that a task's data come from, and their digests.
 
-Readers note each file that they open; `recording` collects what they note.
+Readers call `note` for each file that they open; `recording` collects them.
 """
 
 import contextlib
@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-# A digest reads at most so much, of a file and of all files together.
+# The most bytes that a digest reads, of one file and of all files together.
 MOST_BYTES = 2**30
 _BLOCK = 2**20
-_LEAST_BLOCK = 2**12  # Of one among many files.
+_LEAST_BLOCK = 2**12  # The smallest block, if there are many files.
 _MOST_NAMES = 20
 
 _noted: contextvars.ContextVar[dict[pathlib.Path, None] | None] = (
@@ -48,9 +48,9 @@ def note(*paths: pathlib.Path) -> None:
 def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
   """Returns the SHA-256 of files by their paths below their common folder.
 
-  Of more than `MOST_BYTES` altogether, evenly spread blocks count, and each
-  file's size. More than 20 files have one digest, of all, by the number of
-  files.
+  Beyond `MOST_BYTES` in total, they cover evenly spaced blocks, and each file's
+  size. More than 20 files get a single digest, with the number of files as its
+  name.
   """
   sizes = {}
   for path in dict.fromkeys(map(os.path.abspath, files)):
@@ -80,14 +80,14 @@ def common_folder(files: Iterable[str | os.PathLike[str]]) -> str | None:
 
 
 def combined(found: Mapping[str, str]) -> str:
-  """Returns one digest of several."""
+  """Combines several digests into one."""
   lines = (f"{name}\0{digest}\n" for name, digest in sorted(found.items()))
   return hashlib.sha256(os.fsencode("".join(lines))).hexdigest()
 
 
 @functools.lru_cache(maxsize=1024)
 def _digest(path: str, size: int, changed: int, share: float) -> str:
-  """Returns the digest of a file, read again if its time has changed."""
+  """Returns a file's digest; reads the file again if its time has changed."""
   del changed
   sha256 = hashlib.sha256(str(size).encode())
   with open(path, "rb") as file:
@@ -111,5 +111,5 @@ def _blocks(file: BinaryIO, size: int, share: float) -> Iterator[bytes]:
 
 
 def below(folder: pathlib.Path) -> Sequence[pathlib.Path]:
-  """Returns the files of a folder and of the folders in it."""
+  """Returns the files in a folder and its subfolders."""
   return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -28,8 +28,8 @@ _HEADER_BYTES = 100
 def population(
   path: pathlib.Path, splits: Sequence[str], *, advice: str = ""
 ) -> tuple[client_names.ClientNames, np.ndarray]:
-  """Returns all clients' names, ascending, and their numbers of examples,
-  int64[num_clients, num_splits], without reading an example.
+  """Returns names, ascending, and numbers of examples, int64[clients, splits],
+  of all clients, without reading an example.
   """
   counts = array.array("q")
   columns = ", ".join(
@@ -56,21 +56,21 @@ def population(
 def serialized_examples(
   path: pathlib.Path, split: str, client: str, *, limit: int | None = None
 ) -> list[bytes]:
-  """Returns a client's examples as they are stored, in the file's order."""
+  """Returns a client's serialized examples, in the file's order."""
   query = (
     "SELECT serialized_example_proto FROM examples "
     "WHERE split_name = ? AND client_id = ? LIMIT ?"
   )
-  # SQLite takes a negative limit for none.
+  # To SQLite, a negative limit means none.
   values = [split, client, -1 if limit is None else limit]
   with connect(path) as connection:
-    # Bytes, even of an example that is stored as a text.
+    # Returns bytes, even for an example that is stored as text.
     connection.text_factory = bytes
     return [example for (example,) in connection.execute(query, values)]
 
 
 def check_pages(path: pathlib.Path) -> None:
-  """Reads all of a file, to find pages that are damaged."""
+  """Reads a whole file to find damaged pages."""
   with connect(path) as connection:
     ((found,),) = connection.execute("PRAGMA quick_check(1)")
     if found != "ok":
@@ -100,7 +100,7 @@ def check_pages(path: pathlib.Path) -> None:
 def split_names(connection: sqlite3.Connection) -> list[str]:
   """Returns the splits that have clients, in alphabetical order."""
   found = connection.execute("SELECT DISTINCT split_name FROM client_metadata")
-  # Of a damaged file, they may be anything.
+  # In a damaged file, they may be of any type.
   return sorted(str(split) for (split,) in found)
 
 
@@ -164,7 +164,7 @@ def header_problem(path: pathlib.Path) -> str | None:
     (page_size,) = struct.unpack_from(">H", header, 16)
     change_counter, page_count = struct.unpack_from(">II", header, 24)
     (version_valid_for,) = struct.unpack_from(">I", header, 92)
-    # Old versions of SQLite leave a wrong page count; the counters show it.
+    # Old versions of SQLite leave a wrong page count; the counters reveal this.
     if change_counter == version_valid_for:
       expected = page_count * (65536 if page_size == 1 else page_size)
   if size < expected:
@@ -174,9 +174,9 @@ def header_problem(path: pathlib.Path) -> str | None:
 
 @contextlib.contextmanager
 def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
-  """Opens a file for reading; trouble within the context is a `DataError`."""
+  """Opens a file for reading; errors in the context become `DataError`s."""
   source_files.note(path)
-  # Immutable: no lock, journal or shared memory file appears next to the data.
+  # Immutable: SQLite creates no lock, journal or memory file next to the data.
   uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
   try:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
@@ -186,7 +186,7 @@ def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
       path, f"is damaged: SQLite says: {' '.join(str(error).split())}."
     ) from error
   except UnicodeDecodeError as error:
-    # SQLite quotes the file in its error, which Python cannot read then.
+    # SQLite quotes the file's content in an error that Python cannot decode.
     raise DataError(
       path, "is damaged: its tables or columns have names that are not text."
     ) from error

@@ -44,5 +44,5 @@ if typing.TYPE_CHECKING:
     word_lstm as word_lstm,
   )
 
-# TensorFlow takes seconds to import: only functions that build a model do.
+# Only on use, since importing TensorFlow takes seconds.
 __getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -9,10 +9,10 @@ from tasks.models import layers, objectives
 def bag_of_words_regression(
   num_words: int, num_labels: int, seed: int
 ) -> tf.keras.Model:
-  """Logistic regression whose input is the share that each word has in a text.
+  """Logistic regression on the share of each word in a text.
 
   It maps int[n, length], the words 1 ... num_words padded with 0, to float32[n,
-  num_labels]: one row of the weights is read for each word, not all of them.
+  num_labels], and reads only the weights of words that occur.
   """
   return tf.keras.Sequential(
     [
@@ -23,7 +23,7 @@ def bag_of_words_regression(
 
 
 class _MeanOfRows(tf.keras.layers.Layer):
-  """A dense layer over the shares of words, 0 for a text without words."""
+  """A dense layer on the shares of words, 0 for a text without words."""
 
   def __init__(self, num_words: int, num_labels: int, seed: int) -> None:
     super().__init__()
@@ -38,7 +38,7 @@ class _MeanOfRows(tf.keras.layers.Layer):
 
   def call(self, words: tf.Tensor) -> tf.Tensor:
     places = tf.where(words > 0)
-    # Only the rows of weights of words that occur are read.
+    # Reads only the weights of words that occur.
     rows = tf.gather(self._kernel, tf.gather_nd(words, places) - 1)
     sums = tf.math.unsorted_segment_sum(rows, places[:, 0], tf.shape(words)[0])
     counts = tf.math.count_nonzero(words, axis=1, keepdims=True)
@@ -46,18 +46,18 @@ class _MeanOfRows(tf.keras.layers.Layer):
     return means + self._bias
 
   def exportable(self) -> tf.keras.Model:
-    """Returns an equal model of Keras' own layers for `models.exportable`."""
+    """Returns an equivalent model of Keras layers, for `models.exportable`."""
     num_words, num_labels = self._kernel.shape
     words = tf.keras.layers.Input([None], dtype=tf.int32)
     count = tf.keras.layers.CategoryEncoding(num_words + 1, "count")
-    counts = count(words)[:, 1:]  # Number 0 is padding, and no word.
+    counts = count(words)[:, 1:]  # Number 0 is padding, not a word.
     total = tf.reduce_sum(counts, axis=1, keepdims=True)
     shares = tf.math.divide_no_nan(counts, total)
     logits = tf.keras.layers.Dense(num_labels)(shares)
     return tf.keras.Model(words, logits, name=self.name)
 
 
-_TOP_K = 5  # Number of labels that count as predicted.
+_TOP_K = 5  # The number of labels that count as predicted.
 _RECALL = f"recall_at_{_TOP_K}_accuracy"
 
 
@@ -72,7 +72,7 @@ class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
 
 
 class _Recall(tf.keras.metrics.Mean):
-  """Share of the true labels that are among the largest logits."""
+  """The share of true labels that are among the largest logits."""
 
   def update_state(
     self,
@@ -81,7 +81,7 @@ class _Recall(tf.keras.metrics.Mean):
     sample_weight: tf.Tensor | None = None,
   ) -> tf.Operation:
     """Adds a batch: zeros and ones [n, labels], logits [n, labels]."""
-    del sample_weight  # TFF gives none.
+    del sample_weight  # TFF passes none.
     is_predicted = _is_among_largest(y_pred)
     return super().update_state(is_predicted, tf.cast(y_true, tf.float32))
 
@@ -109,9 +109,7 @@ _FORM = objectives.Form(
 
 
 def multi_label_objective() -> task.Objective:
-  """Returns the sum of the labels' binary cross entropies, and recall at 5: the
-  share of true labels among the five largest logits.
-  """
+  """Returns the sum of the labels' binary cross entropies, and recall at 5."""
   return task.Objective(
     model_fn=_FORM.model_fn,
     functional_model_fn=_FORM.functional,

@@ -1,6 +1,6 @@
-"""Models by name, for images and for any task, and the shapes they must fit.
+"""Finds models by name, and the shapes that they must fit.
 
-A name means the same in every task; `tasks.models.names.ALL` has them.
+A name means the same in every task; `tasks.models.names.ALL` lists all.
 """
 
 import functools
@@ -14,17 +14,17 @@ from tasks.models.names import HIDDEN_UNITS, InitialWeights
 from tasks.task import ElementSpec
 from tff_fair.declared import FieldError
 
-# The input and the outputs that the model of a task has.
+# The input and outputs of a task's model.
 
 
 class Shapes(NamedTuple):
   """Shapes of one example, without the batch."""
 
-  # Of the input; None where a size differs between batches.
+  # The shape of the input; None for a size that differs between batches.
   x: tuple[int | None, ...]
   x_dtype: tf.DType  # Type of the input.
   outputs: tuple[int | None, ...]  # Of the outputs.
-  # Whether labels are one of two classes, for which one output is enough, too.
+  # Whether there are two classes, for which a single output is enough, too.
   are_two_classes: bool = False
 
   def __str__(self) -> str:
@@ -53,12 +53,12 @@ def of_task(element_spec: ElementSpec, num_classes: int | None) -> Shapes:
 
 
 def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
-  """Returns a batch in words, as "float32[n, 64]"."""
+  """Returns a batch in words, such as "float32[n, 64]"."""
   sizes = ["n", *("?" if size is None else str(size) for size in shape)]
   return f"{tf.as_dtype(dtype).name}[{', '.join(sizes)}]"
 
 
-# Five poolings leave one pixel of 32.
+# Five poolings reduce 32 pixels to one.
 LEAST_VGG_SIZE = 32
 
 
@@ -128,7 +128,7 @@ def build_fn(
 
 
 def _takes(name: str, sides: list[int]) -> str:
-  """Returns the inputs that a model takes, in words, if the task has others."""
+  """Describes the inputs that a model takes, if the task has others."""
   if name in HIDDEN_UNITS:
     return ""
   if name == "cnn_dropout":

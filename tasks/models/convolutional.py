@@ -1,7 +1,7 @@
 """Convolutional classifiers.
 
-Those for EMNIST are the models of `tff.simulation.baselines.emnist` (same
-layers, same shapes) with logits instead of probabilities as outputs.
+The models for EMNIST have the layers and shapes of
+`tff.simulation.baselines.emnist`, with logits instead of probabilities.
 """
 
 import functools
@@ -21,8 +21,8 @@ def fedavg_cnn(
 ) -> tf.keras.Model:
   """The CNN of McMahan et al. (AISTATS 2017): two layers, pooled, two dense.
 
-  1,663,370 weights with 10 classes for 28 x 28 images: model "cnn" of TFF's
-  EMNIST baselines. LEAF's has 2,048 dense units.
+  It has 1,663,370 weights with 10 classes and 28 x 28 images: the model "cnn"
+  of TFF's EMNIST baselines. LEAF's has 2,048 dense units.
   """
   initializers = layers.glorot_uniform(seed)
 
@@ -54,8 +54,8 @@ def fedavg_cnn(
 def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
   """The CNN with dropout of Reddi et al. (ICLR 2021) for 28 x 28 images.
 
-  1,199,882 weights with 10 classes. Model "cnn_dropout" of TFF's EMNIST
-  baselines, with dropout that repeats.
+  It has 1,199,882 weights with 10 classes: the model "cnn_dropout" of TFF's
+  EMNIST baselines, with repeatable dropout.
   """
   initializers = layers.glorot_uniform(seed)
   conv1, conv2, dense, logits = (next(initializers) for _ in range(4))
@@ -79,8 +79,8 @@ def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
 _RESNET_STAGES = (64, 128, 256, 512)
 _BLOCKS_PER_STAGE = 2
 _GROUPS = 2
-# From here on, images are made smaller before the first stage, as in the paper;
-# below, the first convolution is 3 x 3 and nothing is pooled (usual for CIFAR).
+# Images of this size or more are reduced before the first stage, as in the
+# paper; for smaller ones, the first convolution is 3 x 3 without pooling.
 _LARGE_IMAGE = 96
 
 
@@ -89,9 +89,8 @@ def resnet18(
 ) -> tf.keras.Model:
   """ResNet-18 with group normalization.
 
-  11,173,962 weights for 32 x 32 x 3 images and 10 classes. Two groups of
-  channels are normalized, each together, as in Hsieh et al. and TFF's CIFAR-100
-  baseline.
+  It has 11,173,962 weights for 32 x 32 x 3 images and 10 classes. Channels are
+  normalized in two groups, as in Hsieh et al. and TFF's CIFAR-100 baseline.
   """
   initializers = layers.he_normal(seed)
   inputs = tf.keras.Input(input_shape)
@@ -133,7 +132,7 @@ def _normalized(
   strides: int,
   initializers: Iterator[tf.keras.initializers.Initializer],
 ) -> tf.Tensor:
-  """Returns a convolution without biases: its normalization has them."""
+  """Returns a convolution without biases, which its normalization has."""
   x = tf.keras.layers.Conv2D(
     filters,
     size,
@@ -145,14 +144,14 @@ def _normalized(
   return tf.keras.layers.GroupNormalization(_GROUPS, epsilon=1e-5)(x)
 
 
-# Filters of each convolution, by stage; a pooling ends each stage.
+# Filters of the convolutions in each stage, which ends with a pooling.
 _VGG_STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))
 
 
 def vgg11(
   input_shape: tuple[int, ...], num_classes: int, seed: int
 ) -> tf.keras.Model:
-  """VGG-11 without normalization: 9,225,610 weights for 32 x 32 x 3 images and
+  """VGG-11 without normalization: 9,225,610 weights for 32 x 32 x 3 images with
   10 classes.
   """
   initializers = layers.he_normal(seed)

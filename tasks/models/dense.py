@@ -20,7 +20,7 @@ def mlp(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network; without hidden layers, logistic regression."""
+  """Fully connected network; logistic regression without hidden layers."""
   inputs = [math.prod(input_shape), *hidden_units]
   initializers = _initializers(initial_weights, inputs, seed)
   return tf.keras.Sequential(
@@ -38,7 +38,7 @@ def mlp(
 def _initializers(
   initial_weights: InitialWeights, inputs: Sequence[int], seed: int
 ) -> Iterator[dict[str, tf.keras.initializers.Initializer]]:
-  """Yields the initializers of each layer, by the names of their arguments."""
+  """Yields each layer's initializers, by argument name."""
   if initial_weights == "glorot":
     for initializer in layers.glorot_uniform(seed):
       yield {"kernel_initializer": initializer}
@@ -61,11 +61,11 @@ def mlp_double_softmax(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network with a softmax too many before its loss.
+  """Fully connected network with a superfluous softmax before its loss.
 
-  A mistake, kept because published numbers come from it: those of Wang et al.,
-  "Federated Learning with Fair Averaging" (IJCAI 2021). The loss never falls
-  below log(1 + (C - 1) / e) for C classes.
+  A mistake that is kept because published numbers depend on it: those of Wang
+  et al., "Federated Learning with Fair Averaging" (IJCAI 2021). For C classes,
+  the loss never falls below log(1 + (C - 1) / e).
   """
   return tf.keras.Sequential(
     [
@@ -93,8 +93,8 @@ def functional_if_dense(
   build: task.KerasModelFn,
   functional_model: Callable[[], tff.learning.models.FunctionalModel],
 ) -> task.FunctionalModelFn:
-  """Returns the functional form of networks of dense layers, the same each
-  time; networks with convolutions train as fast as Keras models.
+  """Returns the functional form of dense networks, built once; convolutions
+  train as fast in Keras models.
   """
 
   @functools.cache
@@ -107,9 +107,7 @@ def functional_if_dense(
 
 
 def is_dense(model: tf.keras.Model) -> bool:
-  """Returns whether a model has only plain dense layers, as those of this
-  module.
-  """
+  """Returns whether a model has only plain dense layers, like this module's."""
   if type(model) is not tf.keras.Sequential:
     return False
   kinds = (tf.keras.layers.Flatten, tf.keras.layers.Dense, _Probabilities)
@@ -130,24 +128,22 @@ def _is_plain(layer: tf.keras.layers.Layer) -> bool:
     layer.trainable
     and layer.dtype == tf.float32
     and all(getattr(layer, extra, None) is None for extra in extras)
-    # Others may have weights, or a state, of their own.
+    # Other activations may have weights or a state.
     and type(getattr(layer, "activation", None)) in _FUNCTIONS
   )
 
 
-# Layers without an activation have none.
+# The types of activations, or None for layers without one.
 _FUNCTIONS = (types.NoneType, types.FunctionType)
 
 
 class _Probabilities(tf.keras.layers.Layer):
-  """Softmax behind an operation, without which Keras' cross entropy would take
-  the softmax's input instead.
-  """
+  """A softmax that Keras' cross entropy does not bypass, as it does others."""
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     return tf.identity(tf.nn.softmax(inputs))
 
   def exportable(self) -> tf.keras.Model:
-    """Returns an equal model of Keras' layers for `models.exportable`."""
+    """Returns an equivalent model of Keras layers, for `models.exportable`."""
     inputs = tf.keras.layers.Input(self.input_shape[1:])
     return tf.keras.Model(inputs, self.call(inputs), name=self.name)

@@ -1,8 +1,8 @@
-"""Keras models of Keras' own layers: a program loads them without our code.
+"""Models of Keras' own layers, which programs can load without our code.
 
-A layer of ours says by its method `plain` which layer or model of Keras does
-the same, with its name, and with weights of the same shapes in the same order.
-A model can take the place of a layer of a sequential model alone.
+The method `exportable` of our layers returns a Keras layer or model that does
+the same, with the same name, and weights of the same shapes in the same order.
+A model can replace a layer only in a sequential model.
 """
 
 import contextlib
@@ -15,10 +15,10 @@ import tensorflow as tf
 
 from tasks.models import keras_parts
 
-# A model as Keras describes it in its own files, ready for JSON.
+# A model as Keras describes it in its files, ready for JSON.
 Config = Mapping[str, Any]
 
-_MOST_LETTERS = 100  # Of an error of Keras.
+_MOST_LETTERS = 100  # Shown of a Keras error.
 _ZEROS = {
   "module": "keras.initializers",
   "class_name": "Zeros",
@@ -28,16 +28,16 @@ _ZEROS = {
 
 
 class NotExportableError(ValueError):
-  """A model has parts that are not Keras' own; its task then builds it."""
+  """A model has parts that are not Keras' own: only its task can build it."""
 
 
 def describe(model: tf.keras.Model, name: str) -> Config:
-  """Returns the config of a model that does the same with plain layers."""
+  """Returns the config of an equivalent model of Keras layers."""
   try:
     if any(map(_is_changed, _layers(model))):
       model = _changed(model)
   except (NotImplementedError, TypeError, ValueError) as error:
-    # A model that is not a graph of layers, or a layer without a config.
+    # The model is not a graph of layers, or a layer has no config.
     raise NotExportableError(f"{model.name}: {error}") from error
   config = config_of(model)
   config = {**config, "config": {**config["config"], "name": name}}
@@ -48,7 +48,7 @@ def describe(model: tf.keras.Model, name: str) -> Config:
 
 
 def config_of(model: tf.keras.Model) -> Config:
-  """Returns the config of a model that has plain layers already."""
+  """Returns the config of a model that has only Keras layers."""
   try:
     config = tf.keras.saving.serialize_keras_object(model)
     found: Config = json.loads(json.dumps(config))
@@ -63,7 +63,7 @@ def build(config: Config) -> tf.keras.Model:
   _check(config)
   try:
     with without_custom_objects():
-      # Some layers take parts out of the config that they are given.
+      # Some layers remove parts from a config.
       model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
   except (LookupError, RecursionError, TypeError, ValueError) as error:
     raise NotExportableError(
@@ -75,7 +75,7 @@ def build(config: Config) -> tf.keras.Model:
 
 
 def reason(error: Exception) -> str:
-  """Returns the message of an error of Keras, in one line."""
+  """Returns the message of a Keras error in one line."""
   # Keras shows the whole config of a layer first.
   text = str(error).rpartition("Exception encountered: ")[2]
   return " ".join(text.split())[:_MOST_LETTERS] or type(error).__name__
@@ -123,7 +123,7 @@ def _check(config: Config) -> None:
 
 @contextlib.contextmanager
 def without_custom_objects() -> Iterator[None]:
-  """Hides the custom Keras objects that only this process has registered."""
+  """Hides custom Keras objects that are registered only in this process."""
   registered = tf.keras.saving.get_custom_objects()
   hidden = dict(registered)
   registered.clear()

@@ -1,7 +1,7 @@
-"""A user's Keras model, built again each time with the same weights.
+"""Rebuilds a user's Keras model with the same initial weights each time.
 
-A seed decides them. Those that no initializer makes, as trained ones, are taken
-from one building outside of graphs, and given to all.
+A seed determines them. Weights without an initializer, such as trained weights,
+are copied from one model, built outside of graphs, to all others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tff_fair.declared import FieldError
 
 
 class Make:
-  """Makes a user's model, of weights that a seed decides.
+  """Builds a user's model, with weights that a seed determines.
 
-  Not a dataclass, so that later programs compile it again: this project does
-  not know what else decides a user's function.
+  It is not a dataclass, so later programs compile it again: we do not know what
+  else a user's function depends on.
   """
 
   def __init__(
@@ -49,7 +49,7 @@ class Make:
     self._starting: Starting | None = None
 
   def of_seed(self, seed: int) -> Make:
-    """Returns a function that makes the same model with another seed."""
+    """Returns a builder of the same model with another seed."""
     arguments = dict(self._arguments)
     if "seed" in arguments:
       arguments["seed"] = seed
@@ -64,17 +64,17 @@ class Make:
 
   @property
   def digest(self) -> str | None:
-    """The digest of the weights, where no initializer makes them."""
+    """The digest of copied weights; None if initializers create all."""
     return None if self._starting is None else self._starting.digest
 
   @keras_state.restored()
   def keep(self, model: tf.keras.Model) -> None:
-    """Gives all models from now on the weights that one has now."""
+    """Gives all later models the current weights of this model."""
     build: task.KerasModelFn = functools.partial(clone, model)
     try:
       with tf.Graph().as_default():
         build()
-    # A layer of the user's may report wrong settings.
+    # A user's layer may report wrong settings.
     except Exception:
       build = self.anew
     self._starting = Starting.of(
@@ -82,7 +82,7 @@ class Make:
     )
 
   def anew(self, *, other_draws: bool = False) -> tf.keras.Model:
-    """Returns a new model as the function makes it, with its weights."""
+    """Returns a new model from the function, with its own initial weights."""
     seed = self._seed + other_draws
     model = self.unbuilt(seed)
     if not model.built:
@@ -91,7 +91,7 @@ class Make:
     return model
 
   def unbuilt(self, seed: int | None = None) -> Any:
-    """Returns the user's model, with one tensor of a logit for each class."""
+    """Returns the user's model, with one tensor of logits for the classes."""
     seed = self._seed if seed is None else seed
     model = self.returned(seed)
     if not isinstance(model, tf.keras.Model):
@@ -108,7 +108,7 @@ class Make:
       try:
         return self._function(**self._arguments)
       except Exception as error:
-        if "is in an invalid state" in str(error):  # Keras' words.
+        if "is in an invalid state" in str(error):  # Keras' message.
           raise FieldError(
             self.name,
             "calls a model or a layer from outside the function, which Keras "
@@ -127,19 +127,19 @@ _Creator = Callable[..., tf.Variable]
 
 @dataclasses.dataclass(frozen=True)
 class Starting:
-  """Returns a new model, each time with the same given weights."""
+  """Builds models that all start with the same given weights."""
 
-  build: task.KerasModelFn  # Returns a new model, with other weights.
+  build: task.KerasModelFn  # Returns a new model with other weights.
   # The weights, in the order of `tf.keras.Model.weights`.
   weights: tuple[np.ndarray, ...]
-  # For each variable that building in a graph creates, in turn, its place among
-  # the weights; None if it is none of them.
+  # For each variable, in the order of creation in a graph, its index in the
+  # weights; None if it is not a weight.
   places: tuple[int | None, ...]
 
   @classmethod
   @keras_state.restored()
   def of(cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]) -> Self:
-    """Returns a builder of a model with given weights; builds it once."""
+    """Returns a builder of models with given weights; builds one model."""
     created: list[tf.Variable] = []
 
     def record(create: _Creator, **arguments: Any) -> tf.Variable:
@@ -167,7 +167,7 @@ class Starting:
 
   @property
   def digest(self) -> str:
-    """The SHA-256 of the weights: of their shapes, types and values."""
+    """The SHA-256 of the weights' shapes, types and values."""
     found = hashlib.sha256()
     for value in self.weights:
       found.update(f"{value.dtype.name}{list(value.shape)}\n".encode())
@@ -176,7 +176,7 @@ class Starting:
 
   @contextlib.contextmanager
   def _initial_values(self) -> Iterator[None]:
-    """Gives each variable that is created in a graph its initial value."""
+    """Sets the initial value of each variable created in a graph."""
     places = iter(self.places)
 
     def begin(create: _Creator, **arguments: Any) -> tf.Variable:
@@ -212,26 +212,26 @@ def _fitting(
 
 
 def digest(build: task.KerasModelFn) -> str | None:
-  """Returns the digest of the weights that a model is given; None of others."""
+  """Returns the digest of a model's given weights; None without any."""
   found = getattr(build, "digest", None)
   return found if isinstance(found, str) else None
 
 
 def clone(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
-  """Returns a new layer, or a new model, as another one, with other weights."""
+  """Returns a copy of a layer or model, with newly initialized weights."""
   if isinstance(layer, tf.keras.Model):
     return tf.keras.models.clone_model(layer, clone_function=clone)
   new = type(layer).from_config(layer.get_config())
   if isinstance(layer, tf.keras.layers.Lambda):
-    new.function = layer.function  # A config loses what its names stand for.
+    new.function = layer.function  # A config loses the names that it refers to.
   return new
 
 
-# One output z of a sigmoid is the logit of the second class. Beside the logit 0
-# of the first one, softmax cross entropy is binary cross entropy:
+# The input z of a single sigmoid output is the logit of the second class. With
+# logit 0 for the first class, softmax cross entropy is binary cross entropy:
 # log(1 + exp(z)) - y z
 
-# A sequential model, and one of layers from inputs to outputs.
+# Sequential and functional models.
 _GRAPHS = (tf.keras.Sequential, tf.keras.Sequential.__base__)
 _LAST = (tf.keras.layers.Dense, tf.keras.layers.Activation)
 _TWO_CLASSES = "two_classes"
@@ -240,9 +240,7 @@ _TWO_CLASSES = "two_classes"
 def with_two_logits(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Returns a model with a logit for each class, if it has one output, whose
-  last layer loses its sigmoid: the loss of classes has one.
-  """
+  """Gives a model with a single output, sigmoid or not, a logit per class."""
   last = last_layer(model)
   if type(last) not in _LAST or last.activation not in (
     tf.keras.activations.sigmoid,
@@ -269,7 +267,7 @@ _ONE_TENSOR = "one_tensor"
 def with_one_tensor(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Returns a model whose output is a tensor, not a dict or a list of one."""
+  """Returns a model whose output is a tensor, not a dict or list with one."""
   if isinstance(model, _GRAPHS) and not isinstance(
     getattr(model, "output", None) if model.built else None,
     Mapping | list | tuple,
@@ -285,15 +283,15 @@ def with_one_tensor(
 def _called(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tuple[tf.Tensor, Any]:
-  """Returns an input and its outputs; None of a model that does not take it."""
+  """Returns an input and the outputs; None if the model does not take it."""
   x = tf.keras.Input(wanted.x, dtype=wanted.x_dtype)
   with contextlib.suppress(Exception), layers.seeded(seed):
     return x, model(x)
-  return x, None  # The checks of models report the reason.
+  return x, None  # Later checks report the reason.
 
 
 def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
-  """Returns the last layer of a model; of a subclass, the model."""
+  """Returns the last layer of a model; for a subclass, the model itself."""
   last: tf.keras.layers.Layer = model
   while type(last) in _GRAPHS and last.layers:
     last = last.layers[-1]
@@ -301,25 +299,23 @@ def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
 
 
 def of_user(model: tf.keras.Model) -> tf.keras.Model:
-  """Returns a model as the user's function returned it."""
+  """Returns the model that the user's function returned."""
   parts = model.layers
   if parts and parts[-1].name == _TWO_CLASSES:
     return of_user(parts[0])
   return parts[-1] if model.name == _ONE_TENSOR else model
 
 
-# Tasks that differ only in the seed of their model.
+# Tasks that differ only in the model's seed.
 
 
 _ROOM = "tasks.models."
-# Models whose seed decides more than their initial weights.
+# Models whose seed affects more than their initial weights.
 _DRAWING = ("dropout_cnn",)
 
 
 def with_seed_0(task: Task) -> Task:
-  """Returns a task with the initial weights of seed 0, so that tasks that
-  differ only in that seed share what is compiled of their models.
-  """
+  """Returns a task with initial weights of seed 0, to share compiled models."""
   build = task.keras_model_fn
   if isinstance(build, Starting):
     build = build.build
@@ -338,7 +334,7 @@ def with_seed_0(task: Task) -> Task:
 
 
 def _is_ours(function: object) -> bool:
-  """Returns whether a function makes a model of ours of a seed."""
+  """Returns whether a function builds one of our models from a seed."""
   module, name = (
     getattr(function, attribute, "")
     for attribute in ("__module__", "__qualname__")

@@ -1,8 +1,8 @@
 """Checks that descriptions of Keras models name only parts of Keras itself.
 
-Keras imports, builds and calls what the description in a file names: a function
-of any module, bytecode, any function of TensorFlow. `foreign` reads a
-description as JSON, before any part of it is built.
+Keras imports, builds and calls whatever a description in a file names:
+functions of any module, bytecode, any TensorFlow function. `foreign` reads a
+description as JSON, before Keras builds any part of it.
 """
 
 import functools
@@ -12,27 +12,27 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-# Where the parts are that every installation of Keras has.
+# The modules with parts that every installation of Keras has.
 _ROOMS = (
   *("layers", "initializers", "regularizers", "constraints", "models"),
   *("losses", "metrics", "optimizers", "optimizers.schedules"),
   "mixed_precision",
 )
 _FUNCTION_ROOMS = ("activations", "losses", "metrics")
-# Layers that hold code, or load a file.
+# Layers that contain code or load a file.
 _WITH_CODE = ("Lambda", "TFSMLayer")
 _OF_CALLS = ("get", "serialize", "deserialize")
-# Values that Keras writes as objects; nothing of them is imported.
+# Values that Keras writes as objects, without importing anything.
 _VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
-# Of TensorFlow, `y + 1` and `tf.nn.relu(y)` are layers that name a function,
-# by the first of its names in TensorFlow.
+# `y + 1` and `tf.nn.relu(y)` become layers that name a TensorFlow function by
+# its first name.
 _CALL_LAYERS = ("TFOpLambda", "SlicingOpLambda")
 _CALL_MODULE = "keras.src.layers.core.tf_op_layer"
 _CALLS = (
   *("__operators__.", "math.", "nn.", "linalg.", "image.", "signal."),
   *("strings.", "bitwise.", "dtypes.", "random.stateless_"),
 )
-_FILE_CALL = "nn.fixed_unigram_candidate_sampler"  # It reads a file.
+_FILE_CALL = "nn.fixed_unigram_candidate_sampler"  # Reads a file.
 _OTHER_CALLS = """
   argsort batch_to_space bitcast boolean_mask broadcast_dynamic_shape
   broadcast_static_shape broadcast_to cast clip_by_norm clip_by_value concat
@@ -48,12 +48,12 @@ _OTHER_CALLS = """
   tile transpose truncatediv truncatemod unique unique_with_counts unravel_index
   unstack where zeros zeros_like
 """
-_FILE = "vocabulary"  # Of a lookup layer: a list, or the path of a file.
+_FILE = "vocabulary"  # In a lookup layer, a list or the path of a file.
 
 
 def foreign(config: object) -> Iterator[str]:
   """Yields the names in a description that are not Keras' own."""
-  waiting = [config]  # It may be nested more deeply than Python calls.
+  waiting = [config]  # May be nested too deeply for recursion.
   while waiting:
     value = waiting.pop()
     if isinstance(value, Mapping):
@@ -65,7 +65,7 @@ def foreign(config: object) -> Iterator[str]:
 
 
 def _foreign_object(config: Mapping[str, object]) -> Iterator[str]:
-  """Yields the name of an object that is not Keras' own; not of its parts."""
+  """Yields the name of an object that is not Keras' own, ignoring its parts."""
   name, inner = config["class_name"], config.get("config")
   shown = str(name)
   if not isinstance(name, str):
@@ -120,7 +120,7 @@ def _is_call(name: object) -> bool:
 
 @functools.cache
 def _classes() -> Mapping[str, frozenset[str]]:
-  """Returns the modules that Keras' classes may be said to be in, by name."""
+  """Returns the modules that a description may give for each Keras class."""
   found: dict[str, set[str]] = {}
   for room in _ROOMS:
     for name, value in vars(_room(room)).items():
@@ -131,7 +131,7 @@ def _classes() -> Mapping[str, frozenset[str]]:
   for name in ("Sequential", "Model", "Functional"):
     found.setdefault(name, set()).update(("keras", "keras.models"))
   found["Functional"].add(tf.keras.Sequential.__base__.__module__)
-  # A part of ConvLSTM2D, in SavedModels.
+  # Part of ConvLSTM2D in SavedModels.
   found["ConvLSTMCell"] = {"keras.src.layers.rnn.base_conv_lstm"}
   for name in _WITH_CODE:
     found.pop(name, None)
@@ -140,7 +140,7 @@ def _classes() -> Mapping[str, frozenset[str]]:
 
 @functools.cache
 def _functions() -> Mapping[str, frozenset[str]]:
-  """Returns the modules that Keras' functions may be said to be in, by name."""
+  """Returns the modules that a description may give for each Keras function."""
   found: dict[str, set[str]] = {}
   for room in _FUNCTION_ROOMS:
     for name, value in vars(_room(room)).items():

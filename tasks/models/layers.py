@@ -1,4 +1,4 @@
-"""Layers of ours (an LSTM, a dropout that repeats), and seeds of any layers."""
+"""Our layers (a fast LSTM, repeatable dropout), and seeds for any layers."""
 
 import contextlib
 import random
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Seeds of layers: initial weights that depend only on one number. TFF builds a
-# model in several graphs; only initializers with their own seed give the same
+# Seeds of layers, so that one number determines the initial weights. TFF builds
+# a model in several graphs; only initializers with their own seed give the same
 # weights in each of them.
 
-# More than any model here has layers.
+# More layers than any model here has.
 _MAX_LAYERS = 64
 
 
@@ -29,15 +29,15 @@ def he_normal(seed: int) -> Iterator[tf.keras.initializers.Initializer]:
 
 
 def int32_seeds(seed: int, count: int) -> list[int]:
-  """Returns seeds that no other `seed` gives, each in 0 ... 2^31 - 1."""
-  # Hashed, so that layer 1 under seed 0 is not layer 0 under seed 1.
+  """Returns seeds in 0 ... 2^31 - 1 that are unrelated for each `seed`."""
+  # Hashed, so that layer 1 with seed 0 differs from layer 0 with seed 1.
   words = np.random.SeedSequence(seed).generate_state(count, np.uint32)
   return [int(word >> 1) for word in words]
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-  """Gives a seed to all layers without one; others' draws stay the same."""
+  """Seeds all layers without a seed; does not affect other random draws."""
   of_python, of_numpy = random.getstate(), np.random.get_state()
   tf.keras.utils.set_random_seed(int32_seeds(seed, 1)[0])
   try:
@@ -47,9 +47,9 @@ def seeded(seed: int) -> Iterator[None]:
     np.random.set_state(of_numpy)
 
 
-_MOST_STEPS = 10  # In one turn of a loop.
+_MOST_STEPS = 10  # In one iteration of a loop.
 
-# The state of a step, and one row of each input; the new state, and outputs.
+# A step takes a state and one row of each input; returns new state and outputs.
 _State = tuple[tf.Tensor, tf.Tensor]
 _Step = Callable[
   [_State, Sequence[tf.Tensor]], tuple[_State, Sequence[tf.Tensor]]
@@ -57,10 +57,10 @@ _Step = Callable[
 
 
 class LSTM(tf.keras.layers.LSTM):
-  """Keras' LSTM, with the same weights and values, that trains faster.
+  """Keras' LSTM with the same weights and outputs, but faster training.
 
-  It takes the arguments of `tf.keras.layers.LSTM` whose computation it has:
-  usual activations, no dropout, no state that is given or returned.
+  It supports these arguments of `tf.keras.layers.LSTM`: default activations, no
+  dropout, no state passed in or out.
   """
 
   def call(
@@ -70,8 +70,8 @@ class LSTM(tf.keras.layers.LSTM):
     training: bool | None = None,
     initial_state: Any = None,
   ) -> tf.Tensor:
-    """Returns the outputs of float[n, length, size]; a step that the mask,
-    bool[n, length], leaves out keeps state and output.
+    """Returns the outputs for float[n, length, size]; steps whose mask, bool[n,
+    length], is false keep state and output.
     """
     del training
     if initial_state is not None:
@@ -80,7 +80,7 @@ class LSTM(tf.keras.layers.LSTM):
       tf.convert_to_tensor, self.cell.weights
     )
     outputs = lstm(
-      tf.transpose(inputs, [1, 0, 2]),  # Steps first: a step reads whole rows.
+      tf.transpose(inputs, [1, 0, 2]),  # Steps first: each reads whole rows.
       kernel,
       recurrent_kernel,
       bias,
@@ -91,7 +91,7 @@ class LSTM(tf.keras.layers.LSTM):
     return outputs[-1]
 
   def exportable(self) -> tf.keras.layers.LSTM:
-    """Returns Keras' own LSTM, which does the same."""
+    """Returns an equivalent Keras LSTM."""
     return tf.keras.layers.LSTM.from_config(self.get_config())
 
 
@@ -102,10 +102,10 @@ def lstm(
   bias: tf.Tensor,
   mask: tf.Tensor | None = None,
 ) -> tf.Tensor:
-  """Returns an LSTM's outputs, from zeros on, float[length, n, units].
+  """Returns an LSTM's outputs, starting from zeros, float[length, n, units].
 
-  Inputs are float[length, n, size]; the kernels' quarters are for i, f, a and
-  o, [size, 4 * units] and [units, 4 * units]. A step whose mask, bool[length,
+  Inputs are float[length, n, size]; the kernels, [size, 4 * units] and [units,
+  4 * units], have quarters for i, f, a and o. A step whose mask, bool[length,
   n], is false keeps the state.
   """
   units = recurrent_kernel.shape[0]
@@ -119,7 +119,7 @@ def lstm(
     recurrent_kernel: tf.Tensor,
     bias: tf.Tensor,
   ) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
-    # sigmoid(z) = tanh(z / 2) / 2 + 1 / 2: one tanh serves all four.
+    # sigmoid(z) = tanh(z / 2) / 2 + 1 / 2, so one tanh serves all four.
     scale = np.repeat([0.5, 0.5, 1.0, 0.5], units).astype(inputs.dtype.name)
     inner = tf.matmul(inputs, kernel * scale) + bias * scale
     step = _forward(recurrent_kernel * scale, scale)
@@ -173,13 +173,11 @@ def _d_inner(
   recurrent_kernel: tf.Tensor,
   zeros: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the gradient by z of all steps, float[length, n, 4 * units], of
-  that by h, `d_outputs`, float[length, n, units].
-  """
+  """Returns the gradient by z of all steps, float[length, n, 4 * units]."""
   i, f, a, o = tf.split(gates, 4, -1)
   carry_before = tf.concat([zeros[tf.newaxis], carries[:-1]], 0)
   tanh = tf.tanh(carries)
-  by_carry = tf.concat(  # The derivatives of c_t, and of h_t by o_t, by z_t.
+  by_carry = tf.concat(  # Derivatives by z_t: of c_t, and of h_t through o_t.
     [a * i * (1 - i), carry_before * f * (1 - f), i * (1 - a * a)], -1
   )
   by_output = tanh * o * (1 - o)
@@ -198,7 +196,7 @@ def _d_inner(
     for mask in masks:
       d_inner = tf.where(mask, d_inner, 0)
     before, d_carry_before = tf.matmul(d_inner, back), d_new_carry * f
-    for mask in masks:  # A masked step passes both on as they are.
+    for mask in masks:  # A masked step passes both on unchanged.
       before = tf.where(mask, before, d_output)
       d_carry_before = tf.where(mask, d_carry_before, d_carry)
     return (before, d_carry_before), (d_inner,)
@@ -222,8 +220,8 @@ def _scan(
   *,
   backwards: bool = False,
 ) -> list[tf.Tensor]:
-  """Returns a step's outputs for all rows in turn, [length, ...]."""
-  length = inputs[0].shape[0] or 1  # 1: the data leave it open.
+  """Runs a step for all rows in turn; returns its outputs, [length, ...]."""
+  length = inputs[0].shape[0] or 1  # 1 if the length is unknown.
   num_steps = max(n for n in range(1, _MOST_STEPS + 1) if length % n == 0)
   num_turns = tf.shape(inputs[0])[0] // num_steps
   arrays = [
@@ -262,12 +260,12 @@ def _blocks(rows: tf.Tensor, size: int) -> tf.Tensor:
 
 
 class _Repeatable(tf.keras.layers.Layer):
-  """A layer that draws in training, only by its input and a seed.
+  """A layer whose random draws depend only on its input and a seed.
 
-  TFF restarts the generator of a Keras layer for every client in every
-  round: with a seed all of them get the same draws, without one no run repeats.
-  Here the input's own bits choose the draw: it changes with every batch and
-  model, and a run repeats.
+  TFF restarts a Keras layer's generator for every client in every round: with a
+  seed, all get the same draws; without one, runs are not repeatable. Here the
+  bits of the input choose the draw, so it changes with every batch and model,
+  and runs are repeatable.
   """
 
   def __init__(self, *, seed: int) -> None:
@@ -275,10 +273,10 @@ class _Repeatable(tf.keras.layers.Layer):
     self._seed = int32_seeds(seed, 1)[0]
 
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-    """Returns float32 inputs as they are, but in training."""
+    """Returns float32 inputs, which are changed only in training."""
     if not training:
       return inputs
-    # Integers wrap round: the sum is the same in whichever order it is taken.
+    # Integers wrap around, so the order of summation does not matter.
     fingerprint = tf.reduce_sum(tf.bitcast(inputs, tf.int32))
     return self._disturbed(inputs, tf.stack([self._seed, fingerprint]))
 
@@ -289,7 +287,7 @@ class _Repeatable(tf.keras.layers.Layer):
 class RepeatableDropout(_Repeatable):
   """Dropout whose mask is a function of its input and a seed.
 
-  With `spatial`, it drops whole channels, the last axis, of an example.
+  With `spatial`, it drops whole channels (the last axis) of an example.
   """
 
   def __init__(self, rate: float, *, seed: int, spatial: bool = False) -> None:
@@ -307,7 +305,7 @@ class RepeatableDropout(_Repeatable):
     return tf.where(keep, inputs / (1.0 - self._rate), 0.0)
 
   def exportable(self) -> tf.keras.layers.Layer:
-    """Returns Keras' own dropout, whose masks do not repeat."""
+    """Returns Keras' own dropout, which is not repeatable."""
     kind = "Dropout"
     if self._spatial:
       kind = f"SpatialDropout{len(self.input_shape) - 2}D"
@@ -315,14 +313,14 @@ class RepeatableDropout(_Repeatable):
 
 
 class RepeatableAlphaDropout(_Repeatable):
-  """Keras' AlphaDropout, for SELU units, with the same kind of draws."""
+  """Keras' AlphaDropout, for SELU units, with repeatable draws."""
 
   def __init__(self, rate: float, *, seed: int) -> None:
     super().__init__(seed=seed)
     self._rate = rate
 
   def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Sets a share to SELU's limit; mean and variance stay, if 0 and 1."""
+    """Sets a share to SELU's limit; keeps a mean of 0 and a variance of 1."""
     rate, limit = self._rate, -1.7580993408473766
     keep = rate <= tf.random.stateless_uniform(tf.shape(inputs), seed=seed)
     scale = ((1 - rate) * (1 + rate * limit**2)) ** -0.5
@@ -334,7 +332,7 @@ class RepeatableAlphaDropout(_Repeatable):
 
 
 class RepeatableNoise(_Repeatable):
-  """Keras' GaussianNoise, with the same kind of draws."""
+  """Keras' GaussianNoise, with repeatable draws."""
 
   def __init__(self, stddev: float, *, seed: int) -> None:
     super().__init__(seed=seed)

@@ -1,8 +1,8 @@
-"""The TFF forms of Keras models: classifiers, and those that predict numbers.
+"""Converts Keras classifiers and regressions to TFF's forms.
 
-A `FunctionalModel` keeps weights and metrics in tensors, where a Keras model
-assigns variables in every local step. In networks of dense layers, this is most
-of a step's cost other than arithmetic (docs/measurements.md).
+A `FunctionalModel` keeps weights and metrics in tensors, while a Keras model
+assigns variables in every local step. In dense networks, these assignments are
+most of a step's cost besides arithmetic (docs/measurements.md).
 """
 
 import collections
@@ -19,10 +19,10 @@ from tff_fair import keras_state
 
 # A mean as a sum and a weight, float32[] each.
 _Mean = tuple[tf.Tensor, tf.Tensor]
-# By name: a tensor, or a mean that is not finished.
+# Tensors or unfinished means, by name.
 _Metrics = collections.OrderedDict[str, tf.Tensor]
 
-# Without AutoGraph, which takes time and finds nothing to convert.
+# Without AutoGraph, which takes time and has nothing to convert here.
 _graph_function = functools.partial(tf.function, autograph=False)
 
 Count = Callable[[tf.Tensor, tf.Tensor], _Mean]
@@ -35,7 +35,7 @@ def variable_model_fn(
   loss: Callable[[], tf.keras.losses.Loss],
   metric: Callable[[], tf.keras.metrics.Metric],
 ) -> task.ModelFn:
-  """Returns a function that makes a new `VariableModel` of a Keras model."""
+  """Returns a function that builds a `VariableModel` from a Keras model."""
 
   def build_model() -> tff.learning.models.VariableModel:
     return tff.learning.models.from_keras_model(
@@ -47,19 +47,19 @@ def variable_model_fn(
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-  """A loss and a metric, a mean, of TFF's forms of a Keras model."""
+  """The loss and the metric, a mean, of a Keras model in TFF's forms."""
 
   loss: Callable[[], tf.keras.losses.Loss]  # The mean over a batch.
   metric: Callable[[str], tf.keras.metrics.Metric]  # Takes its name.
   metric_name: str
-  # From labels and predictions of a batch to the sum and the weight, float32[]
-  # each, that it adds to the metric.
+  # From a batch's labels and predictions to the sum and the weight that it adds
+  # to the metric, float32[] each.
   count: Count
 
   def model_fn(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.ModelFn:
-    """Returns a function that makes a new `VariableModel`."""
+    """Returns a function that builds a new `VariableModel`."""
     metric = functools.partial(self.metric, self.metric_name)
     return variable_model_fn(build, element_spec, loss=self.loss, metric=metric)
 
@@ -69,8 +69,8 @@ class Form:
   ) -> tff.learning.models.FunctionalModel:
     """Returns a `FunctionalModel` with the metrics of the `VariableModel`.
 
-    The layers must do without state: outputs depend on weights and inputs
-    alone, and all weights are trained.
+    The layers must be stateless: outputs depend only on weights and inputs, and
+    all weights are trainable.
     """
     layers = tff.learning.models.functional_model_from_keras(
       build, self.loss(), element_spec
@@ -86,8 +86,8 @@ class Form:
   def functional_if_dense(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns the functional form of networks of dense layers, else None:
-    convolutions train as fast in Keras models.
+    """Returns the functional form of dense networks; None for others, which
+    train as fast as Keras models.
     """
     return dense.functional_if_dense(
       build, functools.partial(self.functional_model, build, element_spec)
@@ -105,7 +105,7 @@ class Form:
 def _metrics_fns(
   metric: str, count: Count
 ) -> tuple[Callable[..., _Metrics], ...]:
-  """Returns how metrics begin, how a batch adds to them, and how they end."""
+  """Returns functions that initialize, update and finalize the metrics."""
 
   @_graph_function
   def initialize() -> _Metrics:
@@ -169,8 +169,8 @@ def _add(total: _Mean, batch: _Mean) -> _Mean:
 _ACCURACY = "sparse_categorical_accuracy"
 _cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy
 
-# Maps class numbers, int32[n], and logits, float32[n, C], or numbers and what
-# the model predicts, float32[n] or float32[n, t] both, to losses, float32[n].
+# Returns losses, float32[n], from class numbers, int32[n], and logits,
+# float32[n, C]; or from numbers and predictions, float32[n] or [n, t] both.
 LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -193,7 +193,7 @@ def objective(
   class_weights: Sequence[float] | None = None,
   loss: LossFn | None = None,
 ) -> task.Objective:
-  """Returns the objective of `num_classes` classes; None stands for numbers."""
+  """Returns the objective for `num_classes` classes, or for numbers if None."""
   if num_classes is None:
     return number_objective(loss)
   return class_objective(class_weights, loss)
@@ -220,7 +220,7 @@ def _of_classes(loss: LossFn | None) -> Form:
 
 
 class _Loss(tf.keras.losses.Loss):
-  """A loss function of labels and outputs, in the form that Keras takes."""
+  """A loss function of labels and outputs, as a Keras loss."""
 
   def __init__(self, loss: LossFn) -> None:
     super().__init__()
@@ -228,7 +228,7 @@ class _Loss(tf.keras.losses.Loss):
 
 
 class _LossOfClasses(_Loss):
-  """A function of class numbers and logits."""
+  """A loss function of class numbers and logits."""
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each example."""
@@ -240,7 +240,7 @@ class _LossOfClasses(_Loss):
 
 @dataclasses.dataclass(frozen=True)
 class _Weighted:
-  """Cross entropy of logits, each example times the weight of its class."""
+  """Cross entropy from logits, weighted by each example's class."""
 
   class_weights: tuple[float, ...]
 
@@ -258,13 +258,13 @@ def _count_hits(
   return tf.reduce_sum(hits), tf.cast(tf.size(hits), tf.float32)
 
 
-# Numbers: the mean squared error, in the units that the task gives its labels.
+# Numbers: the mean squared error, in the units of the task's labels.
 
 _ABSOLUTE_ERROR = "mean_absolute_error"
 
 
 def number_objective(loss: LossFn | None = None) -> task.Objective:
-  """Returns the objective of regressions: a loss, and the absolute error."""
+  """Returns the objective for regression: a loss, and the absolute error."""
   make_loss: Callable[[], tf.keras.losses.Loss] = _SquaredError
   if loss is not None:
     make_loss = functools.partial(_LossOfNumbers, loss)
@@ -284,9 +284,7 @@ def _mean_of_errors(
   labels: tf.Tensor,
   outputs: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the mean over an example's numbers of what `of_error` gives,
-  float32[n]; labels are float32[n] or [n, t], outputs [n, 1] or [n, t].
-  """
+  """Returns the mean of `of_error` over each example's numbers, float32[n]."""
   if labels.shape.rank == 1:
     labels = tf.expand_dims(labels, -1)
   return tf.reduce_mean(of_error(outputs - labels), axis=-1)
@@ -300,7 +298,7 @@ def _add_absolute_errors(
 
 
 class _LossOfNumbers(_Loss):
-  """A function of numbers and predictions."""
+  """A loss function of numbers and predictions."""
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each example."""
@@ -310,14 +308,14 @@ class _LossOfNumbers(_Loss):
 
 
 class _SquaredError(tf.keras.losses.Loss):
-  """The mean square of an example's errors."""
+  """The mean of an example's squared errors."""
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     return _mean_of_errors(tf.square, labels, outputs)
 
 
 class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
-  """The mean over examples; of labels without an axis, Keras has batches."""
+  """The mean over examples; Keras would average batches of labels [n]."""
 
   def update_state(
     self,

@@ -1,9 +1,9 @@
-"""LSTMs for characters, words and sentences, and their loss and metric.
+"""LSTMs for characters, words and sentences, with their loss and metric.
 
-Padding stands at the end of a sequence, where it changes no earlier output:
-the recurrent layers (Hochreiter, Schmidhuber, 1997) need no mask, only loss and
-metric do. A model for whole sentences has to stop before the padding and masks
-it.
+Padding is at the end of a sequence, where it does not affect earlier outputs.
+So the recurrent layers (Hochreiter, Schmidhuber, 1997) need no mask; only loss
+and metric do. A model for whole sentences must stop before the padding, and so
+masks it.
 """
 
 import functools
@@ -27,8 +27,8 @@ def character_lstm(
 ) -> tf.keras.Model:
   """The character model of McMahan et al. (AISTATS 2017), as in TFF's baseline.
 
-  It maps int[n, length] to float32[n, length, num_tokens], or, without
-  `every_step`, to float32[n, num_tokens].
+  It maps int[n, length] to float32[n, length, num_tokens], or to float32[n,
+  num_tokens] without `every_step`.
   """
   layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
   model = _begun(_embedding(num_tokens, 8, next(layer_seeds)))
@@ -51,7 +51,7 @@ def word_lstm(
   """The word model of Reddi et al. (ICLR 2021).
 
   Each LSTM is followed by a dense layer of the embedding's size, as in TFF's
-  baseline. With one LSTM it is "1 LSTM + 2 FC" of VRed, too. The model maps
+  baseline. With one LSTM, it is also VRed's "1 LSTM + 2 FC". The model maps
   int[n, length] to float32[n, length, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 3 * num_layers))
@@ -76,8 +76,8 @@ def sentence_lstm(
 ) -> tf.keras.Model:
   """A classifier of sentences: stacked LSTMs and one dense layer.
 
-  Token 0 is padding, at the end. An `embedding`, float32[num_tokens, size], is
-  not trained. The model maps int[n, length] to float32[n, num_classes].
+  Token 0 is padding at the end. A given `embedding`, float32[num_tokens, size],
+  is not trained. The model maps int[n, length] to float32[n, num_classes].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 2 * num_layers))
   embedding_seed = next(layer_seeds)
@@ -100,7 +100,7 @@ def sentence_lstm(
 
 
 def _begun(embedding: tf.keras.layers.Layer) -> tf.keras.Sequential:
-  """Returns a model of numbers of tokens, to which layers are added."""
+  """Returns a sequential model with only an embedding, to add layers to."""
   tokens = tf.keras.layers.Input([None], dtype=tf.int32)
   return tf.keras.Sequential([tokens, embedding])
 
@@ -140,7 +140,7 @@ def _dense(units: int, layer_seeds: Iterator[int]) -> tf.keras.layers.Layer:
   )
 
 
-# The objective of models that predict each next token.
+# The objective of models that predict every next token.
 
 PADDING = 0
 
@@ -162,8 +162,8 @@ def next_token_model_fn(
   *,
   not_counted: Collection[int] = (),
 ) -> task.ModelFn:
-  """Returns the TFF form of a sequence model: mean cross entropy over tokens
-  that are not padding, and accuracy over the counted ones.
+  """Returns the TFF form of a sequence model: mean cross entropy without
+  padding, and accuracy over the counted tokens.
   """
   return objectives.variable_model_fn(
     build,
@@ -174,10 +174,10 @@ def next_token_model_fn(
 
 
 class MaskedCrossentropy(tf.keras.losses.Loss):
-  """Mean cross entropy over the tokens that are not padding, from logits."""
+  """Mean cross entropy from logits, over the tokens that are not padding."""
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Returns the mean, float32[]; 0 of nothing but padding."""
+    """Returns the mean, float32[]; 0 if all is padding."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y_true, y_pred)
     counts = tf.cast(tf.not_equal(y_true, PADDING), losses.dtype)
     return tf.math.divide_no_nan(
@@ -186,7 +186,7 @@ class MaskedCrossentropy(tf.keras.losses.Loss):
 
 
 class MaskedAccuracy(tf.keras.metrics.Mean):
-  """Share of the counted tokens whose logit is the largest."""
+  """The share of counted tokens whose logit is the largest."""
 
   def __init__(
     self,
@@ -206,12 +206,12 @@ class MaskedAccuracy(tf.keras.metrics.Mean):
     """Adds a batch: labels integer[n, length], logits [n, length, tokens]."""
     y_true = tf.cast(y_true, tf.int64)
     counts = tf.ones_like(y_true, tf.float32)
-    del sample_weight  # TFF gives none.
+    del sample_weight  # TFF passes none.
     for label in self._not_counted:
       counts *= tf.cast(tf.not_equal(y_true, label), tf.float32)
     hits = tf.equal(tf.argmax(y_pred, axis=-1), y_true)
     return super().update_state(tf.cast(hits, tf.float32), counts)
 
   def get_config(self) -> dict[str, object]:
-    """Returns the constructor's arguments: TFF builds metrics again."""
+    """Returns the constructor's arguments, from which TFF rebuilds metrics."""
     return {**super().get_config(), "not_counted": self._not_counted}

@@ -1,10 +1,9 @@
-"""A user's Keras models: the same weights each time, and checked beforehand.
+"""Users' Keras models: checked, and always with the same initial weights.
 
 TFF builds a model several times, in several graphs, and a client gets a new one
-in each round. So a model must come out with the same
-weights wherever it is built, and keep nothing from one batch to the next. The
-checks build the model and call it, instead of knowing its layers: whatever
-draws at random or keeps a state shows.
+in each round. So a model must have the same weights wherever it is built, and
+keep no state between batches. The checks build and call the model instead of
+inspecting its layers; this reveals anything random or stateful.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def fitting(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns a function that makes a task's model by a user's function."""
+  """Returns a builder of a task's model from a user's function."""
   wanted = catalog.of_task(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
@@ -62,7 +61,7 @@ def reliable(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns a function that makes a user's model with equal weights."""
+  """Returns a builder of a user's model that always gives equal weights."""
   wanted = catalog.of_task(element_spec, num_classes)
   make = Make(name, build, {}, wanted, seed)
   _check(make, is_classifier=num_classes is not None)
@@ -76,7 +75,7 @@ def check_loss(
   num_classes: int | None,
   file: pathlib.Path | None = None,
 ) -> None:
-  """Checks that a user's loss gives each example a number, and a gradient."""
+  """Checks that a user's loss gives each example a number and a gradient."""
   y = tf.zeros([_EXAMPLES, *y_spec.shape[1:]], y_spec.dtype)
   outputs = y if num_classes is None else tf.zeros([_EXAMPLES, num_classes])
   with tf.GradientTape() as tape:
@@ -100,14 +99,14 @@ def check_loss(
     )
 
 
-_EXAMPLES = 4  # In the batch that tries a model.
-_UNKNOWN_SIZE = 3  # Of an axis whose size differs between batches.
+_EXAMPLES = 4  # In the batch that tests a model.
+_UNKNOWN_SIZE = 3  # For an axis whose size differs between batches.
 _TOLERANCE = 1e-5
 
 
 def _check(make: Make, *, is_classifier: bool) -> None:
-  """Checks that clients can train a model; weights that no initializer makes
-  stay as they are from now on.
+  """Checks that clients can train a model; weights without an initializer keep
+  their values from then on.
   """
   returned = make.returned()
   if not isinstance(returned, tf.keras.Model):
@@ -194,16 +193,16 @@ def _outputs(outputs: Any) -> str:
 def _are_given(
   make: Make, model: tf.keras.Model, again: tf.keras.Model
 ) -> bool:
-  """Returns whether a model has weights that no initializer makes.
+  """Returns whether a model has weights that no initializer creates.
 
-  An initializer makes the same weights in a graph. Other weights, such as
-  trained ones, are the same for any seed each time the user's function builds
-  the model outside of graphs. `again` is a second model, built before any in a
-  graph.
+  An initializer gives the same weights in a graph. Other weights, such as
+  trained ones, do not depend on the seed when the user's function builds the
+  model outside of graphs. `again` is a second model, built before any model in
+  a graph.
   """
   values = [weight.numpy() for weight in model.weights]
   in_graph = _values_in_graph(make)
-  if in_graph is None:  # Keras builds some models only outside of graphs.
+  if in_graph is None:  # Keras can build some models only outside of graphs.
     is_open = [True] * len(values)
   else:
     is_open = _differ(values, in_graph)
@@ -239,9 +238,9 @@ def _differ(
 
 @keras_state.restored()
 def _values_in_graph(make: Make) -> list[np.ndarray] | None:
-  """Returns the initial weights in a graph; None if Keras builds none there."""
+  """Returns the initial weights in a graph; None if Keras cannot build it."""
   with tf.Graph().as_default() as graph:
-    tf.random.uniform([])  # TensorFlow's own seeds count the operations.
+    tf.random.uniform([])  # TensorFlow's seeds count operations.
     try:
       built = make()
     except FieldError:
@@ -253,7 +252,7 @@ def _values_in_graph(make: Make) -> list[np.ndarray] | None:
 
 
 def _check_weights(make: Make, model: tf.keras.Model) -> None:
-  """Checks that methods can sum the weights of a model."""
+  """Checks that methods can sum a model's weights."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
       raise FieldError(
@@ -272,7 +271,7 @@ def _check_weights(make: Make, model: tf.keras.Model) -> None:
 def _check_calls(
   make: Make, model: tf.keras.Model, *, is_classifier: bool
 ) -> None:
-  """Checks that a model gives the same in each call, and keeps nothing."""
+  """Checks that a model's calls are repeatable and keep no state."""
   name, wanted = make.name, make.wanted
   if wanted.x_dtype == tf.string:
     return
@@ -323,7 +322,7 @@ def _check_calls(
 
 _DROPOUT = "RepeatableDropout(rate, seed=seed)"
 _SPATIAL = "RepeatableDropout(rate, seed=seed, spatial=True)"
-# For layers of Keras, the repeatable layers of tasks.models.
+# The repeatable layers of tasks.models for random Keras layers.
 _REPEATABLE = {
   "Dropout": _DROPOUT,
   "GaussianDropout": _DROPOUT,
@@ -334,7 +333,7 @@ _REPEATABLE = {
 
 
 def _repeatable(model: tf.keras.Model) -> str:
-  """Returns the replacement of the first layer of a model that draws."""
+  """Returns the replacement for a model's first random layer."""
   for layer in model.submodules:
     kind = type(layer).__name__
     if isinstance(layer, tf.keras.layers.RNN) and any(
@@ -350,9 +349,7 @@ def _repeatable(model: tf.keras.Model) -> str:
 
 
 def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:
-  """Returns whether TFF can add the penalties of a model's layers to the loss,
-  for which it asks outside of the function that calls the model.
-  """
+  """Returns whether TFF can add the layers' penalties outside of the model."""
 
   def predict(x: tf.Tensor) -> tf.Tensor:
     return model(x, training=True)
@@ -364,7 +361,7 @@ def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:
     in_function(x)
     return tf.add_n([tf.zeros([]), *model.losses])
 
-  with contextlib.suppress(Exception):  # Not about penalties.
+  with contextlib.suppress(Exception):  # Other checks report these.
     tf.function(predict).get_concrete_function(x)
     try:
       penalty.get_concrete_function(x)
@@ -378,7 +375,7 @@ def _are_probabilities(outputs: np.ndarray) -> bool:
 
 
 def _batch(wanted: catalog.Shapes) -> tf.Tensor:
-  """Returns a batch that some input may be."""
+  """Returns a batch of plausible inputs."""
   sizes = [_UNKNOWN_SIZE if size is None else size for size in wanted.x]
   generator = np.random.default_rng(0)
   shape = [_EXAMPLES, *sizes]
