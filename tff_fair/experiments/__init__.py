@@ -1,4 +1,4 @@
-"""Experiments: what a run is, running it, and what came of it.
+"""Experiments: specifications of runs, training, and results.
 
     spec = RunSpec(task="digits", algorithm="adafed", total_rounds=100)
     runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
@@ -55,7 +55,7 @@ _find, __dir__, __all__ = lazy.attach(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-  """Imports the libraries of a name, which may take seconds."""
+  """Imports the modules of a name, which may take seconds."""
   if name == "run":
     importing.check_limits()
   with importing.quick():

@@ -2,16 +2,16 @@
 
 
 class RunError(ValueError):
-  """A folder of runs or a file in it is missing, damaged or of something else.
+  """A folder of runs or a file in it is missing, damaged or of another kind.
 
-  The text names the file, and says how to mend it.
+  The text names the file, and says how to fix it.
   """
 
 
 class FolderTakenError(RunError):
   """A folder holds another run, or another program works in it.
 
-  A run takes the next of its possible folders then.
+  A run then tries the next of its possible folders.
   """
 
 

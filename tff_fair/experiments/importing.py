@@ -1,4 +1,4 @@
-"""The import of TensorFlow Federated, without what is not needed.
+"""The import of TensorFlow Federated, without parts that are not needed.
 
 Also checks whether the system allows it, and whether optional packages are
 installed.
@@ -18,30 +18,30 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.runtime import cgroups
 
-shadowing.check()  # Before the imports of this package that need ours.
+shadowing.check()  # Before imports that another package could shadow.
 
-# What a process must be allowed to train. With 24 open files a run failed after
-# it had begun, and with 48 it ended. With 2 GiB of addresses TensorFlow failed
-# in its import, with 4 GiB a run had no round after 100 s, and with 5 GiB it
-# ended. (Measured with TensorFlow 2.14 on digits, 6 clients.)
+# What the system must allow a process that trains. With 24 open files, a run
+# failed after it had begun; with 48, it finished. With 2 GiB of addresses, the
+# import of TensorFlow failed; with 4 GiB, a run had no round after 100 s; with
+# 5 GiB, it finished. (Measured with TensorFlow 2.14 on digits, 6 clients.)
 _LEAST_OPEN_FILES = 48
 _LEAST_ADDRESSES = 5 << 30  # Bytes.
 # The imports of a run take 0.69 GB of memory.
 _LEAST_MEMORY = 512 << 20  # Bytes.
 
-# Python's garbage collector, where it only costs time.
+# Python's garbage collector, when it only costs time.
 #
-# TensorFlow Federated makes more than a million objects as it is imported, and
-# all of them stay. The collector looks through them again and again: while they
-# come, in each full collection after that, and at the end of the program, when
-# their memory goes back anyway.
+# TensorFlow Federated creates more than a million objects during its import,
+# and all of them stay. The collector visits them again and again: during the
+# import, in each full collection after that, and at the end of the program,
+# when their memory is freed anyway.
 
 
 def spare_what_stays() -> None:
   """Excludes all present objects from garbage collection, also at the end.
 
-  For programs that have just imported all they need. Only the first call of a
-  process counts: what a later one finds may be garbage.
+  For programs that have just imported all they need. Only the first call in a
+  process has an effect: objects that a later call finds may be garbage.
   """
   if not gc.get_freeze_count():
     gc.freeze()
@@ -52,10 +52,10 @@ def spare_what_stays() -> None:
 def quick() -> Iterator[None]:
   """Surrounds an import that may be the first one of TensorFlow Federated.
 
-  It brings TensorFlow Probability, a thousand modules, for discrete Gaussian
-  noise, which runs do not use. That package imports its parts when a program
-  uses them, but only if it comes before TensorFlow. No garbage is collected
-  meanwhile: imports leave little.
+  It imports TensorFlow Probability, a thousand modules, for discrete Gaussian
+  noise, which runs do not use. That package imports its parts lazily, but only
+  if it is imported before TensorFlow. No garbage is collected meanwhile, since
+  imports leave little.
   """
   if "tensorflow" not in sys.modules:
     import tensorflow_probability  # noqa: F401, PLC0415
@@ -71,7 +71,7 @@ def quick() -> Iterator[None]:
 def check_limits() -> None:
   """Checks that this process may open files and use memory as a run does.
 
-  Without that, TensorFlow ends the process or raises errors of many kinds.
+  Otherwise TensorFlow ends the process or raises errors of many kinds.
   """
   for allowed, least, what, way in (
     (

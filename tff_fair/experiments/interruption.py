@@ -1,16 +1,16 @@
-"""Ctrl-C and SIGTERM: recorded, and acted upon where nothing can be torn.
+"""Ctrl-C and SIGTERM: recorded, and acted upon where that is safe.
 
 Python runs a signal handler between any two instructions, also inside callbacks
 of its garbage collector and of weak references. There it discards what the
-handler raises, and the signal is lost. So the handler notes the signal first,
+handler raises, and the signal is lost. So the handler first records the signal,
 and what happens next depends on where the program is:
 
-- `recorded`: nothing, until the program comes by a `check`. Runs and sweeps
-  have them in each round and wherever they wait.
-- `at_once`: the process ends. That is for the start of a program, which has
+- `recorded`: nothing, until the program reaches a `check`. Runs and sweeps have
+  one in each round and wherever they wait.
+- `at_once`: the process ends. This is for the start of a program, which has
   nothing to save yet.
-- `raised`: `Interrupted` is raised on the spot, for short work that cleans up
-  after itself; again, should Python discard it.
+- `raised`: `Interrupted` is raised immediately, for short work that cleans up
+  after itself, and once more if Python discards it.
 
 A second signal does not wait for any of them.
 """
@@ -30,7 +30,7 @@ _SECONDS_TO_NEXT_TRY = 0.05
 
 
 class Interrupted(KeyboardInterrupt):
-  """A signal asked the program to end; `advice` says how to go on."""
+  """A signal asked the program to end; `advice` says how to resume."""
 
   def __init__(self, signal_number: int) -> None:
     super().__init__(signal_number)
@@ -59,7 +59,7 @@ class _State:
     num_came: How many signals have come since the program began to handle them.
     num_deferring: How many `deferred` blocks the program is in.
     owns_process: Whether the process is a program of this project, which may
-      end it, not one that uses the library.
+      end it, not a user's program that uses the library.
     is_again: Whether the next signal is one that Python had discarded.
   """
 
@@ -92,7 +92,7 @@ def raised(*, owns_process: bool = False) -> Iterator[None]:
       try:
         yield
       except Exception as error:
-        # A library caught it, and failed for that.
+        # A library caught `Interrupted`, and failed because of it.
         if (cause := _cause(error)) is not None:
           raise cause from None
         raise
@@ -102,7 +102,7 @@ def raised(*, owns_process: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded() -> Iterator[None]:
-  """Records signals, for which the program asks by `check` and `deferred`.
+  """Records signals; `check` and the end of `deferred` then raise them.
 
   It raises `Interrupted` at its own end if a signal has come. It takes the
   signals that `raised` handles, and those that the process does not handle;
@@ -119,7 +119,7 @@ def recorded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
-  """Ends the process, if it is ours, and its workers when a signal comes."""
+  """Ends the process and its workers at a signal, if this project owns it."""
   if not _State.owns_process or not _is_main_thread():
     yield
     return
@@ -130,7 +130,7 @@ def at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-  """Holds `Interrupted` back until its end: for what must not stop half-way."""
+  """Delays `Interrupted` to the end of a block that must not stop halfway."""
   _State.num_deferring += 1
   try:
     yield
@@ -163,7 +163,7 @@ def _is_main_thread() -> bool:
 
 @contextlib.contextmanager
 def _handled(way: _Way, signals: Sequence[int]) -> Iterator[None]:
-  """Handles signals in a way; in the end as before."""
+  """Handles signals in a way; restores the former handlers at the end."""
   former_way = _State.way
   former = {number: signal.getsignal(number) for number in signals}
   is_first = _handle not in map(signal.getsignal, _SIGNALS)
@@ -196,7 +196,7 @@ def _handle(number: int, frame: types.FrameType | None) -> None:
 
 
 def _end(number: int) -> None:
-  """Ends the process here and now, by the signal, so that shells know it."""
+  """Ends the process at once, by the signal itself, so that shells see it."""
   with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
     sys.stdout.flush()
   with contextlib.suppress(OSError):
@@ -230,7 +230,7 @@ def _raised_again() -> Iterator[None]:
 
 def _send_again() -> None:
   number = _State.pending
-  if number is not None:  # Else the program has acted upon it.
+  if number is not None:  # Otherwise the program has acted upon the signal.
     _State.is_again = True
     signal.pthread_kill(threading.main_thread().ident or 0, number)
 

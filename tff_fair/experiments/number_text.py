@@ -1,22 +1,22 @@
-"""Numbers as text, as tables, pages and sentences show them."""
+"""Numbers as text for tables, pages and sentences."""
 
 import math
 from collections.abc import Sequence
 
 _SHOWN_DIGITS = 4
-_MOST_FIXED = 1e9  # Larger numbers, as of models that diverge, have a power.
+_MOST_FIXED = 1e9  # Larger numbers, from diverged models, have a power of ten.
 _P_DIGITS = 3
 _LARGE = 1000  # Of a method that has diverged.
 
 
 def fixed(value: float, digits: int, sign: str = "") -> str:
-  """Returns a number with so many decimals, or with a power of ten.
+  """Returns a number with fixed decimals, or with a power of ten.
 
-  With the sign "+", numbers of 0 or more have one, too.
+  With the sign "+", numbers of 0 or more have a sign, too.
   """
   if _MOST_FIXED < abs(value) < math.inf:
     return f"{value:{sign}.{_SHOWN_DIGITS}g}"
-  # A value that is rounded to zero has no minus sign.
+  # A value rounded to zero must not have a minus sign.
   return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
 
 
@@ -31,7 +31,7 @@ def grouped(value: float, decimals: int) -> str:
 
 
 def short(value: float, digits: int, sign: str = "") -> str:
-  """Returns a number of a narrow cell: at most three places, or a power."""
+  """Returns a number for a narrow cell, with a power of ten if it is large."""
   if not math.isfinite(value):
     return "–"
   if abs(value) >= _LARGE:
@@ -63,7 +63,7 @@ def count(number: float, noun: str) -> str:
 
 
 def how_many(counts: Sequence[int], total: int) -> str:
-  """Returns numbers of clients over seeds, as "0 or 1 of 8"."""
+  """Returns numbers of clients over seeds, such as "0 or 1 of 8"."""
   found = sorted({*counts})
   match found:
     case [only]:
@@ -76,7 +76,7 @@ def how_many(counts: Sequence[int], total: int) -> str:
 
 
 def duration(seconds: float) -> str:
-  """Returns "12 s", "3.5 min" or "2 h 5 min"; "unknown" if it is not known."""
+  """Returns "12 s", "3.5 min" or "2 h 5 min"; "unknown" if not finite."""
   if not math.isfinite(seconds):
     return "unknown"
   whole = round(seconds)

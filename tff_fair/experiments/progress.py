@@ -1,4 +1,4 @@
-"""Shows how work gets on: a bar on a terminal, otherwise a line now and then.
+"""Shows progress: a bar on a terminal, otherwise a line now and then.
 
 All of it goes to stderr; stdout is for results.
 """
@@ -14,12 +14,12 @@ import tqdm
 
 from tff_fair import escaping
 
-# Takes a line for the user, as `say` does.
+# A function that takes a line for the user, like `say`.
 Say = Callable[[str], None]
 
-# Without a terminal, there is a line for each evaluation and one in so long.
+# Without a terminal, seconds between lines, besides one for each evaluation.
 SECONDS_PER_LINE = 30.0
-# Work that takes longer shows how far it is, as often as this.
+# Seconds after which work shows its progress, and between updates.
 SECONDS_OF_LONG_WORK = 2.0
 
 
@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def say_on_screen(text: str) -> None:
-  """Writes a line on a terminal; a log does without it."""
+  """Writes a line on a terminal, but not to a log."""
   if is_on_screen():
     say(text)
 
@@ -41,7 +41,7 @@ class Display:
   is_silent: bool = False
 
   def say(self, text: str) -> None:
-    """Writes a line, as `say` does."""
+    """Writes a line, unless the display is silent."""
     if not self.is_silent:
       say(text)
 
@@ -84,7 +84,7 @@ class AmountProgress:
       leave=not delay,
       dynamic_ncols=True,
       file=sys.stderr,
-      disable=None,  # Where there is no terminal.
+      disable=None,  # Disabled without a terminal.
     )
     self._total, self._done = total, 0
 
@@ -95,11 +95,11 @@ class AmountProgress:
     self._bar.close()
 
   def add(self, amount: int) -> None:
-    """Reports what was done just now."""
+    """Reports an amount that was just done."""
     self.set(self._done + amount, self._total)
 
   def set(self, done: int, total: int | None) -> None:
-    """Reports what is done altogether."""
+    """Reports the total amount done."""
     if not self._bar.disable:
       self._bar.total = total
       self._bar.update(done - self._done)
@@ -117,7 +117,7 @@ class AmountProgress:
 
 
 def count(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
-  """Passes items on, and shows how many are done once that takes long."""
+  """Yields items, and shows how many are done if they take long."""
   with AmountProgress(
     action, total, unit="", delay=SECONDS_OF_LONG_WORK
   ) as amount:

@@ -54,7 +54,7 @@ class Sweep:
 
   @functools.cached_property
   def varying(self) -> frozenset[str]:
-    """The settings of all methods that come from a grid or a range."""
+    """The common settings from a grid or range, even if replaced later."""
     settings = (*self.common.items(), *self.final.items())
     return frozenset(name for name, setting in settings if setting.varies)
 

@@ -11,7 +11,7 @@ from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, sentences
 
-# Each column of the table: titles, names of the summary.
+# Each column of the table: names in the summary, by title.
 _OF_ALL = {
   "mean": "mean",
   "median": "percentile_50",
@@ -83,7 +83,7 @@ def gain(
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]
   theirs = {name: found[key]["worst_10"] for name, found in baselines.items()}
-  # Of percents, the whole ones are enough.
+  # Whole percents are precise enough.
   text = _whole if score.name == scores.ACCURACY.name else score.number
   get = "get" if score.higher_is_better else f"have {score.noun}"
   best, *others = sorted(
@@ -106,7 +106,7 @@ def _whole(share: float) -> str:
 
 
 def _explained(score: Score) -> str:
-  """Returns a line that says what the score is; none of accuracies."""
+  """Returns a line that explains the score; empty for accuracy."""
   told = sentences.explanation(score)
   return f"{layout.filled(f'{score.title} is {told}.')}\n" if told else ""
 
@@ -152,7 +152,7 @@ def fairness_table(
 
 
 def _noise(summary: Mapping[str, Any]) -> str:
-  # Regressions do not have it.
+  # Regressions have no such noise.
   if not (noise := summary.get(summaries.NOISE)):
     return ""
   explanation = sentences.noise(summary["test_accuracy"]["std"], noise)
@@ -160,11 +160,11 @@ def _noise(summary: Mapping[str, Any]) -> str:
 
 
 def _format(name: str, value: float, score: Score) -> str:
-  if math.isnan(value):  # As the std of infinite errors.
+  if math.isnan(value):  # Such as the std of infinite errors.
     return "-"
   if name == "angle":
     return f"{value:.2f}°"
-  if name in _RATIOS.values():  # They have no unit.
+  if name in _RATIOS.values():  # Ratios have no unit.
     return f"{value:.4f}"
   scale = score.scale**2 if name == "variance" else score.scale
   return number_text.fixed(scale * value, score.digits)

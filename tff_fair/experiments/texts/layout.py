@@ -1,4 +1,4 @@
-"""Text in lines and columns of a terminal."""
+"""Text in lines and columns, for a terminal."""
 
 import textwrap
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ _WIDTH = 80
 
 
 def filled(text: str) -> str:
-  """Returns a sentence in lines of a terminal."""
+  """Returns a sentence, wrapped for a terminal."""
   return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
 
 
 def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
-  """Pads cells to the width of their columns; the first is set to the left."""
+  """Pads cells to their columns' widths; the first column is left-aligned."""
   padded = []
   for place, column in enumerate(zip(*lines, strict=True)):
     width = max(map(len, column)) + (gap if place else 0)

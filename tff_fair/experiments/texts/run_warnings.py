@@ -30,7 +30,7 @@ def of_run(run: Run, last: int | None = None) -> list[str]:
 
 
 def in_short(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
-  """Yields a sentence for each thing that is wrong with some methods."""
+  """Yields a sentence for each problem, with the methods that have it."""
   found: dict[str, list[str]] = {}
   for label, runs in groups:
     counts = collections.Counter(
@@ -52,7 +52,7 @@ def of_groups(
   groups: Sequence[tuple[str, Sequence[Run]]],
   rounds: dict[Run, int] | None = None,
 ) -> Iterator[str]:
-  """Yields sentences about methods, each for what is wrong with some runs."""
+  """Yields a sentence for each method and each problem of its runs."""
   for label, runs in groups:
     of_kinds = collections.defaultdict(list)
     for run in runs:

@@ -1,6 +1,6 @@
 """The summary of a finished run, in sentences.
 
-Each function returns nothing to say where the run has not measured it.
+Functions return no sentences about what the run has not measured.
 """
 
 import math
@@ -132,7 +132,7 @@ _EXPLANATIONS = {
 
 
 def explanation(score: Score) -> str:
-  """Returns the meaning of a score, in half a sentence; not of accuracy."""
+  """Returns the meaning of a score, in part of a sentence; "" for accuracy."""
   return _EXPLANATIONS.get(score.name, "")
 
 
@@ -275,7 +275,7 @@ def rare_class(
 
 
 def majority(summary: Mapping[str, Any]) -> list[str]:
-  """Returns where a model is not better than the most frequent class."""
+  """Returns sentences if a model does not beat the most frequent class."""
   found = summary.get(summaries.MAJORITY)
   if found is None:
     return []
