@@ -1,4 +1,4 @@
-"""An audit: how fair a model is, or results from elsewhere."""
+"""An audit: how fair a model or results from elsewhere are."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Audit:
   Attributes:
     clients: One row per client: client, num_examples, and accuracy with its
       interval (accuracy_low, accuracy_high), correct and loss; or rmse and r2
-      where the label is a number; or loss alone.
+      if the label is a number; or only loss.
     summary: `num_clients`; `num_examples`; `score`, the name of the column by
       which clients are compared; `test_NAME` of the score: its statistics over
       clients, each counted once, as `tff_fair.metrics.fairness_summary` names
@@ -51,7 +51,7 @@ class Audit:
       a spread is if all clients are served equally well. `newcomers` is the
       bound of `analysis.joining`, for clients that the model was not trained
       on.
-    title: Names the model and its data.
+    title: The names of the model and its data.
     about: A line on the data.
   """
 
@@ -70,12 +70,12 @@ class Audit:
     """Writes the table of clients, the summary and a page.
 
     Args:
-      folder: Gets clients.csv, summary.json and index.html. It is made if need
-        be.
+      folder: The folder for clients.csv, summary.json and index.html, created
+        if missing.
       overwrite: Whether to replace these files if they exist.
 
     Returns:
-      The page.
+      The path of the page.
 
     Raises:
       RunError: If a file exists already, or cannot be written.
@@ -116,7 +116,7 @@ def audit(
   score_class: str | None = None,
   threshold_for: str | None = None,
 ) -> Audit:
-  """Tells how fair a model is to clients, or what results say of it.
+  """Measures how fair a model, or results of one, are to clients.
 
       audit("model.keras", "digits").write("outputs/audit")
       audit(results="per_client.csv").summary["test_accuracy"]["worst_10"]
@@ -126,26 +126,26 @@ def audit(
       .keras or .h5 file, or the folder of a SavedModel. A model whose inputs
       are named like the task's raw columns gets these.
     task: The clients: a task, or the name of one.
-    results: In place of both, a CSV file of results from elsewhere, one row a
-      client: client, n, and correct, accuracy or loss. This needs no
+    results: Instead of both, a CSV file of results from elsewhere, one row per
+      client: client, n, and correct, accuracy or loss. This does not need
       TensorFlow.
-    task_options: Options of a task that is named.
-    data_dir: Directory of the data files of a task that is named.
-    seed: Seed of a task that is named, as it was in training: it decides which
-      examples are test examples.
+    task_options: Options of a task given by name.
+    data_dir: Directory of the data files of a task given by name.
+    seed: Seed of a task given by name, the same as in training: it decides
+      which examples are test examples.
     split: Which examples count: "test", "train" or "all".
-    outputs: What a classifier gives: "probabilities", "logits", or "auto":
+    outputs: What a classifier returns: "probabilities", "logits", or "auto":
       probabilities if they sum to 1 for each example.
     trust: Whether to run code that the model's file holds or names.
-    score: The number by which clients are compared, as a run has it: "auc",
-      "f1", ... By default the accuracy, or the RMSE of numbers.
-    measures: Further scores, as "recall,brier".
-    score_class: The class that scores of one class are of, as a run has it.
-    threshold_for: Of two classes, the score that a decision threshold is chosen
-      for, on the training data of the clients.
+    score: The score by which clients are compared, as in a run: "auc", "f1",
+      ... By default the accuracy, or the RMSE of numbers.
+    measures: Further scores, such as "recall,brier".
+    score_class: The class to which scores of one class refer, as in a run.
+    threshold_for: With two classes, the score for which a decision threshold is
+      chosen, on the training data of the clients.
 
   Raises:
-    ValueError: If an argument is not valid, or does not go with the others.
+    ValueError: If an argument is not valid, or does not fit the others.
     tasks.DataError: If the data cannot be used.
   """
   of_model: dict[str, Any] = {
@@ -172,12 +172,12 @@ def audit(
   return _audit_model(**of_model)
 
 
-# Of arguments that always have a value.
+# Defaults of arguments that always have a value.
 _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
 def _check_unused(of_model: Mapping[str, object]) -> None:
-  """Checks that nothing is said of a model where there are results."""
+  """Checks that arguments for a model are left out if there are results."""
   for name, value in of_model.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(

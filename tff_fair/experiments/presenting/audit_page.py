@@ -96,7 +96,7 @@ def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
   found = summary[f"test_{score.name}"]
   lines = []
   for name, title in {**_ROWS, **_UNIFORMITY}.items():
-    if math.isnan(found[name]):  # A ratio that says nothing.
+    if math.isnan(found[name]):  # An undefined ratio.
       continue
     shown = (
       score
@@ -192,10 +192,10 @@ def _of_model(
   ]
 
 
-# A reader can take in no more rows; clients.csv has all.
+# Readers cannot take in more rows; clients.csv has all.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
-# What intervals are over, without and with the noise of examples.
+# The population of intervals, without and with the noise of examples.
 _SAMPLES = ("clients", "clients and their test examples")
 
 

@@ -1,4 +1,4 @@
-"""The exact scores of an audit, from what a model gives for each example."""
+"""The exact scores of an audit, from a model's outputs for each example."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _OF_ORDER = {
   "average_precision": sklearn_metrics.average_precision_score,
 }
 _OF_DECISIONS = ("balanced_accuracy", "precision", "recall", "f1")
-_CERTAIN = 50.0  # A logit that leaves the other classes nothing.
+_CERTAIN = 50.0  # A logit that leaves other classes almost no probability.
 
 
 def of_settings(task: tasks.Task, **settings: Any) -> scoring.Scoring:
-  """Returns the scores that the settings of an audit ask for, as for a run."""
+  """Returns the scores that an audit's settings request, as for a run."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
     raise FieldError(
@@ -67,7 +67,7 @@ def measure(
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-  """Returns the table of clients with all scores, and more of the summary."""
+  """Returns the table of clients with all scores, and parts of the summary."""
   positive, score = asked.positive, asked.score
   if positive is None and task.num_classes == 2:
     positive = predictions.rarer_class(client.labels for client in found)

@@ -1,4 +1,4 @@
-"""The model card: what a stranger should know of an exported model.
+"""The model card: what others should know about an exported model.
 
 A page in Markdown after Mitchell et al., "Model Cards for Model Reporting"
 (FAT* 2019): what the model is, how to load it, its data, its training, how it
@@ -29,7 +29,7 @@ from tff_fair.experiments.runs.trained_model import Architecture, Weights
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.texts import fairness_table, run_warnings, sentences
 
-# Settings that readers look for, even where they are the usual ones.
+# Settings that readers look for, even if they are the defaults.
 _SHOWN = (
   *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
   *("client_optimizer", "client_learning_rate", "seed"),
@@ -54,7 +54,7 @@ class Subject:
   kind: str
   best: bool
   client_id: int | None  # Whose personal model it is.
-  all_clients: bool  # Whether it is a folder of all of them.
+  all_clients: bool  # Whether it is a folder of all personal models.
   question: Question
   notes: tuple[str, ...]
   baselines: tuple[Run, ...] = ()  # Finished, on the same data.
@@ -135,7 +135,7 @@ def _gain(subject: Subject) -> dict[str, str]:
 def _settings(run: Run) -> Mapping[str, str]:
   found = {name: run.flags[name] for name in _SHOWN}
   if run.spec.local_steps is not None:
-    del found["local_epochs"]  # Steps take their place.
+    del found["local_epochs"]  # Steps replace epochs.
   rows = {name: declared.as_text(v) for name, v in found.items()}
   rows |= {
     name: _for_strangers(name, value)
@@ -163,7 +163,7 @@ def _for_strangers(name: str, value: str) -> str:
 
 
 def _without_name(client: str) -> str:
-  """Returns a share of the clients as it is, "a client" for one by name."""
+  """Returns a share of the clients unchanged, but "a client" for a name."""
   try:
     is_share = 0 < float(client) < 1
   except ValueError:

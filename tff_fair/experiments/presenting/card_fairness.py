@@ -168,7 +168,7 @@ def _rows(
   }.items():
     text = texts.get(name, _text(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
-    if not np.isnan(value):  # As a ratio to a mean of values below 0.
+    if not np.isnan(value):  # NaN: a ratio to a mean of values below 0.
       interval = intervals.get(name)
       shown = _between(text, interval) if interval else ""
       rows.append((title, text(value), shown))
@@ -195,7 +195,7 @@ def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
-  """Returns how much equal clients differ on test sets of these sizes."""
+  """Returns how much equal clients would differ on test sets of these sizes."""
   noise = _is_accuracy(score) and sampling_noise.of_clients(
     clients[score.name], clients["num_examples"]
   )

@@ -122,7 +122,7 @@ def parts(
 
 
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
-  """Sorts tables by the title of their data; seeds of one share a title."""
+  """Groups tables by the title of their data, which seeds share."""
   parts = {}
   is_deep = found.data["representation"] != ""
   for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):

@@ -1,4 +1,4 @@
-"""A choice of a method, in the sentences that end its program."""
+"""The choice of a method, in sentences at the end of its program."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from tff_fair.experiments.texts import layout, run_warnings, sentences
 
 
 def describe(choice: Choice) -> str:
-  """Returns the recommendation, what it rests on, and how to train it."""
+  """Returns the recommendation, the evidence, and how to train it."""
   run = choice.recommended
   joining = sentences.joining(run.summary or {}, run.score)
   paragraphs = [

@@ -1,4 +1,4 @@
-"""Exports: the trained model of a run with a model card, or a round of it."""
+"""Exports of a run: its trained model with a model card, or one round."""
 
 from __future__ import annotations
 
@@ -71,38 +71,38 @@ def export(
   """Writes the trained model of a run, and its model card.
 
   The model needs neither this library nor TensorFlow Federated. It takes the
-  task's x, or raw columns where the task has a preprocessing, and returns
+  task's x, or raw columns if the task has a preprocessing, and returns
   probabilities, or numbers. The card says how to load it.
 
   Args:
     run: The run, or its folder.
     output: Where to write. A model in the format keras is a file *.keras, one
-      in tflite a file *.tflite, one in savedmodel a folder; with `all_clients`
-      it is a folder of such.
-    format: "keras", "savedmodel" or "tflite"; by default the one that `output`
-      is named after.
+      in tflite a file *.tflite, one in savedmodel a folder; with `all_clients`,
+      it is a folder of such models.
+    format: "keras", "savedmodel" or "tflite"; by default the one that the name
+      of `output` indicates.
     best: Whether to take the model at the best evaluation, which a run with a
-      `criterion` keeps, and not the last that the run saved.
-    client: Name of the client whose personal model to write, of a method that
-      trains some. By default it is the global model.
+      `criterion` keeps, instead of the last that the run saved.
+    client: Name of the client whose personal model to write, if the method
+      trains personal models. By default the global model.
     all_clients: Whether to write all personal models into a folder.
     question: What the intervals in the card answer: "these_clients", what other
       test examples of these clients would show; "other_clients", what other
-      clients like these would. By default the former where all clients take
-      part in each round, and the latter where rounds sample them.
+      clients like these would. By default the former if all clients take part
+      in each round, and the latter if rounds sample them.
     overwrite: Whether to replace an earlier export.
-    baselines: Finished runs on the same data, or their folders, as FedAvg by
-      numbers of examples and with equal weights: the card says what the worst
-      clients have of the model and of the better baseline.
-    trust: Whether to run the code of a task that the run does not record by its
-      digest, or another version of it. Only a model without a description in
-      the run needs the task.
+    baselines: Finished runs on the same data, or their folders, such as FedAvg
+      by numbers of examples and with equal weights: the card compares the worst
+      clients' scores with those of the better baseline.
+    trust: Whether to run the code of a task if the run has no digest of it, or
+      that of another version. Only a model without a description in the run
+      needs the task.
 
   Returns:
     Where the model is, and notes about it.
 
   Raises:
-    FieldError: If an argument does not go with the run, or `output` cannot
+    FieldError: If an argument does not fit the run, or `output` cannot
       be written; a ValueError.
     RunError: If the run is damaged, or has not saved its model.
     tasks.DataError: If the model depends on the task's data, which cannot be
@@ -209,8 +209,8 @@ def _check_baselines(
 def _threshold(
   run: Run, weights: Weights, *, is_personal: bool
 ) -> Mapping[str, Any] | None:
-  """Returns the threshold that a run has chosen for a model, if it has."""
-  # It is for the models after the last round: personal ones, where there are.
+  """Returns the threshold that a run has chosen for a model, if any."""
+  # It is for the models after the last round, personal ones if there are any.
   summary = run.summary or {}
   is_of_last = weights.round_num == summary.get("rounds")
   is_evaluated = is_personal == (weights.personal is not None)
@@ -221,7 +221,7 @@ def _threshold(
 
 @contextlib.contextmanager
 def _blaming_description(run: Run) -> Iterator[None]:
-  """Has errors of values in the model's description name it."""
+  """Makes errors from bad values in the model's description name its file."""
   try:
     yield
   except FieldError:
@@ -244,7 +244,7 @@ def _write_all(
   folder: pathlib.Path,
   trust: bool,
 ) -> None:
-  """Writes all personal models, and which is whose."""
+  """Writes all personal models, and an index of their clients."""
   folder.mkdir()
   wanted = {*(weights.personal or {})}
   ids = _ids(run, trust, lambda found: {*found.values()} >= wanted)
@@ -264,7 +264,7 @@ def _write_all(
   )
 
 
-# Names that are files on every system, in 80 letters or less.
+# Names that every file system allows, of at most 80 letters.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 

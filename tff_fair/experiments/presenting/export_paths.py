@@ -18,11 +18,11 @@ SUFFIXES: Mapping[str, str] = {
   TFLITE: ".tflite",
 }
 FORMATS = tuple(SUFFIXES)
-# Names the models in a folder of several.
+# The file that lists the models in a folder of several.
 INDEX = "clients.csv"
 INDEX_COLUMNS = ("client_id", "client", "file")
 
-# Describes the computations of a round, in a folder of their own.
+# The file that describes a round's computations, in their folder.
 FORM = "form.json"
 COMPUTATION = ".pb"
 FORM_NOTES = "README.md"
@@ -60,7 +60,7 @@ def format_of(
 
 
 def _is_of_file(path: pathlib.Path) -> bool:
-  """Returns whether a name ends as a file's does, not as "model.v2"."""
+  """Returns whether a name ends like a file's, unlike "model.v2"."""
   ending = path.suffix.removeprefix(".")
   return ending.isalpha() or ending.lower() in ("h5", "hdf5")
 
@@ -106,7 +106,7 @@ def staging(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
 def write_index(
   folder: pathlib.Path, rows: Iterator[tuple[int, str, str]]
 ) -> None:
-  """Writes which file of a folder is whose: id, name and file of clients."""
+  """Writes the index of a folder: the id, name and file of each client."""
   with (folder / INDEX).open("w", encoding="utf-8", newline="") as file:
     writer = csv.writer(file)
     writer.writerow(INDEX_COLUMNS)

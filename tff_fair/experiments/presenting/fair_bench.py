@@ -14,9 +14,9 @@ from tff_fair.experiments.analysis.federations import (
 from tff_fair.experiments.presenting import rendering
 
 _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
-# In pixels: of a cell, of the names at the left, and above the columns.
+# In pixels: a cell's width and height, the left margin, the top margin.
 _WIDTH, _HEIGHT, _LEFT, _TOP = 74, 30, 164, 56
-# Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
+# Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 _FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
 
 
@@ -36,7 +36,7 @@ def method_title(name: str) -> str:
 
 
 def difference_cell(result: Result) -> str:
-  """Returns a difference and its interval; bold where it is clear."""
+  """Returns a difference and its interval, in bold if it is clear."""
   found = result.difference
   text = _signed(result, found.estimate)
   if not math.isnan(found.low):

@@ -1,8 +1,8 @@
 """Writes models in the formats of exports.
 
 - keras: Keras' own file, for Python with TensorFlow.
-- savedmodel: a folder in TensorFlow's SavedModel format, for all that serves
-  models; it holds the code of layers that are not Keras' own.
+- savedmodel: a folder in TensorFlow's SavedModel format, for model servers; it
+  holds the code of layers that are not Keras' own.
 - tflite: a TensorFlow Lite file, for phones and small devices.
 """
 
@@ -26,12 +26,12 @@ from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.model_files import PREDICTED_CLASS, PROBABILITIES
 from tff_fair.experiments.runs.trained_model import BuildableModel
 
-# As `spec.scores` has it.
+# See `training.predictions.threshold`.
 Threshold: TypeAlias = Mapping[str, Any]
 
-# An exported model takes raw columns where the task has a preprocessing, else
-# x. Of classes it returns probabilities, not logits, and with a decision
-# threshold the class, too; a number comes out as the model has it.
+# An exported model takes raw columns if the task has a preprocessing, else x.
+# For classes, it returns probabilities, not logits, and with a decision
+# threshold also the class; numbers are the model's outputs.
 
 
 X, NUMBER = "x", "number"
@@ -39,11 +39,11 @@ X, NUMBER = "x", "number"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Predictor:
-  """A Keras model that is to be written, and what it takes and returns."""
+  """A Keras model to write, and the names of its inputs and output."""
 
   model: tf.keras.Model
   trained: tf.keras.Model  # Its layer with the trained weights.
-  arguments: Mapping[str, str]  # What other programs call inputs.
+  arguments: Mapping[str, str]  # Names of inputs in other programs.
   output: str
 
   @property
@@ -53,7 +53,7 @@ class Predictor:
 
   @property
   def takes_columns(self) -> bool:
-    """Whether inputs are raw columns, and not x."""
+    """Whether inputs are raw columns instead of x."""
     return isinstance(self.model.input, Mapping)
 
   @property
@@ -62,7 +62,7 @@ class Predictor:
     return isinstance(self.model.output, Mapping)
 
   def assign(self, weights: Sequence[np.ndarray]) -> None:
-    """Gives the model its weights, as `trained_model.assign` takes them."""
+    """Assigns weights to the model; see `trained_model.assign`."""
     trained_model.assign(self.trained, weights)
 
 
@@ -132,12 +132,12 @@ _NO_COLUMNS = (
   "take the columns."
 )
 _ONE_EXAMPLE = "The file takes one example at a time."
-_STDERR = 2  # As the system numbers it.
+_STDERR = 2  # The system's file descriptor.
 _OPERATION = re.compile(r"'tf\.(\w+)'")
 
 
 class Writer:
-  """Writes a model with one set of weights after the other."""
+  """Writes a model with one set of weights after another."""
 
   def __init__(
     self, found: BuildableModel, kind: str, threshold: Threshold | None = None
@@ -207,7 +207,7 @@ def _convert(model: tf.keras.Model) -> bytes:
   try:
     with _without_errors():
       converted: bytes = converter.convert()
-  except Exception as error:  # The converter has no class for it.
+  except Exception as error:  # The converter has no class for this error.
     operations = sorted(set(_OPERATION.findall(str(error))))
     words = " and ".join(operations) or "some operation"
     raise _NoOperationError(words) from error
@@ -216,7 +216,7 @@ def _convert(model: tf.keras.Model) -> bytes:
 
 @contextlib.contextmanager
 def _without_errors() -> Iterator[None]:
-  """Keeps the converter, which is not Python, from writing pages of errors."""
+  """Keeps the converter's native code from writing pages of errors."""
   sys.stderr.flush()
   copy = os.dup(_STDERR)
   try:
@@ -230,7 +230,7 @@ def _without_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_notes() -> Iterator[None]:
-  """Keeps TensorFlow from telling of each file and function it writes."""
+  """Keeps TensorFlow from logging each file and function that it writes."""
   loggers = [tf.get_logger(), logging.getLogger("absl")]
   levels = [logger.level for logger in loggers]
   for logger in loggers:

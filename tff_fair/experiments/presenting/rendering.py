@@ -42,15 +42,15 @@ _MARKDOWN.filters |= {
   "cell_code": lambda text: Markup(
     escaping.markdown_code(text).replace("|", r"\|")
   ),
-  # Names in programs, which a block of code shows as they are.
+  # Python literals in a block of code, which need no escapes.
   "python": lambda value: Markup(repr(value)),
-  # A paragraph that the template has in several lines.
+  # A paragraph from several lines of the template.
   "flowed": lambda text: Markup(re.sub(r"[ \n]+", " ", text.strip())),
 }
 
 
 def html(template: str, **data: Any) -> Markup:
-  """Returns a template as HTML, which is well-formed XML as well."""
+  """Returns a template as HTML, which is also well-formed XML."""
   return Markup(_HTML.get_template(template).render(data))
 
 
@@ -61,14 +61,14 @@ def markdown(template: str, **data: Any) -> Markup:
 
 
 def sentences(template: str, **data: Any) -> list[str]:
-  """Returns a template's paragraphs as texts, which no output has escaped."""
+  """Returns a template's paragraphs as texts, not escaped for any format."""
   text = _TEXT.get_template(template).render(data)
   parts = (re.sub(r"[ \n]+", " ", part).strip() for part in text.split("\n\n"))
   return [part for part in parts if part]
 
 
 class Drawn:
-  """A record that a page shows as its template draws it, under its own name."""
+  """A record that a page shows by its template, which knows it as `it`."""
 
   template: ClassVar[str]
 
@@ -79,7 +79,7 @@ class Drawn:
 def page(
   template: str, title: str, *, num_methods: int = 1, **data: Any
 ) -> str:
-  """Returns a page as one HTML file with its style and script in it."""
+  """Returns a page as one HTML file that includes its style and script."""
   style = html("style.css", num_methods=num_methods)
   script = html("sort.js")
   # No request leaves the page, and only its own script runs.

@@ -17,8 +17,8 @@ from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.texts import layout
 from tff_fair.files import csv_cells
 
-# The best of a column are in stars, bold in Markdown and LaTeX; the second best
-# in one star, italics, underlined.
+# The best of a column have two stars, or bold in Markdown and LaTeX; the second
+# best has one star, italics in Markdown, an underline in LaTeX.
 Escape = Callable[[str], str]
 Show = Callable[[Measure, Cell], str]
 
@@ -48,7 +48,7 @@ def _text(table: Table) -> str:
   )
   columns = [list(column) for column in zip(*cells, strict=True)]
   for column in columns:
-    # Cells without stars keep their place free, where a column has any.
+    # Cells without stars leave room for them if the column has any.
     starred = [cell.rstrip().endswith("*") for cell in column]
     if any(starred):
       column[:] = [
@@ -131,7 +131,7 @@ def _spaced(notes: Sequence[str]) -> list[str]:
 # aligned at the point and set as 90.65 ± 3.31.
 
 
-# Settings, as docs/methods.md writes them.
+# Symbols of settings, as in docs/methods.md.
 _SYMBOLS = {
   **{letter: letter for letter in "bmqt"},
   **{
@@ -209,7 +209,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
 
 
 def _siunitx_cell(measure: Measure, cell: Cell) -> str:
-  """Returns a number as siunitx reads it; text in braces, which it copies."""
+  """Returns a number for siunitx, or a text in braces, which it copies."""
   if not isinstance(cell, Value) or not math.isfinite(cell.mean):
     return f"{{{escaping.latex(cell_text(measure, cell))}}}"
   number = value_text(measure, Value(cell.mean, None))
@@ -244,7 +244,7 @@ def _siunitx_num(cell: str) -> str:
 def _latex_label(label: str) -> str:
   r"""Returns the label of a row, with settings as symbols: $\gamma$=0.1."""
   parts = _SETTING.split(label)
-  # Texts and names take turns.
+  # Texts and names of settings alternate.
   return "".join(
     f"${_SYMBOLS[part]}$="
     if place % 2

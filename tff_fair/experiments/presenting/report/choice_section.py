@@ -1,4 +1,4 @@
-"""Section: how a program chose among methods, of the run that it recommends."""
+"""Section: how a program chose the method of the run that it recommends."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

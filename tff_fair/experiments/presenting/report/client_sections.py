@@ -1,4 +1,4 @@
-"""Sections of the clients' scores at the end of runs: all of them, and each."""
+"""Sections on clients' final scores: their distribution, and each client."""
 
 from collections.abc import Sequence
 
@@ -276,12 +276,12 @@ def build_each(task: TaskRuns) -> section.Section:
       for run in task.runs
     }
   )
-  # The worst of the baseline first.
+  # Clients that are worst off with the baseline come first.
   first = scores[[run.path for run in task.methods[0].runs]].mean(axis=1)
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
-  # Where a metric counts words, say, its noise is not that of the examples.
+  # If a metric counts words, for example, its noise is not that of examples.
   are_shares = task.score.name == ACCURACY.name and (
     metrics.are_shares_of_examples(
       scores.to_numpy().ravel(), examples.loc[scores.index].to_numpy().ravel()
@@ -348,7 +348,7 @@ def _x(task: TaskRuns, rows: Sequence[_Client]) -> Scale:
 def _chart(
   task: TaskRuns, rows: Sequence[_Client], places: np.ndarray, x: Scale
 ) -> Figure:
-  """Returns some of the clients, one below the other."""
+  """Returns a chart of some of the clients, one below another."""
   score = task.score
   shown = [rows[place] for place in places]
   names = [task.clients.short(row.client) for row in shown]
@@ -398,7 +398,7 @@ def _row(
   task: TaskRuns, row: _Client, name: str, place: int, frame: Frame
 ) -> list[Shape]:
   middle = float(frame.y_pixels([place])[0])
-  # Where the methods are, one below the other, in parts of a row.
+  # The distance between methods, one below another, in parts of a row.
   step = _DOT * (frame.y.low - frame.y.high) / frame.inner_height
   points = [
     Point(

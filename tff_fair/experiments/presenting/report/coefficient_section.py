@@ -21,7 +21,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 _COEFFICIENT = "coefficient"
 _MAX_COLUMNS, _MAX_ROWS = 100, 60
-_MAX_NAMES = 16  # Of clients, one below the other: room for them on a phone.
+_MAX_NAMES = 16  # Of clients, one below another; they fit on a phone.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Coefficients:
   run: Run
   num_rounds: int
   clients: np.ndarray
-  is_ordered: bool  # The worst score first; else by id.
+  is_ordered: bool  # By score, the worst first; otherwise by id.
   values: np.ndarray
 
 
 def coefficients_of_method(
   method: Method, share: float = 1
 ) -> Coefficients | None:
-  """Returns the coefficients of a method's first run that has some."""
+  """Returns the coefficients of a method's first run that has any."""
   for run in method.runs:
     if (table := _of_run(run)) is not None:
       order, is_ordered = client_order(run)
@@ -127,7 +127,7 @@ def _rows_of_map(found: Coefficients, names: ClientNames) -> Scale:
     places = [float(place) for place in range(count)]
     words = [names.short(int(client)) for client in found.clients]
   elif found.is_ordered:
-    # A number of a row would look like that of a client.
+    # The number of a row would look like that of a client.
     places, words = [0.0, count - 1.0], ["worst", "best"]
   else:
     places = list(linear(0, count - 1, is_tight=True, is_whole=True).ticks)

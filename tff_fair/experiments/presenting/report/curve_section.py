@@ -22,7 +22,7 @@ from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import BY_NAME, Score
 
-# By the name of a measure, a curve for each method that has one, by its number.
+# By the names of measures, the curves of methods by their numbers.
 Curves = Mapping[str, Mapping[int, Curve]]
 
 _FOLDED = ("worst_20", "worst_30", "error_relative_std")

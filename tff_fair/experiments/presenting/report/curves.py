@@ -1,4 +1,4 @@
-"""Values over rounds, in the mean over seeds, and their costs."""
+"""Values over rounds, averaged over seeds, and their costs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class Curve(NamedTuple):
-  """A value over the rounds that all seeds of a method have; one has no std."""
+  """A value over the rounds that all seeds of a method have; std if several."""
 
   rounds: np.ndarray
   mean: np.ndarray
@@ -104,7 +104,7 @@ def y_scale(
   """Returns a scale for all finite values of lines and bands."""
   low, high = _range_of([line.y for line in lines])
   if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
-    return wide  # It has no place for 0, to which bands may go down.
+    return wide  # It cannot show 0, which bands may reach.
   bands = [
     line.y + sign * line.spread
     for line in lines

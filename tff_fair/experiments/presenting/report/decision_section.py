@@ -13,13 +13,13 @@ from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
 _MOST_NAMES = 5
-_MOST_METHODS = 5  # Whose clients have names.
+_MOST_METHODS = 5  # Whose clients are named.
 _MOST_WARNED = 3
 _COUNTS = ("gaining", "losing", "undecided")
 
 
 def build(task: TaskRuns) -> str | None:
-  """Returns the first screen; None where no run is finished."""
+  """Returns the first screen; None if no run is finished."""
   finished = [m for m in task.methods if all(r.is_finished for r in m.runs)]
   compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
   if not compared:
@@ -88,7 +88,7 @@ def _range(task: TaskRuns, values: Sequence[float]) -> str:
 
 
 def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
-  """Yields the few clients that gain and lose in each method's first run."""
+  """Yields sentences that name clients that gain or lose, if they are few."""
   shown = methods[:_MOST_METHODS]
   found: dict[str, list[str]] = {}
   for method in shown:
@@ -112,7 +112,7 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
 
 
 def _reached(task: TaskRuns, method: Method) -> dict[str, Any]:
-  """Returns the scores of a single method that nothing is compared with."""
+  """Returns the scores of a method without a comparison."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
   mean, of_worst = (

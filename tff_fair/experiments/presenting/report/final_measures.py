@@ -25,7 +25,7 @@ from tff_fair.metrics.statistics import tail_size
 
 @once_per_run
 def scores_of_run(run: Run) -> "pd.Series[float]":
-  """Returns float[K], not scaled, by ascending ids of clients."""
+  """Returns clients' scores, float[K], not scaled, by ascending client ids."""
   scores = tables.seen(run.last_evaluation).set_index("client_id")
   return scores[run.score.name].dropna().astype(float).sort_index()
 
@@ -57,7 +57,7 @@ class Result(NamedTuple):
 
   @property
   def text(self) -> str:
-    """The result in words, as "mean 57.00 % [50.00, 64.00]"."""
+    """The result in words, such as "mean 57.00 % [50.00, 64.00]"."""
     mean_words = f"{self.measure.words} {self.mean_text}{self.measure.sign}"
     if self.interval is None:
       return mean_words
@@ -66,7 +66,7 @@ class Result(NamedTuple):
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
-  """Returns the result of values, one for each seed, that are not scaled."""
+  """Returns the result of unscaled values, one for each seed."""
   value, count = measures.over_seeds(measure, values), len(values)
   if value.std is None or not 0 < value.std < math.inf:
     return Result(measure, value, None)
@@ -111,7 +111,7 @@ def _at_end(run: Run, measure: Measure) -> float:
 
 
 def tail_clients(task: TaskRuns, percent: int) -> str:
-  """Returns how many clients a tail is, as "2 of 20 clients", if known."""
+  """Returns the size of a tail, such as "2 of 20 clients", if known."""
   counts = {scores_of_run(run).size for run in task.runs} - {0}
   if not counts:
     return ""
@@ -123,7 +123,7 @@ def tail_clients(task: TaskRuns, percent: int) -> str:
 
 
 def tail_text(task: TaskRuns, name: str) -> str:
-  """Returns ": 2 of 20 clients" for a tail, as "worst_10"; else nothing."""
+  """Returns ": 2 of 20 clients" for a tail such as "worst_10", else ""."""
   end, _, percent = name.partition("_")
   if end not in ("worst", "best"):
     return ""
@@ -142,7 +142,7 @@ _BY_EXAMPLES = (
   *("weighted", "weighted_std"),
   *(f"weighted_worst_{q}" for q in _PERCENTS),
 )
-# Only of accuracies.
+# Only for accuracies.
 _ERROR = tuple(
   f"{by}{name}"
   for by in ("", "weighted_")
@@ -205,7 +205,7 @@ def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
 
 
 def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
-  """Returns title, caption and measures of a score other than the runs'."""
+  """Returns title, caption and measures of a further score's table."""
   score = BY_NAME[name]
   return (
     score.title,

@@ -12,7 +12,7 @@ from tff_fair.experiments.presenting.report.scale import Scale
 
 
 class Path(NamedTuple):
-  """A line or an area; the mouse on it shows its title."""
+  """A line or an area, with a title as its tooltip."""
 
   d: str
   class_: str
@@ -32,7 +32,7 @@ class Text(NamedTuple):
 
 
 class Group(NamedTuple):
-  """Shapes that belong together; the mouse on them shows the title."""
+  """Shapes that belong together, with a title as their tooltip."""
 
   parts: Sequence["Shape"]
   class_: str
@@ -94,11 +94,11 @@ class Frame:
     return self.height - self.top - self.bottom
 
   def x_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns where values of x are; NaN where they have no place."""
+    """Returns the places of x values; NaN for values without a place."""
     return self.left + self.inner_width * self.x.places(values)
 
   def y_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns where values of y are; outside the frame, its edge."""
+    """Returns the places of y values; at the frame's edge if beyond it."""
     places = np.clip(self.y.places(values), 0, 1)
     return self.top + self.inner_height * (1 - places)
 
@@ -145,11 +145,11 @@ class Frame:
     return Chart(identifier, title, description, [*parts], *size, class_)
 
 
-_PER_PIXEL = 10  # Places in a pixel.
+_PER_PIXEL = 10  # Steps of coordinates in a pixel.
 
 
 def line_path(x: np.ndarray, y: np.ndarray) -> str:
-  """Returns a path through points; it is interrupted where one is NaN."""
+  """Returns a path through points, with gaps at NaN."""
   return "".join(
     f"{_through(x[part], y[part])}{'h0' if part.stop - part.start == 1 else ''}"
     for part in _present(x, y)
@@ -157,7 +157,7 @@ def line_path(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def band_path(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
-  """Returns the area between two lines; it is interrupted where one is NaN."""
+  """Returns the area between two lines, with gaps at NaN."""
   return "".join(
     _through(
       np.concatenate([x[part], x[part][::-1]]),
@@ -189,7 +189,7 @@ def _present(*arrays: np.ndarray) -> Iterator[slice]:
 
 def _through(x: np.ndarray, y: np.ndarray) -> str:
   points = np.rint(_PER_PIXEL * np.stack([x, y])).astype(int)
-  # Differences of rounded places: rounding errors do not add up.
+  # Differences of rounded places, so that rounding errors do not add up.
   steps = np.diff(points).T.tolist()
   start = f"M{_text(points[0, 0])} {_text(points[1, 0])}"
   if not steps:

@@ -33,7 +33,7 @@ _SHARES = {
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty if no run knows groups."""
+  """Returns the section, which is empty if no method has groups."""
   methods = task.with_summary(summaries.GROUPS)
   if not methods:
     return section.Section(_TITLE)
@@ -87,7 +87,7 @@ def _head(name: str) -> str:
 
 
 def _tension(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
-  """Yields where fairness to clients and to groups pull against each other."""
+  """Yields sentences if fairness to clients and fairness to groups conflict."""
   first, *others = methods
   for method in others:
     worst, before = (
@@ -146,7 +146,7 @@ def _share(share: float | None) -> Cell:
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
-  """Returns the gaps at each client in a run; of many, the widest."""
+  """Returns the gaps at each client in a run; if many, the widest gaps."""
   found, clients = run.of_summary(summaries.GROUPS), tables.seen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]
   lows = clients[[f"{name}_low" for name in names]]

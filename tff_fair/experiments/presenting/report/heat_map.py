@@ -16,7 +16,7 @@ from tff_fair.experiments.presenting.report.frame import (
 
 NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
 _KEY_WIDTH = 12
-_EQUAL = 1e-4  # Values that differ by this share of the largest are the same.
+_EQUAL = 1e-4  # Values that differ by this share of the largest count as equal.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Shades:
   def of(self, values: np.ndarray) -> np.ndarray:
     """Returns integer shades: 1, 2, ... above 0, -1, ... below; NaN is 0."""
     with np.errstate(invalid="ignore"):
-      # A value on the edge, as the largest, belongs to the shade below.
+      # A value on an edge, such as the largest, belongs to the shade below.
       steps = np.ceil(np.abs(values - self.start) / self.step - 1e-9)
       shades = np.where(
         values < 0,
@@ -42,7 +42,7 @@ class Shades:
     return np.where(np.isnan(values), 0, shades).astype(int)
 
   def text(self, steps: int) -> str:
-    """Returns the value that is so many steps from the start, rounded."""
+    """Returns the value at a number of steps from the start, rounded."""
     value = self.start + steps * self.step
     if self.start:  # Decimals that distinguish shades.
       decimals = max(0, -math.floor(math.log10(self.step)))
@@ -51,7 +51,7 @@ class Shades:
 
 
 def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
-  """Returns shades that fit a matrix, without its few largest values."""
+  """Returns shades that fit a matrix; may clip its few largest values."""
   present = values[np.isfinite(values)]
   if not present.size or not np.abs(present).max() > 0:
     return Shades(1.0, 1, 0, is_clipped=False)
@@ -75,12 +75,12 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
   """Draws a matrix over the frame, a path for each shade; NaN is empty."""
   found = shades.of(values)
   rows, columns = found.shape
-  # Rounded first: neighbours share an edge.
+  # Rounded first, so that neighbours share an edge.
   x = np.round(np.linspace(frame.left, frame.width - frame.right, columns + 1))
   y = np.round(np.linspace(frame.top, frame.height - frame.bottom, rows + 1))
   paths: dict[int, list[str]] = {}
   for row in range(rows):
-    # Cells of one shade side by side are one box.
+    # Neighbouring cells of one shade form one box.
     starts = np.flatnonzero(np.diff(found[row], prepend=found[row, 0] + 1))
     for start, end in zip(starts, [*starts[1:], columns], strict=True):
       if shade := int(found[row, start]):

@@ -21,7 +21,7 @@ _MARKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A cell: what it is sorted by, its text, and small letters after it."""
+  """A cell: the value to sort by, its text, and small text after it."""
 
   value: float
   text: str = ""
@@ -31,11 +31,11 @@ class Cell:
   class_: str = ""
   is_mean: bool = False
   interval: object = None  # Drawn after the text.
-  counts: Sequence[int] = ()  # Beside each other.
+  counts: Sequence[int] = ()  # Shown side by side.
 
   @property
   def key(self) -> str:
-    """The value as the script reads it."""
+    """The value, in a form that the script reads."""
     if math.isfinite(self.value):
       return repr(float(self.value))
     if math.isnan(self.value):
@@ -90,7 +90,7 @@ def column(
 
 
 def over_seeds(measure: Measure, values: Iterable[Sequence[float]]) -> Column:
-  """Returns a column of numbers of runs, in the mean over seeds."""
+  """Returns a column of runs' numbers, averaged over each method's seeds."""
   return column(measure, [measures.over_seeds(measure, v) for v in values])
 
 
@@ -129,7 +129,7 @@ def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Table:
 
 
 def head(measure: Measure, before: str = "") -> Head:
-  """Returns the head of a measure, the best first; no line begins with a %."""
+  """Returns the head of a measure, sorted best first; a % stays on its line."""
   title = measure.title.replace(" %", "\N{NO-BREAK SPACE}%")
   first = "descending" if measure.higher_is_better else "ascending"
   return Head(f"{before}{title}", first)

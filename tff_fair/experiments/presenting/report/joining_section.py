@@ -1,4 +1,4 @@
-"""Sections: what clients gain from joining, and clients that come later."""
+"""Sections: what clients gain from joining, and results of later clients."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
 
 
 def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
-  """Returns a cell of numbers of clients over seeds, as "0 or 1 of 8"."""
+  """Returns a cell of numbers of clients over seeds, such as "0 or 1 of 8"."""
   known = [run for run in runs if name in run]
   if not known:
     return Cell(math.nan, "-")
@@ -86,7 +86,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 def _of_clients(
   task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
-  """Yields the clients of each method's first run, if they are few."""
+  """Yields tables of the clients in each method's first run, if few."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",

@@ -99,9 +99,9 @@ def _shares(labels: np.ndarray) -> np.ndarray:
 
 
 def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
-  """Returns the scale of the clients; of clients out of order without ticks."""
+  """Returns the scale of the clients, without ticks if they are reordered."""
   count = len(found.clients)
-  if is_ordered:  # A number of a column would look like that of a client.
+  if is_ordered:  # The number of a column would look like that of a client.
     return Scale(-0.5, count - 0.5, ())
   ticks = linear(
     -0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True
@@ -119,7 +119,7 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
 def _frames(
   clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
-  """Returns frames of client sizes and of labels, `column` wide each."""
+  """Returns frames of client sizes and of labels, with columns of a width."""
   classes = linear(
     -0.5, num_classes - 0.5, num_ticks=10, is_tight=True, is_whole=True
   )

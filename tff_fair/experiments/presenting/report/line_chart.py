@@ -16,7 +16,7 @@ from tff_fair.experiments.presenting.report.frame import (
 )
 from tff_fair.experiments.presenting.report.task_runs import Style
 
-_MAX_POINTS = 120  # That differ to the eye on a chart of this size.
+_MAX_POINTS = 120  # More would look the same on a chart of this size.
 _MAX_MARKERS = 6
 _MANY = 12  # Lines that readers can still distinguish.
 
@@ -47,7 +47,7 @@ def draw(
   x_name = x_name or frame.x_label
   parts = [
     *frame.axes(),
-    # Bands first: none hides a line.
+    # Bands first, so that none hides a line.
     *(_band(line, frame) for line in lines if line.spread is not None),
     *(_line(line, frame, x_name, y_unit, decimals) for line in lines),
   ]
@@ -56,7 +56,7 @@ def draw(
 
 
 def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
-  """Chooses points that show a curve best, its peaks above all."""
+  """Chooses the points that show a curve best, above all its peaks."""
   # Largest triangle three buckets (Steinarsson, 2013).
   count = len(x)
   if count <= limit:
@@ -79,7 +79,7 @@ def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
 def _band(line: Line, frame: Frame) -> Path:
   shown = thin(line.x, line.y, _MAX_POINTS)
   low, high = line.y - line.spread, line.y + line.spread
-  if frame.y.is_logarithmic:  # A value without logarithm is far below.
+  if frame.y.is_logarithmic:  # Values without a logarithm go to the lower edge.
     low = np.where(low > 0, low, frame.y.low)
   path = band_path(
     frame.x_pixels(line.x[shown]),
@@ -114,7 +114,7 @@ def _marked(line: Line) -> np.ndarray:
   count = len(line.x)
   if count <= _MAX_MARKERS:
     return np.arange(count)
-  # Evenly far apart to the eye; the lines begin at different places.
+  # At even distances; each line begins at a different place.
   shift = (line.style.number * 0.381966) % 1
   wanted = line.x[0] + (line.x[-1] - line.x[0]) * (
     (np.arange(_MAX_MARKERS) + shift) / _MAX_MARKERS

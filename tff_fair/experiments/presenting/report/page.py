@@ -120,7 +120,7 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
     **about,
     "decision": decision_section.build(task),
     "numbers": [section for section in numbers if section.body],
-    # The legend above them is for all.
+    # One legend above the charts is for all of them.
     "charts": [section for section in charts if section.body],
     "absent": [f"{s.title}: {s.absence}." for s in sections if s.absence],
   }
@@ -137,32 +137,32 @@ def report(
   question: questions.Name | None = None,
   command: str | None = None,
 ) -> pathlib.Path:
-  """Writes a page that shows runs side by side.
+  """Writes a page that compares runs.
 
   Runs that differ only in their seeds are one method of the page. The page
   works offline, in print and without scripts.
 
   Args:
     runs: Runs, folders of runs, or folders above them; a run counts once.
-    path: The HTML file to write. Its folder is made if need be.
+    path: The HTML file to write. Its folder is created if missing.
     title: Title of the page; by default it names the data.
     overwrite: Whether to replace an existing file.
     baseline: The label or name of the method to compare the others with; by
       default FedAvg, or else the first. FedAvg by numbers of examples and
       FedAvg with equal weights are two baselines: the better one counts.
-    unfinished: Whether to show runs that are not finished, too, once they were
-      evaluated after a round.
-    question: What intervals of differences answer, as `experiments.compare`
-      takes it.
-    command: The command that writes the page, for its foot.
+    unfinished: Whether to show unfinished runs, too, if they were evaluated
+      after a round.
+    question: What intervals of differences answer, as in
+      `experiments.compare`.
+    command: The command that writes the page, for its footer.
 
   Returns:
     The file.
 
   Raises:
     RunError: If the file exists already, a folder holds no run, all runs are
-      damaged, or two runs are the same. Fewer damaged runs are left out, with a
-      line on stderr.
+      damaged, or two runs are the same. Single damaged runs are left out, with
+      a message on stderr.
     ValueError: If there are no runs, the baseline is not one of the methods, or
       the question is unknown.
     tasks.data_error.DataError: If the file cannot be written.
@@ -179,7 +179,7 @@ def report(
 def find(
   runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
 ) -> FoundRuns:
-  """Finds the runs of a page; says which are left out, or have changed."""
+  """Finds the runs of a page; reports those left out or changed."""
   found = finding.find_whole(runs, verify=verify)
   for line in found.notes:
     progress.say(line)
@@ -198,7 +198,7 @@ def write(
   overwrite: bool,
   command: str | None,
 ) -> None:
-  """Writes the page about arranged runs, as `report` does."""
+  """Writes the page about arranged runs; see `report`."""
   text = build(tasks, title, command=command)
   with staging.replacement(path, overwrite=overwrite) as staged:
     staged.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Sections of single rounds: the direction, improved clients, losses, rules."""
+"""Sections on rounds: the direction, improved clients, losses, rules."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ def _of_share(task: TaskRuns, series: _Series) -> section.Section:
   for method in task.methods:
     curve = curves.over_seeds(method, lambda run: run.rounds, series.column)
     if curve is not None:
-      # Without bands: they would cover each other.
+      # No bands, as they would cover each other.
       curve, length = curves.windows(curve, _MAX_WINDOWS)
       lines.append(curves.line(method, curve, factor=100))
       longest = max(longest, length)
@@ -183,7 +183,7 @@ def build_replay(task: TaskRuns) -> section.Section:
 
 
 _LOSS_TITLE = "Losses of two clients"
-# Of the model that the client received; the second is what the method used.
+# The loss of the model that a client received, or else the method's loss.
 _LOSS_COLUMNS = ("loss_before", "loss")
 _LOSS_DASHES = (None, "4 3")
 
@@ -257,7 +257,7 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
 
 
 def _loss_lines(task: TaskRuns, method: Method) -> list[Line]:
-  """Returns two lines of the method's first run with losses; none without."""
+  """Returns two lines of the method's first run with losses, if any."""
   found = next(filter(None, map(extremes, method.runs)), ())
   return [
     Line(

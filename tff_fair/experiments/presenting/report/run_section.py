@@ -48,7 +48,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
-  """Returns the settings of a run that are not the default."""
+  """Returns the settings of a run that are not defaults."""
   defaults: dict[tuple[str, str], object] = {
     ("flags", name): field.default for name, field in RunSpec.fields().items()
   }
@@ -56,7 +56,7 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
     if methods.is_method(run.algorithm):
       fields = methods.hyperparameters(run.algorithm)
       defaults |= {("hparams", n): h.default for n, h in fields.items()}
-  # What was asked for: a default may stand for a number that the data decide.
+  # As requested: a default may stand for a number that the data decide.
   asked = {("flags", n): v for n, v in run.config["spec"].items()}
   return {
     key: value
@@ -119,7 +119,7 @@ def _without(
 
 
 def _value(value: object) -> str:
-  # Not given, or given as nothing.
+  # Not given, or empty.
   return "none" if value in _NOTHING else declared.as_text(value)
 
 

@@ -16,22 +16,22 @@ _LOGARITHMIC_FROM = 100
 
 
 class Unit(NamedTuple):
-  """A unit of values, such as MB: how much one is, and its name, if any."""
+  """A unit of values, such as MB: its size, and its name, if any."""
 
   size: float
   name: str
 
 
-# Units of which each is a thousand of the one before.
+# Units, each of which is a thousand times the one before.
 BYTES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 COUNTS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
 
 
 def unit(largest: float, names: Sequence[str]) -> Unit:
-  """Returns the unit in which a number has one to three digits, if it can."""
+  """Returns the unit in which a number has one to three digits, if any."""
   power = 0
   if 1 <= largest < math.inf:
-    # 1e15 must not fall below itself by rounding.
+    # Rounding must not give 1e15 the unit below.
     power = math.floor(math.log10(largest) / 3 + _TOLERANCE)
   power = min(power, len(names) - 1)
   return Unit(1000.0**power, names[power])
@@ -42,7 +42,7 @@ class Scale:
   """A range of values, linear or logarithmic; its ticks may have names."""
 
   low: float  # At place 0.
-  high: float  # At place 1; it may be below.
+  high: float  # At place 1; may be less than `low`.
   ticks: tuple[float, ...]
   is_logarithmic: bool = False
   names: tuple[str, ...] | None = None
@@ -58,13 +58,13 @@ class Scale:
     return np.where(np.isfinite(places), places, np.nan)
 
   def clipped(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns values, those beyond an end of the scale at that end."""
+    """Returns values, clipped to the range."""
     low, high = sorted((self.low, self.high))
     return np.asarray(values, np.float64).clip(low, high)
 
   @property
   def labels(self) -> tuple[str, ...]:
-    """The ticks as text; numbers all with as many decimals as they need."""
+    """The ticks as text; all numbers have the same number of decimals."""
     if self.names is not None:
       return self.names
     if self.is_logarithmic:
@@ -98,7 +98,7 @@ def linear(
   if is_tight:
     first = math.ceil(low / step - _TOLERANCE)
     last = math.floor(high / step + _TOLERANCE)
-  # Multiples, rounded: sums of steps would show as 0.30000000000000004.
+  # Rounded multiples: sums of steps would show as 0.30000000000000004.
   ticks = tuple(float(f"{n * step:.12g}") for n in range(first, last + 1))
   if is_tight:
     return Scale(low, high, ticks)

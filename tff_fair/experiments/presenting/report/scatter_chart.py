@@ -49,7 +49,7 @@ def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
 
 
 def front_of(points: Sequence[Point], x: Measure, y: Measure) -> list[int]:
-  """Returns the front of points by what is better of two measures."""
+  """Returns the front of points by two measures; see `pareto_front`."""
   return pareto_front(
     [-measures.sort_key(x, point.x) for point in points],
     [-measures.sort_key(y, point.y) for point in points],
@@ -79,7 +79,7 @@ def draw(
 def _front(points: Sequence[Point], frame: Frame) -> Path:
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
-  # A step, not a slope: between two methods there is none.
+  # Steps, not slopes: there is no method between two methods.
   steps = "".join(
     f"V{b:.1f}H{a:.1f}" for a, b in zip(x[1:], y[1:], strict=True)
   )

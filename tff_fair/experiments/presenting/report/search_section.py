@@ -31,7 +31,7 @@ from tff_fair.experiments.sweeps import best_settings, trials
 from tff_fair.experiments.sweeps.study import SearchSettings
 from tff_fair.experiments.sweeps.trials import COMPLETE, RecordedStudy, Trial
 
-# Not the number of a method: hiding methods hides no trials.
+# Not a method's number, so that hiding methods does not hide trials.
 _NO_METHOD = 9999
 # With diamonds and circles.
 _EACH, _BEST = (
@@ -63,7 +63,7 @@ def build(task: TaskRuns) -> section.Section:
           studies.append(
             _study(identifier, study, known_trials, found.settings, clients)
           )
-    except RunError as error:  # It takes no more than its search along.
+    except RunError as error:  # Only this search is left out.
       studies.append(f"A search is left out, because it is damaged: {error}")
   if not studies:
     return section.Section("Search")
@@ -71,7 +71,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
-  """Returns which clients, and which data, a study's objectives are over."""
+  """Returns the clients and data that a study's objectives cover."""
   if any(tables.has_validation(run.last_evaluation) for run in runs):
     return "validation data of the clients"
   numbers = {len(run.last_evaluation) for run in runs}
@@ -160,7 +160,7 @@ def _front(
   best: Sequence[Trial],
   settings: SearchSettings,
 ) -> Figure | None:
-  """Returns the first two objectives against each other."""
+  """Returns a chart of the first two objectives against each other."""
   if len(settings.objectives) < 2:
     return None
   one, other = (_measures(complete)[n] for n in settings.objectives[:2])
@@ -240,7 +240,7 @@ def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:
 def _values(
   complete: Sequence[Trial], place: int, measure: Measure
 ) -> np.ndarray:
-  """Returns an objective of trials as tables have it; NaN is not finite."""
+  """Returns an objective of trials, scaled for tables; NaN if not finite."""
   found = np.array([trial.outcome.values[place] for trial in complete], float)
   return np.where(np.isfinite(found), measure.scale * found, np.nan)
 

@@ -1,4 +1,4 @@
-"""A section of the page: its title, and its template with the data in it."""
+"""A section of the page: its title, and its rendered template."""
 
 import dataclasses
 from typing import Any
@@ -12,11 +12,11 @@ class Section:
   """A part of the page about a task."""
 
   title: str
-  body: str = ""  # Without one, the page leaves it out.
-  absence: str = ""  # Why it is left out.
+  body: str = ""  # If empty, the page leaves the section out.
+  absence: str = ""  # Why the section is left out.
 
   def identifier(self, task: TaskRuns) -> str:
-    """Returns the name of its place on the page."""
+    """Returns its id on the page."""
     return f"{task.identifier}-{self.title.lower().replace(' ', '-')}"
 
   def markup(self, task: TaskRuns) -> str:
@@ -25,7 +25,7 @@ class Section:
 
 
 def build(title: str, template: str, task: TaskRuns, **data: Any) -> Section:
-  """Returns a section, which a template of the page shows."""
+  """Returns a section, rendered by a template."""
   body = rendering.html(
     f"sections/{template}.html", task=task, score=task.score, **data
   )

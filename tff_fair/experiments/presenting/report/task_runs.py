@@ -17,8 +17,8 @@ from tff_fair.experiments.analysis.run_groups import Group, group
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
-# Of Okabe and Ito (2008), which remain apart for the colour-blind, without
-# their yellow, which does not show on white; the style sheet has them.
+# Colours of Okabe and Ito (2008), which colour-blind readers can distinguish,
+# without yellow, which is invisible on white; the style sheet has them.
 NUM_COLORS = 7
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "14 4", "9 3 2 3 2 3")
 # Paths around the origin, some 8 wide.
@@ -44,7 +44,7 @@ class Style:
 
   @property
   def classes(self) -> str:
-    """The classes of what is drawn of the method, for the style sheet."""
+    """The style sheet's classes for drawings of the method."""
     return f"c{self.color} m{self.number}"
 
 
@@ -61,7 +61,7 @@ _MAX_LETTERS = 24
 
 
 class ClientNames:
-  """The names of a task's clients, if runs agree on them; or all numbers."""
+  """The names of a task's clients, if runs agree on them; else numbers."""
 
   def __init__(self, runs: Sequence[Run]) -> None:
     self._names = _names(runs)
@@ -69,13 +69,13 @@ class ClientNames:
 
   @property
   def fit_side_by_side(self) -> bool:
-    """Whether there are names, which all have room below a chart."""
+    """Whether there are names, and all of them fit below a chart."""
     widths = [_LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
     return 0 < sum(widths) <= _MAX_WIDTH
 
   @property
   def width(self) -> int:
-    """The room for the longest name in a chart; of numbers, that of four."""
+    """The room for the longest name in a chart, of four letters at least."""
     return _LETTER_WIDTH * max([4, *map(len, self._short.values())])
 
   def short(self, client_id: int) -> str:
@@ -83,7 +83,7 @@ class ClientNames:
     return self._short.get(client_id, f"{client_id:,}")
 
   def full(self, client_id: int) -> str:
-    """Returns its name, or "Client" and its number."""
+    """Returns a client's name, or "Client" and its number."""
     return self._names.get(client_id, f"Client {client_id:,}")
 
 
@@ -108,7 +108,7 @@ def cut(name: str, max_letters: int) -> str:
   return name if len(name) <= max_letters else f"{name[: max_letters - 1]}…"
 
 
-_FILE = "file"  # The option of tasks whose data are a file of the user.
+_FILE = "file"  # The option of tasks whose data are a user's file.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,7 @@ class TaskRuns:
 
   @property
   def baselines(self) -> tuple[Method, ...]:
-    """The methods of which the better one is the baseline, by each measure."""
+    """The methods of which the better one, by each measure, is the baseline."""
     return self.methods[: self.num_baselines]
 
   @property
@@ -149,7 +149,7 @@ class TaskRuns:
 
   @functools.cached_property
   def score(self) -> Score:
-    """The number by which clients are compared, with its decimals."""
+    """The score by which clients are compared, with its decimals."""
     return run_groups.common_score(self.runs or self.unfinished)
 
   @property
@@ -159,7 +159,7 @@ class TaskRuns:
 
   @functools.cached_property
   def clients(self) -> ClientNames:
-    """The word for the clients."""
+    """The names of the clients."""
     return ClientNames(self.runs)
 
   def with_summary(self, key: str) -> list[Method]:
@@ -214,7 +214,7 @@ def arrange(
 def _baselines_first(
   groups: Sequence[Group], name: str | None
 ) -> tuple[list[Group], int]:
-  """Returns the groups in their order on the page, and how many baselines."""
+  """Returns the groups in order on the page, and the number of baselines."""
   if not groups:
     return [], 0
   first = (
@@ -229,7 +229,7 @@ def _name(run: Run) -> str:
 
 
 def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
-  """Returns the name of a task with the options that set it apart."""
+  """Returns the name of a task with the options that distinguish it."""
   name = _name(run)
   others = [other for other, *_ in tasks if _name(other) == name]
   return ", ".join([name, *sorted(run_groups.options_apart(run, others))])

@@ -1,4 +1,4 @@
-"""Sections of charts of the ends of runs: bars, and score against fairness."""
+"""Sections with charts of final results: bars, and score against fairness."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ _ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.
 
 
 def build_bars(task: TaskRuns) -> section.Section:
-  """Returns the section: a chart for each measure, all to one scale."""
+  """Returns the section: a chart for each measure, all on one scale."""
   if len(task.methods) < 2:
     return section.Section(_BARS_TITLE, absence="there is only one method")
   found = {
@@ -108,7 +108,7 @@ def _bars(
 
 
 def _row(method: Method, result: Result, middle: float, frame: Frame) -> Group:
-  """Returns a method's name, bar and value; what is not finite has no bar."""
+  """Returns a method's name, bar and value; no bar if it is not finite."""
   base, right = middle + 4, frame.width - frame.right
   name = task_runs.cut(method.label, _MAX_LETTERS)
   parts: list[Shape] = [Text(name, frame.left - _GAP / 2, base, "end", "name")]
@@ -164,7 +164,7 @@ def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Figure]:
 
 
 def _has_front(task: TaskRuns) -> bool:
-  """Returns whether each place is known to some uncertainty."""
+  """Returns whether every method has several runs, and so an uncertainty."""
   return all(len(method.runs) > 1 for method in task.methods)
 
 
@@ -226,7 +226,7 @@ def _point(task: TaskRuns, method: Method, x_name: str, y_name: str) -> Point:
 
 
 def _scale(measure: Measure, ranges: Sequence[Sequence[float]]) -> Scale:
-  # Points at the very edge would be half a marker beyond it.
+  # Markers of points at the very edge would extend beyond it.
   return scale.with_room(
     min(map(min, ranges)),
     max(map(max, ranges)),

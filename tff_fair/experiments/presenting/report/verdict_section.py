@@ -1,4 +1,4 @@
-"""Section: what can be said of the methods, with its uncertainty."""
+"""Section: conclusions about the methods, with their uncertainty."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -90,7 +90,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _parts(task: TaskRuns, contents: Contents) -> Table | None:
-  """Returns the table of what methods owe to weights and to their rules."""
+  """Returns the table of methods' gains from weights and from their rules."""
   found = references.parts(contents)
   if found is None:
     return None
@@ -127,7 +127,7 @@ def _number(task: TaskRuns, value: float) -> str:
 
 
 def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
-  """Returns the marks of a column; none where no method stands out."""
+  """Returns the marks of a column; none if no method stands out."""
   tried = [
     row for row in rows if row.num_seeds >= comparison_table.NEEDED_SEEDS
   ]
@@ -171,7 +171,7 @@ class _Best(NamedTuple):
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
 ) -> list[_Best]:
-  """Returns which methods are best, for each measure where that is known."""
+  """Returns the best methods by each measure for which they are known."""
   found = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
@@ -212,7 +212,7 @@ _WIDTH, _EDGE = 120, 4  # Of the drawing of an interval.
 
 
 class _Interval(NamedTuple):
-  """Where an interval, its estimate and 0 are in a drawing of 120 pixels."""
+  """The places of an interval, its estimate and 0 in a drawing."""
 
   zero: str
   low: str
@@ -264,7 +264,7 @@ def _differences(
     for d in (contrast.difference for contrast in found.values())
     for end in (d.estimate, d.low, d.high)
   ]
-  # A scale that has 0 and all intervals.
+  # The scale includes 0 and all intervals.
   known = [0.0, *filter(math.isfinite, ends)]
   cells = []
   for method in methods:
@@ -303,7 +303,7 @@ def _difference(
 def _interval(
   method: Method, found: Difference, low: float, high: float
 ) -> _Interval | None:
-  """Returns the drawing of an interval; none where nothing is known."""
+  """Returns the drawing of an interval; None if nothing is known."""
 
   def place(value: float) -> str:
     share = (value - low) / (high - low) if high > low else 0.5
