@@ -164,7 +164,7 @@ def ceiling(
 def _joined(
   share: float, weighting: str, parts: Sequence[_Part], notes: Sequence[str]
 ) -> Ceilings:
-  import pandas as pd  # noqa: PLC0415  It takes as long as all others.
+  import pandas as pd  # noqa: PLC0415  Takes as long as all other imports.
 
   data, rows, runs = (
     pd.DataFrame(

@@ -159,7 +159,7 @@ def of_runs(
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
   """Returns the data that have changed since a run; empty if none are known."""
-  from tasks import digests  # noqa: PLC0415  TensorFlow comes along.
+  from tasks import digests  # noqa: PLC0415  Imports TensorFlow.
 
   before = run.config.get(configuration.DATA_DIGESTS)
   if not before:

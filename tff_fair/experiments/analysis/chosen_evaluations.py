@@ -154,7 +154,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Makes a function of a run compute each result once: `functools.cache`."""
+  """Makes a function of a run compute each result only once."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )

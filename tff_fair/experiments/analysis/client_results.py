@@ -15,7 +15,7 @@ class Clients(NamedTuple):
   """The results of the clients in one evaluation of a run."""
 
   ids: np.ndarray  # int64[K], ascending, each once.
-  score: Vector  # float64[K], as the following.
+  score: Vector  # float64[K], like `loss` and `num_examples`.
   loss: Vector  # May be NaN or infinite.
   num_examples: Vector  # Above 0.
   beside: Mapping[str, Vector] = MappingProxyType({})

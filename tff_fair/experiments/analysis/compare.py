@@ -309,8 +309,8 @@ def compare(
     question: What intervals and p-values answer: "these_clients", what other
       seeds would show for the same clients and test examples; "other_clients",
       what other clients like these would show, too. By default the former if
-      all clients take part in each round, and the latter if rounds sample
-      them; `attrs["notes"]` says which.
+      all clients take part in each round, and the latter if rounds sample them;
+      `attrs["notes"]` says which.
 
   Returns:
     One row for each method of each task, by its name, the baseline first: task,
@@ -318,10 +318,10 @@ def compare(
     standard deviation, NAME_std_over_seeds (missing with one seed); the column
     of a client is client_NAME. Accuracies are in percent, errors of regressions
     in units of the label; numbers are rounded as in the program's tables. With
-    a baseline, the changes from it follow in the same form, over
-    the seeds that both have: how many of its suffering clients improve, and by
-    how much, how many others degrade, and by how much, and the change of the
-    mean. Then, for each measure, the paired difference to the baseline
+    a baseline, the changes from it follow in the same form, over the seeds that
+    both have: how many of the baseline's suffering clients improve, and by how
+    much, how many others degrade, and by how much, and the change of the mean.
+    Then, for each measure, the paired difference to the baseline
     NAME_difference, its interval NAME_difference_low and _high, its p-value _p
     and that after Holm's correction _p_holm (see `paired`), which also widens
     the interval, and the method that is the measure's baseline, _baseline; then
@@ -329,9 +329,9 @@ def compare(
     nothing varies. "fedavg" is the better of FedAvg by numbers of examples and
     FedAvg with equal weights for each measure, if both are among the runs; then
     NAME_from_weights and NAME_from_rule split a method's change from FedAvg by
-    examples into the effects of its client weights and of its rule.
-    For runs with results of `tff-fair-ceiling`, above_least_mean, _tail and
-    _largest say how far their final training losses are above the least ones.
+    examples into the effects of its client weights and of its rule. For runs
+    with results of `tff-fair-ceiling`, above_least_mean, _tail and _largest say
+    how far their final training losses are above the least ones.
     `attrs["notes"]` has sentences about left-out runs, differing settings and
     weights, and methods with one seed.
 

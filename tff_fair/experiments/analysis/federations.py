@@ -181,7 +181,7 @@ def _of_federation(
 
 
 def _seeds(rows: pd.DataFrame, criterion: str) -> Seeds:
-  """Returns the results of a method by seeds, as `paired` takes them."""
+  """Returns the results of a method by seeds, for `paired`."""
   found = {}
   ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
   known = rows[rows[f"score_{criterion}"].notna()]

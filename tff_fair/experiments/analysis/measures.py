@@ -264,7 +264,7 @@ def changes(score: Score) -> Mapping[str, Measure]:
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
-  """Returns the sizes of tails, as "10 % = 1 of 3 clients"; may be empty."""
+  """Returns sizes of tails, such as "10 % = 1 of 3 clients"; may be empty."""
   percents = {
     int(percent)
     for kind, _, percent in (name.partition("_") for name in names)

@@ -261,7 +261,7 @@ def verdict(
 
 
 def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
-  """Returns a sentence about differences of one seed; may be empty."""
+  """Returns a sentence about differences from a single seed; may be empty."""
   lonely = [label for label, n in num_seeds.items() if n == 1]
   if not lonely:
     return ""

@@ -2,8 +2,8 @@
 
 FedAvg with weights by numbers of examples and FedAvg with equal weights are two
 baselines: measures of fairness count each client once, and many fair methods do
-so, too. A claim must hold against the better of the two. A method's
-change from FedAvg has two parts, for each measure T and seed:
+so, too. A claim must hold against the better of the two. A method's change from
+FedAvg has two parts, for each measure T and seed:
 
   from weights   T(FedAvg, the method's weights) - T(FedAvg, by examples)
   from the rule  T(method) - T(FedAvg, the method's weights)

@@ -73,9 +73,9 @@ def replay(
     TypeError: If a hyperparameter has the wrong type.
     FieldError: If the method or a hyperparameter is unknown, or a value wrong.
   """
-  import pandas as pd  # noqa: PLC0415  It takes as long as all others.
+  import pandas as pd  # noqa: PLC0415  Takes as long as all other imports.
 
-  from tff_fair import runtime  # noqa: PLC0415  TensorFlow comes along.
+  from tff_fair import runtime  # noqa: PLC0415  Imports TensorFlow.
   from tff_fair.summing import tape, ways  # noqa: PLC0415
 
   found = run if isinstance(run, Run) else finding.open_run(run)

@@ -116,7 +116,7 @@ def audit(
   score_class: str | None = None,
   threshold_for: str | None = None,
 ) -> Audit:
-  """Measures how fair a model, or results of one, are to clients.
+  """Measures how fair a model is to clients, by its outputs or by results.
 
       audit("model.keras", "digits").write("outputs/audit")
       audit(results="per_client.csv").summary["test_accuracy"]["worst_10"]

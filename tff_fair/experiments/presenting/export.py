@@ -99,11 +99,11 @@ def export(
       needs the task.
 
   Returns:
-    Where the model is, and notes about it.
+    The paths of the model and its card, and notes.
 
   Raises:
-    FieldError: If an argument does not fit the run, or `output` cannot
-      be written; a ValueError.
+    FieldError: If an argument does not fit the run, or `output` cannot be
+      written; a ValueError.
     RunError: If the run is damaged, or has not saved its model.
     tasks.DataError: If the model depends on the task's data, which cannot be
       used.

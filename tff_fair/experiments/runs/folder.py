@@ -140,7 +140,7 @@ class RunFolder:
 
   @property
   def last_saved_round(self) -> int:
-    """The round from which a run can go on; 0 is its beginning."""
+    """The round from which a run can resume; 0 is its beginning."""
     return max(checkpoints.saved_rounds(self.checkpoints), default=0)
 
   @property

@@ -25,7 +25,7 @@ _TEXTS = (NAME, "rule")
 ATTACKER, UNSEEN = "attacker", "unseen"
 _FLAGS = (ATTACKER, UNSEEN, "harmed")
 HONEST = "honest/"  # Prefix of columns over the clients that do not attack.
-# Prefix of columns on clients' validation data, which are empty without such.
+# Prefix of columns on clients' validation data; empty for clients without any.
 VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
@@ -182,7 +182,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
     row = content[:place].count(b"\n")
     raise RunError(f"{path}: is not a table: row {row} holds zero bytes.")
   _check_titles(path, content)
-  import pandas as pd  # noqa: PLC0415  It takes as long as all others.
+  import pandas as pd  # noqa: PLC0415  Takes as long as all other imports.
 
   try:
     table = pd.read_csv(

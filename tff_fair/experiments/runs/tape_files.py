@@ -1,4 +1,4 @@
-"""The tape of a run: blocks of rounds in its folder, as arrays of NumPy.
+"""The tape of a run: blocks of rounds in its folder, as NumPy arrays.
 
 A block is one npz file of ten rounds, or of one round on a tape with updates.
 It has the arrays of `tff_fair.summing.tape.TapedRound`, whose names begin with

@@ -220,7 +220,7 @@ def _of_attack(spec: RunSettings) -> _Conflicts:
 
 
 def _of_privacy(spec: RunSettings) -> _Conflicts:
-  """Yields conflicts of privacy with settings; not with the method's rule."""
+  """Yields conflicts of privacy settings; building a method checks its rule."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
       yield name, f"needs {other}; give both."

@@ -80,7 +80,7 @@ class Score:
 
   @property
   def short_digits(self) -> int:
-    """Decimals where there is little room."""
+    """Decimals for narrow places."""
     return max(self.digits - 1, 0)
 
   @property

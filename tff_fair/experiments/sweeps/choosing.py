@@ -4,7 +4,7 @@ Models train on training rows; validation rows decide; only the fourth stage
 reads test rows:
 
 1. FedAvg, with weights by numbers of examples and with equal weights, at three
-   learning rates, and at further ones while the best is at an end.
+   learning rates, and at further rates while the best is the least or largest.
 2. Replay: each rule is applied to the tape of a run of the better FedAvg. Rules
    whose direction serves the worst client come first; rules that change nothing
    come last.

@@ -71,7 +71,7 @@ def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
 
 
 def stop(key: str) -> None:
-  """Asks a run in this process to save its rounds and end."""
+  """Asks a run that this process carries out to save its rounds and end."""
   _stopped.add(key)
   process = _processes.get(key)
   if process is not None and process.stdin is not None:
@@ -80,7 +80,7 @@ def stop(key: str) -> None:
 
 
 def kill(key: str) -> None:
-  """Ends a run of this process at once."""
+  """Ends at once a run that this process carries out."""
   _stopped.add(key)
   if (process := _processes.get(key)) is not None:
     process.kill()

@@ -119,7 +119,7 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 def most_rounds(spec: RunSpec, parts: build.RunParts) -> int:
   """Returns the largest number of rounds of a client's local model."""
   examples = int(parts.task.train.num_examples[parts.evaluated].sum())
-  # A model trains on all but each of the folds; at last, one on all examples.
+  # For each fold, a model trains on the others; a last one, on all examples.
   affordable = _MOST_EXAMPLES // (examples * (len(RATES) * (_FOLDS - 1) + 1))
   return max(num_rounds(spec, parts), min(_MOST_ROUNDS, affordable))
 

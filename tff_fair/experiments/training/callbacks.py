@@ -61,8 +61,8 @@ class RoundCallback:
     """Called once after the last round, before the run writes its results.
 
     Args:
-      error: What ended the rounds, an interruption or an exception; `None`
-        if the run has come to its end.
+      error: The interruption or exception that ended the rounds; `None` if they
+        ended normally.
     """
 
   def state(self) -> Mapping[str, Any] | None:

@@ -109,7 +109,7 @@ def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
   """Returns the weights of a task's model, bit by bit as a process has them."""
-  # In a computation, as there: eager TensorFlow may differ in the last bits.
+  # In a computation, like in processes: eager results may differ in last bits.
   comp = cache.compiled(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},

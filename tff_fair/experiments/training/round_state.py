@@ -86,8 +86,8 @@ class RoundState:
     metrics: What the method reports of the round as a whole: nested mappings of
       numbers, as in `metrics.csv`. Empty for round 0.
     clients: The columns of `cohorts.csv`, with one entry for each client that
-      reported back, in ascending order of `client_id`; `None` if a value is
-      not known.
+      reported back, in ascending order of `client_id`; `None` for unknown
+      values.
     costs: What the round cost the clients, by name.
     timing: Seconds by name.
     evaluation: The evaluation after the round; `None` if there is none, and in

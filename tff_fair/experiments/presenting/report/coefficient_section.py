@@ -26,7 +26,7 @@ _MAX_NAMES = 16  # Of clients, one below another; they fit on a phone.
 
 @dataclasses.dataclass(frozen=True)
 class Coefficients:
-  """The coefficients of a run, as `matrix` returns them."""
+  """The coefficients of a run; `matrix` computes them."""
 
   method: Method
   run: Run

@@ -152,8 +152,7 @@ def report(
       FedAvg with equal weights are two baselines: the better one counts.
     unfinished: Whether to show unfinished runs, too, if they were evaluated
       after a round.
-    question: What intervals of differences answer, as in
-      `experiments.compare`.
+    question: What intervals of differences answer, as in `experiments.compare`.
     command: The command that writes the page, for its footer.
 
   Returns:
