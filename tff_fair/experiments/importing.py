@@ -69,7 +69,7 @@ def quick() -> Iterator[None]:
 
 
 def check_limits() -> None:
-  """Checks that this process may open files and use memory as a run does.
+  """Checks that this process may use as many files and as much memory as a run.
 
   Otherwise TensorFlow ends the process or raises errors of many kinds.
   """

@@ -52,7 +52,7 @@ def _outward(graph: Any, has_objects: bool) -> Iterator[str]:
 
 
 def _savers(graph: Any) -> set[str]:
-  """Returns the functions that only a graph's saver refers to."""
+  """Returns a graph's save and restore functions that no other part uses."""
   library = graph.graph_def.library
   others, savers = [graph.object_graph_def, *library.gradient], set()
   for function in library.function:

@@ -108,7 +108,7 @@ def build(
 def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
-  """Returns the weights of a task's model, bit by bit as a process has them."""
+  """Returns a task model's weights, bitwise equal to those in a process."""
   # In a computation, like in processes: eager results may differ in last bits.
   comp = cache.compiled(
     ("initial_weights", task.model_parts),
