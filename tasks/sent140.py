@@ -1,15 +1,15 @@
 """Sentiment of tweets, by account.
 
 Go et al., "Twitter Sentiment Classification using Distant Supervision" (2009),
-as LEAF's JSON (Caldas et al., 2018): x is a list whose fifth entry is the text,
-or the text itself; y is 0 or 1, or 4 for 1. Two LSTMs of 100 units, as in LEAF
-and AdaFedAdam, over the first 25 words, as in LEAF.
+as LEAF's JSON (Caldas et al., 2018): x is the text, or a list whose fifth entry
+is the text; y is 0 or 1, or 4 for 1. The model has two LSTMs of 100 units, as
+in LEAF and AdaFedAdam, over the first 25 words, as in LEAF.
 
-Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; here in
-lower case, as in the word vectors of GloVe. The vocabulary is the most frequent
-words of the training data, ties in alphabetical order. With `glove` that file
-gives their vectors, training does not change them, and words that it lacks are
-unknown. Without it the model trains an embedding.
+Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; but in
+lower case, as in GloVe. The vocabulary is the most frequent words of the
+training data, with ties in alphabetical order. The file `glove`, if given, has
+their vectors, which are not trained, and words that it lacks are unknown.
+Without it, the model trains an embedding.
 """
 
 import collections
@@ -28,7 +28,7 @@ from tff_fair import declared
 
 _WORD = re.compile(r"[\w']+|[.,!?;]")
 _PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
-# Where LEAF has the text among the columns of a tweet.
+# The index of the text among LEAF's columns of a tweet.
 _TEXT = 4
 
 
@@ -57,10 +57,9 @@ class Options(options.LstmOptions, options.LocalTestOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is int32[n, sequence_length], 0 at padding; y is
-  int32[n], 1 for a positive tweet.
+  """Builds the task; x is int32[n, sequence_length], y int32[n], 1 if positive.
 
-  `data_dir` has LEAF's JSON and the file `glove`.
+  x is 0 at padding. `data_dir` has LEAF's JSON and the file `glove`.
   """
   everyone = leaf_json.load_users(
     data_dir,
@@ -107,7 +106,7 @@ def load(
 def _to_arrays(
   x: list[object], y: list[int | float | str], *, length: int
 ) -> task.Arrays:
-  """Returns the words of each tweet as one text, and labels."""
+  """Returns each tweet's words as one text, and labels."""
   texts = np.empty([len(x)], object)
   for position, entry in enumerate(x):
     text = entry
@@ -135,8 +134,8 @@ def _most_frequent(users: leaf_json.Users, size: int) -> list[str]:
 def _read_glove(
   path: pathlib.Path, words: Sequence[str]
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the words with a vector, and the vectors of all tokens, those of
-  padding (zeros) and of unknown words (the mean) first.
+  """Returns the words that have vectors, and the vectors of all tokens,
+  starting with padding (zeros) and unknown words (the mean).
   """
   wanted = set(words)
   vectors: dict[str, np.ndarray] = {}

@@ -1,18 +1,18 @@
 """Next-character prediction on Shakespeare's plays, by speaking role.
 
 McMahan et al., "Communication-Efficient Learning of Deep Networks from
-Decentralized Data" (AISTATS 2017). Data of TFF,
+Decentralized Data" (AISTATS 2017). The data are TFF's,
 `tff.simulation.datasets.shakespeare`, or LEAF's JSON.
 
-With predict "last", as in LEAF, a role's speeches are one text: each 80
-characters of it are an example, and the next one is its label. With "every", as
-in TFF's baseline, a speech is one example or more, and each next character is a
-label.
+With predict "last", as in LEAF, a role's speeches are one text: any 80
+consecutive characters are an example, and the next character is the label. With
+"every", as in TFF's baseline, a speech is one or more examples, and every next
+character is a label.
 
 `LEAF_CHARACTERS` are the 80 of LEAF (Caldas et al., 2018), numbered from 0;
-others are left out of a text. The 86 of `tff.simulation.baselines.shakespeare`
-are numbered from 1; 0 is padding, and there are numbers for any other
-character, for the beginning and the end of a text.
+other characters are left out. The 86 of `tff.simulation.baselines.shakespeare`
+are numbered from 1; 0 is padding, and three more numbers stand for any other
+character, and for the beginning and the end of a text.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ from tasks.formats import leaf_json
 from tasks.tff_native import native_clients
 from tff_fair import declared
 
-# Of a folder with the whole text of each role.
+# Files with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
-# What LEAF's authors train on of a role's samples, which keep their order.
+# The share of a role's samples, in order, that LEAF's authors train on.
 _LEAF_TRAIN_SHARE = 0.8
 
 
@@ -76,12 +76,12 @@ class Options(options.LstmOptions, options.ClientOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is int32[n, sequence_length]; y is int32[n], or with
-  predict "every" int32[n, sequence_length], 0 at padding.
+  """Builds the task; x is int32[n, sequence_length], y like x or int32[n].
 
-  `data_dir` has TFF's `shakespeare.sqlite`, which is downloaded if it is not
-  there; None means TFF's own cache, ~/.tff. With source "leaf", it has LEAF's
-  `train` and `test`, or `*by_role.json.gz`.
+  With predict "every", y is like x, 0 at padding. `data_dir` has LEAF's `train`
+  and `test` or `*by_role.json.gz` (source "leaf"), or TFF's
+  `shakespeare.sqlite`, which is downloaded if it is missing; None means TFF's
+  own cache, ~/.tff.
   """
   source = "synthetic test plays" if config.synthetic else "Shakespeare"
   if config.source == "leaf":
@@ -129,7 +129,7 @@ def load(
 
 
 def _first(half: task.Split, max_examples: int | None) -> task.Split:
-  """Returns the first examples of each role; None takes all."""
+  """Returns each role's first examples; all if `max_examples` is None."""
   if max_examples is None:
     return half
   sizes = np.minimum(half.num_examples, max_examples)
@@ -180,7 +180,7 @@ def _from_native(
     {"snippets": ([], "string")},
     synthetic=config.synthetic,
   )
-  # All speeches: a few megabytes, whose characters have to be counted.
+  # Reads all speeches, a few megabytes, to count their characters.
   texts = [*clients.contents(_checked_texts)]
   length = config.sequence_length
   joins = config.predict == "last"
@@ -233,7 +233,7 @@ def _from_leaf(
 
 
 def _from_leaf_texts(config: Options, path: pathlib.Path) -> leaf_json.Users:
-  """Cuts texts as LEAF does: no test window has a character of training."""
+  """Cuts texts as LEAF does: test windows share no characters with training."""
   length = config.sequence_length
   texts = {
     name: _leaf_numbers(_known(text).encode())
@@ -243,7 +243,7 @@ def _from_leaf_texts(config: Options, path: pathlib.Path) -> leaf_json.Users:
   for name, text in texts.items():
     num_samples = max(len(text) - length, 0)
     num_train = int(_LEAF_TRAIN_SHARE * num_samples)
-    # The windows that begin in training windows are left out.
+    # Windows that begin within training windows are left out.
     sizes[name] = num_train, max(num_samples - num_train - length + 1, 0)
 
   def load(name: str, half: int) -> task.Arrays:
@@ -272,7 +272,7 @@ def _leaf_arrays(
 
 
 def _known(text: str) -> str:
-  """Puts a space for each character that LEAF lacks; lengths stay."""
+  """Replaces each character that LEAF lacks by a space; keeps lengths."""
   return "".join(c if c in LEAF_CHARACTERS else " " for c in text)
 
 
@@ -285,7 +285,7 @@ def _text(position: int, name: str, value: object, length: int) -> str:
   return value
 
 
-# Characters as numbers.
+# From characters to numbers.
 
 LEAF_CHARACTERS = (
   "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]"
@@ -302,7 +302,7 @@ _LEFT_OUT = 255
 
 
 def _numbers(characters: str, first: int, others: int) -> np.ndarray:
-  """Returns the number of each byte, uint8[256]."""
+  """Returns a table of the number of each byte, uint8[256]."""
   table = np.full([256], others, np.uint8)
   table[np.frombuffer(characters.encode(), np.uint8)] = np.arange(
     first, first + len(characters)
@@ -321,9 +321,7 @@ def _leaf_numbers(text: bytes) -> np.ndarray:
 
 
 def _windows(numbers: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns all windows of a text, int32[n, length], and the character after
-  each, int32[n].
-  """
+  """Returns a text's windows, int32[n, length], and the next characters."""
   if len(numbers) <= length:
     return np.zeros([0, length], np.int32), np.zeros([0], np.int32)
   views = np.lib.stride_tricks.sliding_window_view(numbers, length + 1)
@@ -331,15 +329,15 @@ def _windows(numbers: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _num_sequences(text: bytes, length: int) -> int:
-  """Returns how many rows `_sequences` makes of one text."""
+  """Returns the number of rows that `_sequences` returns for one text."""
   return -(-(len(text) + 2) // (length + 1))
 
 
 def _sequences(
   texts: Iterable[bytes], length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Cuts texts into sequences, int32[n, length], as TFF's baseline does; and
-  the same one character later, with 0 at padding.
+  """Cuts texts into sequences, int32[n, length], as TFF's baseline does, and
+  returns them and the same one character later, with 0 at padding.
   """
   rows = [np.zeros([0, length + 1], np.int32)]
   for text in texts:

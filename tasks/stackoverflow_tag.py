@@ -1,13 +1,12 @@
 """Tag prediction on Stack Overflow, by user: logistic regression, many labels.
 
-Reddi et al., "Adaptive Federated Optimization" (ICLR 2021). Data from TFF's
-native data set. As in `tff.simulation.baselines.stackoverflow`, the input is
-the share that each known word has in a sentence and its post's title, the
-labels are the known tags of the post.
+Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), on TFF's native
+data set. As in `tff.simulation.baselines.stackoverflow`, the input is the share
+of each known word in a sentence and its post's title, and the labels are the
+post's known tags.
 
 The accuracy is recall at 5, as is usual for this task: the share of all known
-tags of a client's examples that is among the five largest logits of its
-example.
+tags of a client's examples that are among their example's five largest logits.
 """
 
 import dataclasses
@@ -38,13 +37,12 @@ class Options(posts.StackOverflowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is int32[n, max_words], the numbers 1 ... V of the known
-  words of an example, padded with 0; y is float32[n, num_tags] of zeros and
-  ones.
+  """Builds the task; x is int32[n, max_words], y is float32[n, num_tags].
 
-  `data_dir` has `stackoverflow.sqlite`, `stackoverflow.word_count` and
-  `stackoverflow.tag_count`; missing files are downloaded. None means the places
-  where TFF's loaders keep them.
+  x has the numbers 1 ... V of an example's known words, padded with 0; y has
+  zeros and ones. `data_dir` has `stackoverflow.sqlite`,
+  `stackoverflow.word_count` and `stackoverflow.tag_count`; missing files are
+  downloaded. None means the default locations of TFF's loaders.
   """
   words = posts.known_words(config, data_dir)
   tags = posts.known_tags(config, config.num_tags, data_dir)

@@ -1,11 +1,11 @@
 """Next-word prediction on Stack Overflow, by user.
 
-Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), and, with 20 users
-and a random cut in halves, VRed and Semi-VRed. Data from TFF's native data set.
+Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), and VRed and
+Semi-VRed with 20 users and a random cut in halves, on TFF's native data set.
 Words become numbers as in `tff.simulation.baselines.stackoverflow`: 0 is
-padding, 1 ... V are the known words, then one number for all unknown ones, one
-for the beginning and one for the end of a sentence. A client's examples are
-whole arrays here, and padding counts in no loss.
+padding, 1 ... V are the known words, followed by numbers for unknown words, for
+the beginning and for the end of a sentence. Here a client's examples are whole
+arrays, and padding does not count in the loss.
 """
 
 import dataclasses
@@ -42,11 +42,10 @@ class Options(options.LstmOptions, posts.StackOverflowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x and y are int32[n, sequence_length], y is x one word
-  later.
+  """Builds the task; x and y are int32[n, sequence_length], y one word later.
 
   `data_dir` has `stackoverflow.sqlite` and `stackoverflow.word_count`; missing
-  files are downloaded. None means the places where TFF's loaders keep them.
+  files are downloaded. None means the default locations of TFF's loaders.
   """
   words = posts.known_words(config, data_dir)
   unknown, beginning, end = range(len(words) + 1, len(words) + 4)

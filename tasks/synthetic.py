@@ -1,23 +1,23 @@
 """Synthetic linear classification problems that differ between clients.
 
-Two generators, as their authors' code has them:
+There are two generators, as in their authors' code:
 
 - "fedprox": Synthetic(alpha, beta) of Li et al., "Federated Optimization in
   Heterogeneous Networks" (MLSys 2020), with 30 clients, and of q-FedAvg (ICLR
   2020). Client k has W_k, b_k ~ N(u_k, 1) with u_k ~ N(0, alpha), and inputs
   x ~ N(v_k, Sigma) with v_k ~ N(B_k, 1), B_k ~ N(0, beta), Sigma diagonal with
-  j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard deviations, as in
-  the code, not variances, as in the text. The IID version has one W and b for
-  all and v_k = 0. Sizes are 50 + lognormal(4, 2).
-- "leaf": Caldas et al., "LEAF" (2018): one cluster of clients, whose W_k are
-  nearly the same and whose inputs differ as above with beta = 1. Sizes are 5 +
+  j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard deviations as in
+  the code, not variances as in the text. The IID version has the same W and b
+  for all clients, and v_k = 0. Sizes are 50 + lognormal(4, 2).
+- "leaf": Caldas et al., "LEAF" (2018): one cluster of clients with nearly the
+  same W_k, and with inputs that differ as above with beta = 1. Sizes are 5 +
   lognormal(3, 2), at most 1,000: with 100 clients, as in AdaFedAdam, about
-  10,100 examples on average. LEAF has two versions; this one takes its softmax
-  over classes. With the other, over a client's examples, no linear model comes
-  near the published accuracies.
+  10,100 examples on average. LEAF has two versions; this is the one with the
+  softmax over classes. With the other, over a client's examples, no linear
+  model comes near the published accuracies.
 
-All numbers come only from `standard_normal` of NumPy's `Generator` (PCG64),
-in float64. NumPy promises the bits of PCG64 for good, and the values of
+All numbers come from `standard_normal` of NumPy's `Generator` (PCG64), in
+float64. NumPy guarantees the bits of PCG64 forever, and the values of
 `standard_normal` within a minor version.
 """
 
@@ -139,7 +139,7 @@ class _FedProx:
 
 
 class _Leaf:
-  """LEAF's generator, with its one cluster."""
+  """LEAF's generator with a single cluster."""
 
   def __init__(self, config: Options, seed: int) -> None:
     self._config = config
@@ -178,7 +178,7 @@ def _linear_model(
 def _inputs(
   rng: np.random.Generator, center: np.ndarray, count: int
 ) -> np.ndarray:
-  # The covariance is diagonal: no matrix has to be factored.
+  # The covariance is diagonal, so no matrix need be factored.
   deviations = np.arange(1, len(center) + 1) ** -0.6
   return center + deviations * rng.standard_normal([count, len(center)])
 

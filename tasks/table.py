@@ -1,8 +1,8 @@
-"""A table of a user's own: one row an example, one column the client.
+"""A user's own table: each row is an example, one column is the client.
 
-A CSV file, compressed or not, or a Parquet file. Columns become x as
-`tasks.tabular.features` says, by the moments of all clients' training rows. The
-label becomes a class, or a number of mean 0 and deviation 1 in training.
+It is a CSV file, compressed or not, or a Parquet file. `tasks.tabular.features`
+describes how columns become x, by the moments of all clients' training rows.
+The label becomes a class, or a number with mean 0 and deviation 1 in training.
 """
 
 import dataclasses
@@ -159,9 +159,7 @@ class Options(table_file.Format, row_task.RowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, width], y is int32[n], or float32[n] of
-  numbers.
-  """
+  """Builds the task; x is float32[n, width], y is int32[n] or float32[n]."""
   table = _opened(config, data_dir)
   names = _feature_names(config, table)
   found = _columns(config, table, names)
@@ -205,12 +203,12 @@ def _opened(
 def _columns(
   config: Options, table: table_folder.Table, names: list[str]
 ) -> dict[str, columns.Column]:
-  """Reads the features and what says whose a row is, and what it is worth."""
+  """Reads the features and the columns with other roles."""
   roles = [name for role in _ROLES if (name := getattr(config, role))]
   units = config.units or ()
   as_texts = {config.client, *(config.categories or ()), *units}
   as_texts |= {*filter(None, (config.split, config.split_by, config.group))}
-  # What a client counts for may be a feature, too.
+  # The column of client weights may be a feature, too.
   wanted = list(dict.fromkeys([*roles, *names]))
   measured = [
     name
@@ -223,7 +221,7 @@ def _columns(
     table,
     wanted,
     texts=as_texts,
-    # Of groups, it is said below how many there may be.
+    # The number of groups is checked below.
     categories=[
       n
       for n in names
@@ -252,7 +250,7 @@ def _clients_and_labels(
   found: dict[str, columns.Column],
   seed: int,
 ) -> tuple[population.Population, labels.Labels]:
-  """Gives rows to clients, and labels the meaning that training rows show."""
+  """Gives rows to clients, and derives labels from their training rows."""
   label, source = found[config.label], f"{table.path}, column {config.label!r}"
   classes = labels.classes_of(label, config.kind, source=source)
   clients = _clients(config, table, found, classes, seed)
@@ -274,12 +272,12 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
   given["missing"] = config.columns_with_missing()
   reading.check_names(table, given)
   if config.features:
-    # Each once, in the order in which they were given.
+    # Each once, in the given order.
     return list(dict.fromkeys(given["features"]))
-  # The others are features, too.
+  # All other columns are features.
   roles = {*_ROLES, "ignore"} - {"group"}
   others = {name for role in roles for name in given.get(role, ())}
-  # A column without a name is the number of the row, as pandas writes it.
+  # A column without a name has pandas' row numbers.
   left = [name for name in table.names if name and name not in others]
   if not left:
     raise DataError(
@@ -289,7 +287,7 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
 
 
 def _may_be_id(config: Options, name: str) -> bool:
-  """Returns whether a column is left out if its numbers or texts are ids."""
+  """Returns whether a column is to be left out if it turns out to have ids."""
   if config.features or name == config.group:
     return False
   lists = (config.keep, config.categories, config.units)
@@ -306,7 +304,7 @@ def _without_ids(
   names: list[str],
   found: Mapping[str, columns.Column],
 ) -> list[str]:
-  """Returns the features without ids and numbers of rows, and says which."""
+  """Drops ids and row numbers from the features, and notifies the user."""
 
   def is_id(name: str) -> bool:
     column, is_named = found[name], _is_named_as_id(config, name)
@@ -339,7 +337,7 @@ def _clients(
 ) -> population.Population:
   def texts(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     column = found[name]
-    assert isinstance(column, columns.Texts)  # They were read as such.
+    assert isinstance(column, columns.Texts)  # It was read as texts.
     return column.codes, column.values
 
   codes, names = texts(config.client)

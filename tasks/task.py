@@ -1,4 +1,4 @@
-"""The parts of a task: a population of clients with data, and a model."""
+"""A task: a population of clients with data, and a model."""
 
 import dataclasses
 import functools
@@ -29,8 +29,8 @@ def element_spec(
   y_shape: Sequence[int] = (),
   y_dtype: str = "int32",
 ) -> ElementSpec:
-  """Returns the specs of a client's whole arrays `(x, y)`, by the shapes of one
-  input and one label.
+  """Returns the specs of a client's whole arrays `(x, y)`, from the shapes of
+  one input and one label.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -45,21 +45,21 @@ class Split:
   """One part (train, test or validation) of every client's data.
 
   Attributes:
-    num_examples: Number of examples by client id, int64[num_clients], at least
-      one each for training and testing. Known without reading any client's
-      data.
+    num_examples: The number of examples by client id, int64[num_clients], at
+      least one each for training and testing. Known without reading any
+      client's data.
     load: Maps a client id to that client's whole arrays `(x, y)`, both with
       `num_examples[client_id]` rows. Called only for clients that take part.
-    raw: Where the task has a `preprocessing`, maps a client id to the raw
-      values that `load` makes x of, in the same order: columns as they are
-      there, and the class numbers, or the labels in their own units.
-    true_labels: Where labels were replaced (`tasks.label_noise`), maps a client
-      id to the labels before that, in the order of `load`.
-    groups: Where the task knows groups of people, maps a client id to those of
-      its examples, int[n], in the order of `load`: places in
+    raw: If the task has a `preprocessing`, maps a client id to the raw values
+      from which `load` computes x, in the same order: the original columns, and
+      the class numbers or the labels in their own units.
+    true_labels: If labels were replaced (`tasks.label_noise`), maps a client id
+      to the original labels, in the order of `load`.
+    groups: If the task has groups of people, maps a client id to the groups of
+      its examples, int[n], in the order of `load`: indices of
       `Task.group_names`.
-    noise_levels: Where labels are noisy, the share of them that was replaced,
-      by client id, float64[num_clients].
+    noise_levels: If labels are noisy, the share that was replaced by client id,
+      float64[num_clients].
   """
 
   num_examples: np.ndarray
@@ -71,8 +71,8 @@ class Split:
 
 
 def count_labels(split: Split, num_classes: int) -> np.ndarray:
-  """Counts each client's labels, int64[num_clients, num_classes], by reading
-  all data, one client at a time.
+  """Counts each client's labels, int64[num_clients, num_classes]; reads all
+  data, one client at a time.
   """
   return np.stack(
     [
@@ -83,7 +83,7 @@ def count_labels(split: Split, num_classes: int) -> np.ndarray:
 
 
 def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
-  """Returns how many training and test examples all clients have, in words."""
+  """Returns the total numbers of training and test examples in words."""
   return (
     f"{train.num_examples.sum():,} train and {test.num_examples.sum():,} test "
     f"{unit}"
@@ -91,13 +91,13 @@ def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
 
 
 def one_element(arrays: Arrays) -> "tf.data.Dataset":
-  """Returns a client's whole arrays as a dataset of one element, whose spec is
-  that of the task.
+  """Returns a client's whole arrays as a dataset of one element, with the spec
+  of the task.
   """
   import tensorflow as tf  # noqa: PLC0415
 
-  # Slices put together again, because a dataset `from_tensors` would have the
-  # client's number of examples in its spec, and every client another spec.
+  # Batches slices, because `from_tensors` would put the client's number of
+  # examples into the spec, so that specs of clients would differ.
   return tf.data.Dataset.from_tensor_slices(arrays).batch(len(arrays[1]))
 
 
@@ -110,15 +110,15 @@ def _no_functional_model_fn(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
-  """A loss and a metric: they make TFF's forms of a plain Keras model.
+  """A loss and a metric, which turn a Keras model into TFF's forms.
 
   Attributes:
     model_fn: Maps a function that returns a new Keras model, and the specs of
       the data, to `Task.model_fn`.
     functional_model_fn: Maps the same to `Task.functional_model_fn`.
-    activation: Makes probabilities of the model's outputs, as the loss does;
-      None where the outputs are the predictions themselves.
-    padding: The class of labels that stand for nothing, in sequences.
+    activation: Turns the model's outputs into probabilities, like the loss
+    does; None if the outputs are the predictions.
+    padding: The class of padding labels in sequences.
   """
 
   model_fn: Callable[[KerasModelFn, ElementSpec], ModelFn]
@@ -130,19 +130,19 @@ class Objective:
 
 
 class Preprocessing(Protocol):
-  """The way from raw values to a model's input, and from its output back.
+  """Converts raw values to a model's input, and its output back.
 
   Attributes:
     columns: The kind of each column of raw values, by name: float32[n] with NaN
       for a missing number, or string[n] with "" for a missing text.
-    typical: A value of each column that is usual in the training rows.
+    typical: A typical value of each column in the training rows.
   """
 
   columns: Mapping[str, Literal["number", "text"]]
   typical: Mapping[str, float | str]
 
   def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model that takes raw values, and has `model` as a layer.
+    """Returns a model that takes raw values, with `model` as a layer.
 
     Args:
       model: A model of the task, from its x to its outputs.
@@ -159,34 +159,33 @@ class Task:
   """A federated learning problem: clients, their data and a model.
 
   A client's integer id is its index in `client_names`. A task reads or builds a
-  client's data when a caller asks for it, not before.
+  client's data only when a caller asks for it.
 
   Attributes:
-    name: The name in the registry.
-    description: One line that says which data, how many clients and examples.
+    name: The name in the registry. description: One line about the data and the
+    numbers of clients and examples.
     client_names: Names of the clients in the data.
     train: The clients' training data.
     test: The clients' test data.
     element_spec: `(x, y)` specs of whole arrays: leading dimension None. Equal
       to the model's `input_spec`.
-    num_classes: Number of classes that labels and the model's outputs run over;
-      None where the label is a number, and the model has one output.
+    num_classes: The number of classes of labels and of the model's outputs;
+      None if the label is a number, and the model has one output.
     keras_model_fn: Returns a new Keras model, uncompiled; its initial weights
       depend only on the task's seed.
     objective: The loss and the metric of the model.
-    label_scale: Where the label is a number: what one unit of y is in the
-      label's own units, so that errors times this are in those.
+    label_scale: If the label is a number, one unit of y in the label's own
+      units, so that errors times this value are in these units.
     class_names: Names of the classes, if the data has them.
-    group_names: Names of the groups of people that test examples are of, where
-      the data has such; see `Split.groups`.
-    preprocessing: How raw values become x, where the task began with such.
-    client_weights: What each client counts for, by client id,
-      float64[num_clients], where the data says so; used with
-      `client_weighting="column"`.
-    validation: Training examples that are set aside to choose settings on, see
-      `tasks.with_validation`; a client may have none of them. None where no
-      examples are set aside.
-    files: The files that the examples come from, where our readers read them.
+    group_names: Names of the groups of people in the test examples, if the data
+      has groups; see `Split.groups`.
+    preprocessing: How raw values become x, if the task has raw values.
+    client_weights: Each client's weight by id, float64[num_clients], if the
+    data has weights; used with `client_weighting="column"`.
+    validation: Training examples that are set aside for choosing settings (see
+      `tasks.with_validation`); a client may have none. None if no examples are
+      set aside.
+    files: The files that the examples come from, if our readers read them.
   """
 
   name: str
@@ -213,7 +212,7 @@ class Task:
 
   @property
   def has_class_labels(self) -> bool:
-    """Whether an example has one class: neither a number nor several words."""
+    """Whether each example has one class, not a number or several words."""
     label = self.element_spec[1]
     return (
       self.num_classes is not None
@@ -223,7 +222,7 @@ class Task:
 
   @functools.cached_property
   def model_fn(self) -> ModelFn:
-    """Returns a new model in TFF's form; same weights as the Keras model."""
+    """Returns a new model in TFF's form, with the Keras model's weights."""
     return self.objective.model_fn(self.keras_model_fn, self.element_spec)
 
   @functools.cached_property
@@ -235,7 +234,7 @@ class Task:
 
   @property
   def model(self) -> "ModelFn | tff.learning.models.FunctionalModel":
-    """The model in the form that trains faster, for processes and evaluation.
+    """The model for processes and evaluation, in the form that trains faster.
 
     Both forms have the same weights, loss and metrics.
     """
@@ -243,14 +242,14 @@ class Task:
 
   @property
   def model_parts(self) -> tuple[object, ...]:
-    """All that decides `model`: the key under which callers may cache."""
+    """Everything that determines `model`, as a key for caches."""
     return self.keras_model_fn, self.objective, self.element_spec
 
   @functools.cached_property
   def label_counts(self) -> np.ndarray:
     """Training examples by client and class, int64[num_clients, num_classes].
 
-    Of a task with `has_class_labels`. Reads every client's data, once.
+    Only for a task with `has_class_labels`. Reads every client's data once.
     """
     assert self.num_classes is not None
     return count_labels(self.train, self.num_classes)
@@ -271,16 +270,16 @@ class Task:
     return self._dataset(self.train, client_id)
 
   def test_data(self, client_id: int) -> "tf.data.Dataset":
-    """Returns a client's test examples; otherwise as `train_data`."""
+    """Returns a client's test examples, like `train_data`."""
     return self._dataset(self.test, client_id)
 
   def num_train_examples(self, client_id: int) -> int:
-    """Returns how many training examples a client has, reading none."""
+    """Returns a client's number of training examples without reading them."""
     self.check_client_id(client_id)
     return int(self.train.num_examples[client_id])
 
   def num_test_examples(self, client_id: int) -> int:
-    """Returns how many test examples a client has, reading none."""
+    """Returns a client's number of test examples without reading them."""
     self.check_client_id(client_id)
     return int(self.test.num_examples[client_id])
 
@@ -288,9 +287,9 @@ class Task:
     """Checks that there is a client.
 
     Raises:
-      ValueError: If there is none.
+      ValueError: If there is no such client.
     """
-    # A negative id would silently take a client from the end.
+    # A negative id would silently count from the end.
     if not 0 <= client_id < self.num_clients:
       raise ValueError(
         f"Task {self.name} has no client {client_id}: its client ids run from "

@@ -1,10 +1,10 @@
-"""Any data set that tensorflow-datasets has prepared, divided among clients.
+"""Any data set prepared by tensorflow-datasets, divided among clients.
 
 --task=tfds --task_option=name=cifar10 --data_dir=DIR
 
-Images become floats as `pixels` says, texts become bags of words, and several
-features become the columns of a table (`tasks.tabular.features`). Clients are
-made up as `partition` says, or are the values of a feature (`client`).
+Images become floats by the option `pixels`, texts become bags of words, and
+several features become the columns of a table (`tasks.tabular.features`).
+The option `partition` makes artificial clients; `client` names a feature.
 """
 
 import dataclasses
@@ -28,9 +28,9 @@ from tff_fair import declared, spelling
 from tff_fair.declared import FieldError
 
 _NUM_CLIENTS = 10
-_WITHOUT_CLASSES = ("iid", "power_law", "users")  # Partitions of numbers.
-# The class of an example without a label, as in tensorflow-datasets; and in
-# columns of texts, the code of an empty one.
+_WITHOUT_CLASSES = ("iid", "power_law", "users")  # For labels that are numbers.
+# The class of an example without a label, as in tensorflow-datasets; also the
+# code of an empty text in a column.
 _NO_LABEL = -1
 
 LoadX = Callable[[np.ndarray], np.ndarray]
@@ -117,25 +117,24 @@ class Options(central.ImageOptions):
 
 
 class _Examples(typing.NamedTuple):
-  """Labelled examples of the splits "train" and "test"."""
+  """The labelled examples of the splits "train" and "test"."""
 
   values: Mapping[str, Sequence[Any]]  # The values of each feature.
   classes: np.ndarray  # The class of each example, int32[n].
-  class_names: Sequence[str]  # None of them where numbers are predicted.
-  numbers: np.ndarray | None  # These numbers, float64[n]; all classes are 0.
-  num_train: int  # How many are of the split "train"; they come first.
-  num_left_out: int  # How many have no label.
+  class_names: Sequence[str]  # Empty if numbers are predicted.
+  numbers: np.ndarray | None  # Labels, float64[n]; then all classes are 0.
+  num_train: int  # The first `num_train` are of the split "train".
+  num_left_out: int  # The number of examples without a label.
 
 
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, height, width, channels], float32[n,
-  words], or float32[n, width] of a table; y is int32[n], or float32[n] of
-  numbers.
+  """Builds the task; y is int32[n], or float32[n] for numbers.
 
-  `data_dir` is the folder of tensorflow-datasets; None means its own, which is
-  TFDS_DATA_DIR or ~/tensorflow_datasets.
+  x is float32[n, height, width, channels], [n, words], or [n, width] for a
+  table. `data_dir` is the folder of tensorflow-datasets; None means its
+  default, TFDS_DATA_DIR or ~/tensorflow_datasets.
   """
   data_set = prepared.DataSet(_located(config, data_dir))
   inputs, label = _roles(config, data_set)
@@ -181,7 +180,7 @@ def load(
 
 
 def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
-  """Returns where the data set lies."""
+  """Returns the folder of the data set."""
   if not config.name:
     raise DataError(
       "name", "is missing; name a data set, such as cifar10.", setting="name"
@@ -316,7 +315,7 @@ def _texts(feature: prepared.Feature, values: Sequence[Any]) -> np.ndarray:
 def _without_inputs(
   config: Options, data_set: prepared.DataSet, found: _Examples
 ) -> central.CentralData:
-  """Returns all that a cut needs; x is yet to come."""
+  """Returns all that a cut needs; x is added later."""
   title = f"{config.name.partition(':')[0]} {data_set.directory.name}"
   if found.num_left_out:
     title += f" ({found.num_left_out:,} without label left out)"
@@ -352,7 +351,7 @@ def _without_inputs(
 def _with_images(
   config: Options, data: central.CentralData, values: Sequence[np.ndarray]
 ) -> central.CentralData:
-  """Returns data whose x are images; they stay bytes until asked for."""
+  """Returns data whose x are images, converted to floats on demand."""
   size = config.image_size
   if size is not None:
     values = [resize(image, size) for image in values]
@@ -378,7 +377,7 @@ def _inputs(
   found: _Examples,
   train: population.ClientRows,
 ) -> tuple[str, LoadX, tuple[int, ...]]:
-  """Returns x in words, the function that makes it, and its shape."""
+  """Returns x in words, the function that loads it, and its shape."""
   kinds = {data_set.features[name].kind for name in names}
   if kinds == {"text"} and _are_free(data_set, names, found):
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]
@@ -443,7 +442,7 @@ def _column(
 def _are_free(
   data_set: prepared.DataSet, names: Sequence[str], found: _Examples
 ) -> bool:
-  """Returns whether some feature of texts is not a category."""
+  """Returns whether some text feature does not hold categories."""
   return len(names) == 1 or any(
     text_columns.refusal(set(texts), len(texts)) is not None
     for texts in (

@@ -1,9 +1,9 @@
 """Tiny ImageNet over clients, read from its folders.
 
 Le and Yang, "Tiny ImageNet Visual Recognition Challenge" (2015): 100,000 images
-of 64 x 64 pixels, 200 classes. The default is AdaFed's cut: 20 clients by
-Dirichlet(0.05). Its test images have no labels: the validation images serve as
-the published test data.
+of 64 x 64 pixels in 200 classes. The default is AdaFed's cut: 20 clients by
+Dirichlet(0.05). The test images have no labels, so the validation images serve
+as the published test data.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _IMAGE_SIZE = 64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ModelOptions):
-  """Options of the task `tiny_imagenet`, the same as for all images on disk."""
+  """Options of the task `tiny_imagenet`: those of tasks with images on disk."""
 
   num_clients: int | None = 20
   partition: central.Partition = "dirichlet"
@@ -31,11 +31,10 @@ class Options(central.ModelOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, 64, 64, 3], y is int32[n] in the order of
-  `wnids.txt`.
+  """Builds the task; x is float32[n, 64, 64, 3], y is int32[n].
 
-  `data_dir` has the folder `tiny-imagenet-200`, or is that folder. Images are
-  read on demand.
+  Classes are in the order of `wnids.txt`. `data_dir` has the folder
+  `tiny-imagenet-200`, or is that folder. Images are read on demand.
   """
   files = f"the folder {_FOLDER}"
   root = data_files.require(data_dir, what="Tiny ImageNet", files=files)
@@ -64,7 +63,7 @@ def _validation(
 
   def found() -> Iterator[tuple[str, int]]:
     for place, text in images.lines(path):
-      # The image, its class and four numbers of its bounding box.
+      # The image, its class, and the four numbers of its bounding box.
       image, *fields = text.split("\t")
       if not fields or fields[0] not in number:
         raise DataError(

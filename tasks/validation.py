@@ -1,4 +1,4 @@
-"""Training examples that are set aside, to choose settings on."""
+"""Sets training examples aside for choosing settings."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ from tasks import cuts
 from tasks.task import Task
 from tff_fair.declared import FieldError
 
-# Keeps these draws apart from all others of a seed.
+# Separates these draws from all others with the same seed.
 _STREAM = int.from_bytes(b"vali")
 _NUM_CACHED_CUTS = 1024
 
@@ -17,10 +17,10 @@ _NUM_CACHED_CUTS = 1024
 def with_validation(task: Task, fraction: float, seed: int) -> Task:
   """Returns a task that sets a share of the training examples aside.
 
-  Each client is cut by itself, class by class where examples have one class
-  each. A client whose share comes to no example trains on all that it has.
-  What a task takes from all training examples before it is cut, as the moments
-  of columns, comes from those set aside, too.
+  Each client is cut separately, class by class if each example has one class.
+  A client whose share rounds to zero trains on all its examples. Statistics
+  that a task takes from all training examples before the cut, such as the
+  moments of columns, include the examples set aside.
 
   Args:
     task: The task.
@@ -28,11 +28,11 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
     seed: Seed of the cut.
 
   Returns:
-    The task itself if the share is 0. Otherwise its `validation` has the
-    examples set aside, and its `train` the others.
+    The task itself if the share is 0. Otherwise a task whose `validation` has
+    the examples set aside, and whose `train` has the others.
 
   Raises:
-    FieldError: If it comes to no example of any client.
+    FieldError: If the share rounds to zero for every client.
   """
   if not fraction:
     return task
@@ -71,19 +71,19 @@ def draw(
   number: int,
   rng: np.random.Generator,
 ) -> np.ndarray:
-  """Draws `number` positions, each with the same probability; of each class as
-  many as its share comes to, rounded up or down, if there are `labels`.
+  """Draws `number` positions, each with equal probability; with `labels`, the
+  draw is stratified by class, rounding up or down.
   """
   order = rng.permutation(num_examples)
   if labels is not None:
     order = order[np.argsort(labels[order], kind="stable")]
-  # Evenly spaced places in an order by class are a stratified sample.
+  # Evenly spaced positions in an order by class are a stratified sample.
   offset = rng.integers(num_examples)
   return order[(np.arange(number) * num_examples + offset) // number]
 
 
 def _in_words(number: np.ndarray) -> str:
-  """Returns how many examples of which clients are set aside."""
+  """Describes how many examples are set aside, and of how many clients."""
   lacking = np.count_nonzero(number == 0)
   text = (
     f"{number.sum():,} of the train examples set aside for validation, at "

@@ -1,8 +1,8 @@
-"""Tables of a user's own: one row an example, one column the client.
+"""Users' own tables: each row is an example, one column is the client.
 
 `reading` reads the columns of a `table_file` (CSV) or a `parquet_file`,
-`text_columns` says what texts mean, `population` gives rows to clients,
-`labels` and `features` make y and x of them (`moments` has the federation's
-means), and `building` makes the task. `layers` are the steps of `features` as
-layers of a Keras model.
+`text_columns` interprets texts, `population` gives rows to clients, `labels`
+and `features` turn them into y and x (with the federation's `moments`), and
+`row_task` builds the task. `layers` has the steps of `features` as layers of a
+Keras model.
 """

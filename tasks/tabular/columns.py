@@ -10,8 +10,8 @@ import numpy as np
 class Numbers:
   """A column of numbers."""
 
-  values: np.ndarray  # Floats of each row, NaN where a number is missing.
-  # Whether they may be the numbers of the rows; see `identifiers`.
+  values: np.ndarray  # A float for each row, NaN if missing.
+  # Whether they may be row numbers; see `identifiers`.
   number_rows: bool = False
 
 
@@ -19,15 +19,15 @@ class Numbers:
 class Texts:
   """A column of texts."""
 
-  codes: np.ndarray  # Places in `values`, int32[rows]; -1 where missing.
-  values: tuple[str, ...]  # The different texts, in ascending order.
+  codes: np.ndarray  # Indices of `values`, int32[rows]; -1 if missing.
+  values: tuple[str, ...]  # The distinct texts, in ascending order.
 
 
 Column = Numbers | Texts
-# A column in some rows of a file: numbers, float64[rows] with NaN; or codes, -1
-# where a text is missing, and their texts; or None of other fields.
+# Some rows of a column: numbers, float64[rows] with NaN; or codes, -1 if
+# missing, with their texts; or None if there are other fields than numbers.
 Piece = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
-# The number of these rows, and the columns by name.
+# A number of rows, and their columns by name.
 Rows = tuple[int, Mapping[str, Piece]]
 
 
@@ -40,25 +40,23 @@ class TextGatherer:
 
   @property
   def values(self) -> Collection[str]:
-    """The different texts so far, in the order in which they came."""
+    """The distinct texts so far, in the order of their first occurrence."""
     return self._codes.keys()
 
   def add(self, codes: np.ndarray, values: Sequence[str]) -> None:
-    """Adds rows: the place of their texts in `values`; -1, or the place of an
-    empty text, where it is missing.
-    """
+    """Adds rows: indices of `values`; -1, or that of "", for a missing text."""
     known = self._codes
     places = [known.setdefault(v, len(known)) if v else -1 for v in values]
-    # Last the place of missing texts, where code -1 finds it.
+    # The place of missing texts comes last, where code -1 finds it.
     self._parts.append(np.array([*places, -1], np.int32)[codes])
 
   @property
   def num_texts(self) -> int:
-    """Number of rows that have a text."""
+    """The number of rows that have a text."""
     return sum(int((part >= 0).sum()) for part in self._parts)
 
   def first_row(self, value: str) -> int:
-    """Returns the first row that has a text."""
+    """Returns the first row that has this text."""
     return int(np.argmax(np.concatenate(self._parts) == self._codes[value]))
 
   def column(self) -> Texts:

@@ -1,18 +1,18 @@
-"""Makes a model's input x of a table's columns.
+"""Encodes a table's columns as a model's input x.
 
 The columns of x are, in this order:
 
 - each column of numbers, standardized: z = (number - mean) / deviation with the
-  moments of all clients' training rows (`moments`); 0 where it is missing, and
-  everywhere if all training rows have one number;
-- for each column of numbers that some training row lacks: 1 where it is
-  missing, 0 elsewhere;
-- for each column of texts: 0, then 1 for each text that some client has in
-  training, the missing one first, if some row lacks a text; 0 elsewhere. The
-  first place is that of texts that no client has in training. No client
-  learns what it means, so such a text must not move the model.
+  moments of all clients' training rows (`moments`); 0 if the number is missing,
+  and everywhere if all training rows have the same number;
+- for each column of numbers with missing values in training: 1 if the number is
+  missing, else 0;
+- for each column of texts: a constant 0 for all texts that do not occur in any
+  client's training rows, then a one-hot encoding of those that do, starting
+  with the missing text if some row lacks one. No client learns what an unseen
+  text means, so it must not affect the model.
 
-All of it happens in float32, in the very steps of `layers`.
+All of this is computed in float32, in exactly the steps of `layers`.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ from tasks.tabular.population import ClientRows
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumberFeature:
   """How a column of numbers enters x: as (number - shift) * scale + offset,
-  with the mean in two parts, for one float32 is not exact enough.
+  with the mean in two parts, because one float32 is not exact enough.
   """
 
   name: str  # Name of the column.
-  shift: float  # A float32 next to the mean.
+  shift: float  # A float32 close to the mean.
   scale: float  # One over the deviation; 0 if all numbers are equal.
-  offset: float  # What the shift lacks of the mean, after scaling.
-  is_flagged: bool  # Whether training rows lack the number.
+  offset: float  # The rest of the mean, after scaling.
+  is_flagged: bool  # Whether any training row lacks the number.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class TextFeature:
   """How a column of texts enters x."""
 
   name: str  # Name of the column.
-  # The texts that have a column each, ascending; "" is a missing value.
+  # The texts that have a column of x, ascending; "" is a missing value.
   values: tuple[str, ...]
 
 
@@ -53,7 +53,7 @@ Feature = NumberFeature | TextFeature
 def fit(
   columns: Mapping[str, Column], train: ClientRows
 ) -> tuple[Feature, ...]:
-  """Learns from training rows how each column enters x."""
+  """Derives from training rows how each column enters x."""
   return tuple(
     _fit_numbers(name, column, train)
     if isinstance(column, Numbers)
@@ -69,7 +69,7 @@ def _fit_numbers(
   found = moments.of_federation(moments.of_clients(values, train.sizes))
   with np.errstate(divide="ignore", over="ignore"):
     scale = np.float32(1 / found.deviation)
-  # Beyond float32, as it is infinite if all numbers are equal.
+  # Not finite in float32 also if all numbers are equal.
   scale = scale if np.isfinite(scale) else np.float32(0)
   shift = np.float32(found.mean)
   return NumberFeature(
@@ -82,7 +82,7 @@ def _fit_numbers(
 
 
 def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
-  # The union of the clients' texts. The missing one has code -1.
+  # The union of the clients' texts. A missing text has code -1.
   texts = ("", *column.values)
   counts = np.bincount(column.codes[train.rows] + 1, minlength=len(texts))
   return TextFeature(
@@ -93,25 +93,23 @@ def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
 def raw_values(
   columns: Mapping[str, Column], rows: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """Returns the values of some rows by column: float32[n], NaN where a number
-  is missing, or texts, "" where one is.
-  """
+  """Returns rows' values by column: float32[n] with NaN, or texts with ""."""
   return {
     name: column.values[rows].astype(np.float32)
     if isinstance(column, Numbers)
-    # The missing text has the code -1.
+    # A missing text has the code -1.
     else np.array([*column.values, ""], object)[column.codes[rows]]
     for name, column in columns.items()
   }
 
 
 class Encoder:
-  """Makes x of the rows of a table."""
+  """Encodes the rows of a table as x."""
 
   def __init__(
     self, columns: Mapping[str, Column], features: Sequence[Feature]
   ) -> None:
-    """Looks up the place of every text."""
+    """Looks up the position in x of every text."""
     numbers = [f for f in features if isinstance(f, NumberFeature)]
     self._numbers = [columns[f.name].values for f in numbers]
     self._shift, self._scale, self._offset = (
@@ -121,7 +119,7 @@ class Encoder:
     )
     self._is_flagged = np.array([f.is_flagged for f in numbers], bool)
     width = len(numbers) + int(self._is_flagged.sum())
-    # The codes of each column; the place in x of each code, and its meaning.
+    # Each text column's codes; each code's position in x, and its value there.
     self._texts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for feature in features:
       if isinstance(feature, TextFeature):
@@ -150,6 +148,6 @@ class Encoder:
 
 
 def _places(column: Texts, feature: TextFeature) -> np.ndarray:
-  """Returns the place of each code: 0 is that of unseen texts; -1 is last."""
+  """Returns each code's position: 0 for unseen texts; code -1 is last."""
   known = {value: 1 + k for k, value in enumerate(feature.values)}
   return np.array([known.get(value, 0) for value in (*column.values, "")])

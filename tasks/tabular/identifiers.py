@@ -1,7 +1,7 @@
 """Columns that name or number rows, from which no model should learn.
 
-An id says nothing about a patient. But if the rows are in some order, such as
-sorted by label, their numbers give the label away.
+An id carries no information about a patient. But if rows are in some order,
+such as by label, their numbers give the label away.
 """
 
 import re
@@ -12,24 +12,24 @@ import numpy as np
 from tasks import notices
 from tff_fair import declared
 
-# As databases, pandas and pyarrow name them: id, patient_id, PatientID,
+# Names in databases, pandas and pyarrow: id, patient_id, PatientID,
 # Unnamed: 0.1, __index_level_0__.
 _NAME = re.compile(
   r"(?i:id|.+[_\s.-]id|index|unnamed: ?\d+(\.\d+)*|__index_level_\d+__)"
   r"|.*[a-z]I[Dd]"
 )
 _NEARLY = 0.95
-_LEAST_ROWS = 20  # Of fewer, a few numbers may rise by chance.
-_MOST_EXACT = 2**24  # Larger whole numbers may be one in float32.
+_LEAST_ROWS = 20  # In fewer rows, numbers may rise by chance.
+_MOST_EXACT = 2**24  # Larger integers may be equal in float32.
 
 
 def has_name(column: str) -> bool:
-  """Returns whether a column is named like an id or the number of a row."""
+  """Returns whether a column is named like ids or row numbers."""
   return _NAME.fullmatch(column.strip()) is not None
 
 
 class Steps:
-  """Counts how often the numbers of a column rise, some rows at a time."""
+  """Counts how often the numbers of a column rise, in pieces of rows."""
 
   def __init__(self) -> None:
     self._rising = self._number = 0
@@ -45,26 +45,26 @@ class Steps:
     self._last = known[-1:]
 
   def number_rows(self, values: np.ndarray) -> bool:
-    """Returns whether nearly all differ, are whole, and rise with the rows."""
+    """Returns whether nearly all are whole, distinct, and rising by row."""
     if not self._are_whole or self._number < _LEAST_ROWS - 1:
       return False
     if self._rising < _NEARLY * self._number:
       return False
     known = values[~np.isnan(values)]
-    if np.abs(known).max() > _MOST_EXACT:  # How often they rise has to do.
+    if np.abs(known).max() > _MOST_EXACT:  # Rising has to suffice here.
       return True
     return len(np.unique(known)) >= _NEARLY * len(known)
 
 
 def number_rows(values: np.ndarray) -> bool:
-  """Returns `Steps.number_rows` of a whole column of numbers."""
+  """Returns `Steps.number_rows` for a whole column of numbers."""
   steps = Steps()
   steps.add(values.astype(np.float64))
   return steps.number_rows(values)
 
 
 def tell(place: object, columns: Iterable[str], remedy: str) -> None:
-  """Notifies the user of columns that are left out; of none, it is silent."""
+  """Notifies the user of columns that are left out, if any."""
   names = list(columns)
   if names:
     shown = declared.as_text(names)

@@ -1,4 +1,4 @@
-"""Makes class numbers, or standardized numbers, of a table's labels."""
+"""Turns a table's labels into class numbers or standardized numbers."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -13,35 +13,35 @@ from tasks.tabular.population import ClientRows, Population
 
 Kind = Literal["auto", "classes", "number"]
 
-# Numbers with more different values are not classes, unless the user says so.
+# Numbers with more distinct values are not classes, unless the user says so.
 _MOST_CLASSES = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Labels:
-  """The labels of all rows, and what they mean."""
+  """The labels of all rows, and their meaning."""
 
   # Class numbers, int32[rows], or numbers, float32[rows] or float32[rows, t].
   y: np.ndarray
-  class_names: Sequence[str] | None = None  # None of numbers.
-  mean: float = 0.0  # What y = 0 is in the label's own units.
-  scale: float = 1.0  # What one unit of y is in the label's own units.
+  class_names: Sequence[str] | None = None  # None for numbers.
+  mean: float = 0.0  # The label at y = 0, in its own units.
+  scale: float = 1.0  # One unit of y in the label's own units.
 
   @property
   def num_classes(self) -> int | None:
-    """Number of classes; None of numbers."""
+    """The number of classes; None for numbers."""
     return None if self.class_names is None else len(self.class_names)
 
 
 class Classes(NamedTuple):
   """The classes of all rows."""
 
-  codes: np.ndarray  # Class of each row, int[rows], a position in `names`.
+  codes: np.ndarray  # The class of each row, int[rows], an index of `names`.
   names: Sequence[str]  # Names of all classes.
 
 
 def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
-  """Returns the classes that a column holds; None if it has numbers."""
+  """Returns a column's classes; None if it has numbers."""
   if isinstance(column, Numbers):
     if kind == "number" or (kind == "auto" and not _are_classes(column.values)):
       return None
@@ -99,9 +99,7 @@ def numbered(
 def standardized(
   values: np.ndarray, train: ClientRows, *, source: str
 ) -> Labels:
-  """Brings labels, float64[rows], to mean 0 and deviation 1 over the
-  federation's training.
-  """
+  """Standardizes labels, float64[rows], over the federation's training rows."""
   of_training = values[train.rows]
   if of_training.min() == of_training.max():
     raise _one_value(source, f"{of_training[0]:.15g}")

@@ -1,7 +1,7 @@
-"""The steps of `features` and `labels` as layers that Keras itself has.
+"""The steps of `features` and `labels` as Keras' own layers.
 
-A saved model needs none of this project's code. Inner layers have a dot in
-their names, which no input has: all names of a model must differ.
+A saved model does not need this project's code. Inner layers have a dot in
+their names, unlike inputs, because all names in a model must differ.
 """
 
 import re
@@ -24,7 +24,7 @@ def inputs(
   named_inputs: dict[str, tf.Tensor] = {}
   used = {*taken, PROBABILITIES, NUMBER}
   for name, kind in columns.items():
-    # TensorFlow's names have letters and digits, and must differ.
+    # TensorFlow's names consist of letters and digits, and must differ.
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
     if not word[:1].isalpha():
       word = f"column_{word}"
@@ -40,7 +40,7 @@ def inputs(
 def encode(
   inputs: Mapping[str, tf.Tensor], features: Sequence[Feature]
 ) -> tf.Tensor:
-  """Returns x, float32[n, width], of raw values."""
+  """Returns x, float32[n, width], from raw values."""
   numbers = [f for f in features if isinstance(f, NumberFeature)]
   texts = [f for f in features if isinstance(f, TextFeature)]
   parts = _numbers(inputs, numbers) if numbers else []
@@ -49,14 +49,14 @@ def encode(
 
 
 def _joined(parts: Sequence[tf.Tensor], name: str) -> tf.Tensor:
-  # Keras saves a Concatenate of one part, and cannot load it again.
+  # Keras can save a Concatenate of one part, but not load it.
   if len(parts) == 1:
     return parts[0]
   return tf.keras.layers.Concatenate(name=name)(parts)
 
 
 def in_own_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
-  """Returns class probabilities of logits, or numbers in the label's units."""
+  """Turns outputs into class probabilities, or into the label's own units."""
   if labels.class_names is not None:
     return tf.keras.layers.Softmax(name=PROBABILITIES)(outputs)
   scaled = tf.keras.layers.Rescaling(
@@ -106,7 +106,7 @@ def _one_hot(column: tf.Tensor, feature: TextFeature) -> tf.Tensor:
     output_mode="one_hot",
     name=f"{column.name}.values",
   )(column)
-  # The first place is that of unseen texts, which have no effect.
+  # The first position is for unseen texts, which have no effect.
   is_known = [0.0, *[1.0] * len(feature.values)]
   return tf.keras.layers.Rescaling(is_known, name=f"{column.name}.known")(
     one_hot

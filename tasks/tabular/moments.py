@@ -1,16 +1,15 @@
 """Mean and deviation of a federation's numbers, without pooling its rows.
 
-Each client reports the count of its numbers, their mean, and the
-sum of squares around that mean. Two such reports make one of both, in any
-order (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance",
-1983):
+Each client reports the count of its numbers, their mean, and the sum of squares
+around that mean. Two reports can be merged into one, in any order (Chan, Golub
+and LeVeque, "Algorithms for Computing the Sample Variance", 1983):
 
   n = n_a + n_b,  d = mean_b - mean_a,
   mean = mean_a + d n_b / n,  M2 = M2_a + M2_b + d^2 n_a n_b / n
 
-So a federation sums them where rows never meet: `merge` is the merge of a
-`tff.federated_aggregate`. Sums of squares around zero would be plain sums, but
-lose all digits of numbers whose differences are small relative to their size.
+So a federation needs no pooled rows: `merge` fits `tff.federated_aggregate`.
+Sums of squares around zero would be plain sums, but lose all digits of numbers
+whose differences are small relative to their size.
 """
 
 from typing import NamedTuple
@@ -19,22 +18,22 @@ import numpy as np
 
 
 class Moments(NamedTuple):
-  """Moments of the numbers of one client, or of several."""
+  """Moments of one or more clients' numbers."""
 
-  # How many numbers there are, those missing left out, float64[...].
+  # How many numbers there are, without missing ones, float64[...].
   num: np.ndarray
-  mean: np.ndarray  # Their mean, float64[...]; 0 of no numbers.
-  m2: np.ndarray  # Sum of their squares around the mean, float64[...].
+  mean: np.ndarray  # Their mean, float64[...]; 0 without numbers.
+  m2: np.ndarray  # The sum of squares around the mean, float64[...].
 
   @property
   def deviation(self) -> np.ndarray:
-    """Root mean square around the mean, float64[...]; 0 of no numbers."""
+    """Root mean square around the mean, float64[...]; 0 without numbers."""
     return np.sqrt(self.m2 / np.maximum(self.num, 1))
 
 
 def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
-  """Returns the moments, float64[clients], of the numbers of one client after
-  the other, float[rows], NaN where missing.
+  """Returns the moments, float64[clients], of values, float[rows] with NaN,
+  that have one client's numbers after the other.
   """
   client = np.repeat(np.arange(len(sizes)), sizes)
   is_there = ~np.isnan(values)
@@ -47,7 +46,7 @@ def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
   at_least_one = np.maximum(count, 1)
   first = sums(values) / at_least_one
   centered = values - first[client]
-  # A second pass takes out what the first one lost in rounding.
+  # A second pass corrects the rounding errors of the first.
   error = sums(centered)
   mean = first + error / at_least_one
   m2 = sums(centered**2) - error**2 / at_least_one
@@ -55,7 +54,7 @@ def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
 
 
 def merge(a: Moments, b: Moments) -> Moments:
-  """Returns the moments of the numbers of both."""
+  """Returns the moments of both together."""
   count = a.num + b.num
   at_least_one = np.maximum(count, 1)
   difference = b.mean - a.mean
@@ -66,12 +65,10 @@ def merge(a: Moments, b: Moments) -> Moments:
 
 
 def of_federation(clients: Moments) -> Moments:
-  """Returns the moments, float64[], of all clients' numbers, merged pair by
-  pair.
-  """
+  """Returns the moments, float64[], of all clients, merged in pairs."""
   while len(clients.num) > 1:
     half = -(-len(clients.num) // 2)
-    # The middle one, of an odd number, has no other to merge with.
+    # Of an odd number, the middle one has no partner.
     lacking = 2 * half - len(clients.num)
     second = Moments(*(np.pad(x[half:], (0, lacking)) for x in clients))
     clients = merge(Moments(*(x[:half] for x in clients)), second)

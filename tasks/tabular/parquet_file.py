@@ -1,7 +1,7 @@
-"""Reads the columns of a Parquet file, by pyarrow.
+"""Reads the columns of a Parquet file with pyarrow.
 
-Texts are read as the fields of a CSV file are: a column in which all are
-numbers or missing has numbers. A column of categories stays one of texts.
+Texts are read like the fields of a CSV file: a column whose texts are all
+numbers or missing has numbers. A column of categories remains texts.
 """
 
 import io
@@ -19,7 +19,7 @@ from tasks.tabular import columns, table_file, text_columns
 from tasks.tabular.table_file import NO_NUMBER, UNKNOWN, Format
 from tasks.tabular.text_columns import Signs
 
-# What pandas calls the index of its rows, where it has no name.
+# The prefix of pandas' names for an unnamed index of rows.
 _INDEX = "__index_level_"
 
 
@@ -27,13 +27,13 @@ class ParquetFile:
   """A Parquet file."""
 
   def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
-    """Reads the names of the columns, and the first rows of texts."""
+    """Reads the names of the columns, and the first rows of text columns."""
     self.path = path
     self._written = written
     self._file = _open(path)
     with data_files.reporting_damage(path):
       names = list(self._file.schema_arrow.names)
-      # pandas writes categories of numbers as numbers, and notes which.
+      # pandas writes categorical numbers as numbers, and notes which.
       noted = self._file.schema_arrow.pandas_metadata or {}
       self._categories = {
         column["name"]
@@ -55,7 +55,7 @@ class ParquetFile:
     )
 
   def _first_texts(self) -> dict[str, Sequence[str]]:
-    """Returns the different texts of the first rows, by column of texts."""
+    """Returns the distinct texts of the first rows, by text column."""
     names = [
       name
       for name in self.names
@@ -68,13 +68,13 @@ class ParquetFile:
       return {name: _codes(batch.column(name))[1] for name in names}
 
   def place(self, row: int) -> str:
-    """Returns which row one is, in words."""
+    """Returns a row's place in words."""
     return f"row {row + 1} (counted from 1)"
 
   def pieces(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time; otherwise as `CsvFile.pieces`."""
+    """Yields columns, some rows at a time, like `CsvFile.pieces`."""
     texts = {*texts, *self._categories}
     self._check_kinds([name for name in names if name not in texts])
     texts |= self._texts_of_sample(names)
@@ -95,7 +95,7 @@ class ParquetFile:
     }
 
   def texts_among(self, names: Sequence[str]) -> set[str]:
-    """Returns the columns that the first rows show to be texts."""
+    """Returns the columns with texts in the first rows."""
     return {
       *self._texts_of_sample(names),
       *(
@@ -108,7 +108,7 @@ class ParquetFile:
     }
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
-    """As `CsvFile.marks`; a column of numbers has no texts to count."""
+    """Counts like `CsvFile.marks`; numeric columns have no texts to count."""
     written = [name for name in names if name in self._sample]
     found: dict[str, Counter[str]] = {name: Counter() for name in written}
     for batch in self._batches(written, table_file.ROWS_OF_A_PIECE):
@@ -136,7 +136,7 @@ class ParquetFile:
       yield batch
 
   def _check_kinds(self, names: Sequence[str]) -> None:
-    """Checks that columns have numbers or texts; names all that have not."""
+    """Checks that columns have numbers or texts; names all that do not."""
     faults = []
     for name in names:
       kind = self._kind(name)
@@ -158,7 +158,7 @@ class ParquetFile:
       if is_text:
         return self._texts(name, *_codes(array.cast(pa.string())))
       if pa.types.is_boolean(kind):
-        # As Python and pandas write them.
+        # Written as in Python and pandas.
         array = array.dictionary_encode()
         words = [str(value.as_py()) for value in array.dictionary]
         return self._texts(name, _codes(array)[0], words)
@@ -167,10 +167,10 @@ class ParquetFile:
       if _is_text(kind):
         codes, texts = _codes(array)
         numbers = self._numbers(name, texts)
-        # The missing text has the code -1.
+        # A missing text has the code -1.
         return None if numbers is None else np.append(numbers, np.nan)[codes]
       if not pa.types.is_floating(kind):
-        # Not safe: large integers lose digits, as they do in every float.
+        # Unsafe, since large integers lose digits, as in any float.
         array = array.cast(pa.float64(), safe=False)
       values = array.to_numpy(zero_copy_only=False).astype(np.float64)
       return self._with_missing(name, values)
@@ -187,7 +187,7 @@ class ParquetFile:
     )
 
   def _with_missing(self, name: str, values: np.ndarray) -> np.ndarray:
-    """Returns numbers, NaN for those that an option calls missing."""
+    """Returns numbers, with NaN for values that an option declares missing."""
     missing = [
       written.value
       for text in self._written.missing_in(name)
@@ -198,7 +198,7 @@ class ParquetFile:
 
 def _open(path: pathlib.Path) -> parquet.ParquetFile:
   source: pathlib.Path | io.BytesIO = path
-  # As a rule, a Parquet file is compressed within, not as a whole.
+  # Usually, a Parquet file is compressed internally, not as a whole.
   if data_files.is_packed(path):
     with data_files.open_file(path) as file:
       source = io.BytesIO(file.read())
@@ -215,7 +215,7 @@ def _is_number(kind: pa.DataType) -> bool:
     pa.types.is_integer(kind)
     or pa.types.is_floating(kind)
     or pa.types.is_decimal(kind)
-    or pa.types.is_null(kind)  # A column that is empty all over.
+    or pa.types.is_null(kind)  # A completely empty column.
   )
 
 

@@ -1,4 +1,4 @@
-"""Gives the rows of a table to clients, and cuts each client's in two."""
+"""Gives a table's rows to clients, and cuts each client into train and test."""
 
 import dataclasses
 import functools
@@ -13,12 +13,12 @@ from tff_fair import spelling
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientRows:
-  """Rows of one half, in the order of clients."""
+  """The rows of one half, in the order of clients."""
 
-  # Positions in the table, int64[rows]; those of a client follow each
-  # other, in ascending order.
+  # Positions in the table, int64[rows]; a client's are contiguous, and in
+  # ascending order.
   rows: np.ndarray
-  sizes: np.ndarray  # Number of rows of each client, int64[clients].
+  sizes: np.ndarray  # The number of rows of each client, int64[clients].
 
   @functools.cached_property
   def _ends(self) -> np.ndarray:
@@ -42,7 +42,7 @@ class Population:
   names: Sequence[str]  # Names of the clients.
   train: ClientRows  # Rows that they train on.
   test: ClientRows  # Rows that they are tested on.
-  # Number of clients without one of these, or with too few rows.
+  # The number of clients without one of these, or with too few rows.
   num_left_out: int
 
 
@@ -55,7 +55,7 @@ def test_share_of_units(
 ) -> np.ndarray:
   """Chooses test rows, bool[rows]: all rows of a unit or none of them.
 
-  A unit counts for its rarest class, and for the client of its first row.
+  A unit is assigned to its rarest class, and to the client of its first row.
   """
   _, first, unit_of_row = np.unique(
     units, return_index=True, return_inverse=True
@@ -63,7 +63,7 @@ def test_share_of_units(
   of_units = None
   if classes is not None:
     counts = np.bincount(classes)
-    # Classes by frequency; a unit has the least of its rows.
+    # Classes by frequency; a unit has the rarest class among its rows.
     rank = np.argsort(np.argsort(counts, kind="stable"), kind="stable")
     of_units = np.full(len(first), len(counts))
     np.minimum.at(of_units, unit_of_row, rank[classes])
@@ -76,18 +76,18 @@ def test_share(
 ) -> np.ndarray:
   """Chooses a share of each client's rows for testing at random, bool[rows].
 
-  Of n rows of a class, n times the share, rounded up or down. Of two rows and
-  more, a client has at least one on either side; a single one is for training.
+  Of n rows of a class, it chooses n times the share, rounded up or down. Two or
+  more rows of a client leave one on either side; a single one is for training.
   """
   generator = cuts.generator(seed)
   shuffled = generator.permutation(len(clients))
-  # Stable: the rows of a client, and of its class, stay in random order.
+  # Stable, so a client's rows of a class stay in random order.
   keys = [clients] if classes is None else [classes, clients]
   order = shuffled[np.lexsort([key[shuffled] for key in keys])]
   sizes = np.bincount(clients)
   num_test = cuts.num_test_examples(sizes, fraction)
   rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-  # Rows at equal distances, from a random one.
+  # Evenly spaced rows, starting from a random one.
   start = generator.integers(np.maximum(sizes, 1))
   size, step, first = (np.repeat(n, sizes) for n in (sizes, num_test, start))
   is_test = np.empty(len(order), bool)
@@ -106,9 +106,9 @@ def divide(
   source: str,
   classes: np.ndarray | None = None,
 ) -> Population:
-  """Gives rows to clients by `clients`, int[rows], positions in `names`; with
-  `classes`, int[rows], rows may change halves so that each class has one to
-  train on.
+  """Gives rows to clients by `clients`, int[rows], indices of `names`; with
+  `classes`, int[rows], rows may change halves so that each class has a training
+  row.
   """
   if len(names) < 2:
     raise DataError(
@@ -153,8 +153,8 @@ def divide(
 def _with_all_classes_in_training(
   ids: np.ndarray, is_test: np.ndarray, classes: np.ndarray
 ) -> np.ndarray:
-  """Gives each class a row to train on, for another one of the same client; ids
-  are int[rows], -1 of no client.
+  """Gives each class a training row, in exchange for another of the same
+  client; ids are int[rows], -1 without a client.
   """
   is_test = is_test.copy()
   num_train, num_test = (
@@ -164,14 +164,14 @@ def _with_all_classes_in_training(
   for lost in np.flatnonzero((num_train == 0) & (num_test > 0)):
     for row in np.flatnonzero((classes == lost) & (ids >= 0)):
       is_mine = ids == ids[row]
-      # A class that keeps a row can give one.
+      # A class that keeps a training row can give one up.
       others = is_mine & ~is_test & (num_train[classes] > 1)
       if others.any():
         other = int(others.argmax())
         is_test[other] = True
         num_train[classes[other]] -= 1
       elif (is_mine & is_test).sum() == 1:
-        continue  # The client would have none left to be tested on.
+        continue  # The client would have no test row left.
       is_test[row] = False
       num_train[lost] += 1
       break

@@ -25,13 +25,13 @@ from tff_fair import declared, spelling
 def located(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
 ) -> pathlib.Path:
-  """Returns the place that an option names: a file, or perhaps several."""
+  """Returns the path that an option names: a file, or perhaps several."""
   if not file:
     raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
   if several and (os.path.isdir(path) or glob.has_magic(str(path))):
     return path
-  # Those of os.path say no of names that no file system takes.
+  # Unlike pathlib's, these do not raise for names that no file system allows.
   if os.path.isdir(path):
     raise DataError(path, "is a folder, expected a file.")
   if not os.path.exists(path):
@@ -42,7 +42,7 @@ def located(
 def open_table(
   path: pathlib.Path, written: table_file.Format = table_file.UNKNOWN
 ) -> Table:
-  """Opens a table; its content distinguishes CSV, Parquet and other files."""
+  """Opens a table; recognizes CSV, Parquet and other files by content."""
   with data_files.open_file(path) as file:
     beginning = file.read(file_kinds.BEGINNING)
   kind = file_kinds.of_content(beginning)
@@ -80,7 +80,7 @@ def open_table(
 
 
 def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
-  """Checks that a table has all columns that options name."""
+  """Checks that a table has all columns named in options."""
   known = [name for name in table.names if name]
   missing = []
   for option, names in wanted.items():
@@ -109,12 +109,12 @@ def read(
   units: Collection[str] = (),
   way_out: Mapping[str, str] | None = None,
 ) -> dict[str, columns.Column]:
-  """Returns columns, read in one pass through the file, or in two; one of
-  numbers has nothing but numbers and missing values.
+  """Returns columns, read in one or two passes; a numeric column has only
+  numbers and missing values.
   """
   reading = _Reading(table, categories, exact, measured, way_out or {})
   if mixed := reading.gather(names, texts):
-    # Once more, because numbers are no longer as they were written.
+    # Reads again, because numbers have lost their original spelling.
     reading.gather(mixed, mixed)
   for name in names:
     reading.check_texts(name)
@@ -143,7 +143,7 @@ class _Reading:
     measured: Collection[str],
     way_out: Mapping[str, str],
   ) -> None:
-    """Takes a table, and columns as `read` does."""
+    """Takes a table, and the same sets of columns as `read`."""
     self._way_out = way_out
     self._table = table
     self._categories = categories
@@ -152,11 +152,11 @@ class _Reading:
     self._numbers: dict[str, list[np.ndarray]] = {}
     self._texts: dict[str, columns.TextGatherer] = {}
     self._steps: dict[str, identifiers.Steps] = {}
-    # What is wrong with columns, and how to mend it, by their names.
+    # What is wrong with columns, and how to fix it, by name.
     self.faults: dict[str, str] = {}
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
-    """Gathers columns; returns those of numbers that are texts after all."""
+    """Gathers columns; returns numeric ones that are texts after all."""
     mixed: list[str] = []
     start = 0
     for num_rows, pieces in self._table.pieces(names, texts):
@@ -169,7 +169,7 @@ class _Reading:
         elif isinstance(piece, tuple):
           found = self._texts.setdefault(name, columns.TextGatherer())
           found.add(*piece)
-          # At once: a million different texts would fill the memory.
+          # Checked at once: a million distinct texts would fill the memory.
           if len(found.values) > text_columns.MOST:
             self.check_texts(name)
         elif self._is_finite(name, piece, start):
@@ -180,7 +180,7 @@ class _Reading:
     return mixed
 
   def column(self, name: str) -> columns.Column:
-    """Returns a column that was gathered; forgets its pieces."""
+    """Returns a gathered column, and drops its pieces."""
     if name in self._texts:
       return self._texts.pop(name).column()
     values = np.concatenate(self._numbers.pop(name))
@@ -201,7 +201,7 @@ class _Reading:
     return name not in self.faults
 
   def check_complete(self, name: str, column: columns.Column) -> None:
-    """Notes that a field of a column is empty."""
+    """Records a fault if a field of a column is empty."""
     is_missing = (
       np.isnan(column.values)
       if isinstance(column, columns.Numbers)
@@ -220,7 +220,7 @@ class _Reading:
       )
 
   def check_texts(self, name: str) -> None:
-    """Notes why texts are numbers, written in another way, or too many."""
+    """Records a fault if texts are numbers in another notation, or too many."""
     if name not in self._texts:
       return
     found, refusal = self._texts[name], None
@@ -246,10 +246,8 @@ class _Reading:
     del self._texts[name]
 
   def without_units(self, name: str, column: columns.Column) -> columns.Column:
-    """Returns a column of texts that are numbers, perhaps with a unit, or notes
-    a fault.
-    """
-    assert isinstance(column, columns.Texts)  # It was read as such.
+    """Converts texts that are numbers, perhaps with units, or notes a fault."""
+    assert isinstance(column, columns.Texts)  # It was read as texts.
     values, fault = text_columns.numbers_of(
       column.values, self._table.signs, table_file.NO_NUMBER
     )
@@ -262,7 +260,7 @@ class _Reading:
         f"missing={declared.as_text([f'{name}={text}'])}."
       )
       return column
-    # The missing text has the code -1.
+    # A missing text has the code -1.
     numbers = np.append(values, np.nan)[column.codes]
     self._is_finite(name, numbers, 0)
     return columns.Numbers(numbers.astype(self._dtype(name)))
@@ -270,10 +268,10 @@ class _Reading:
 
 @dataclasses.dataclass(frozen=True)
 class SomeRows:
-  """The rows of a table that count; columns have no others."""
+  """The rows of a table that count; columns have only these rows."""
 
   table: Table  # The table.
-  rows: np.ndarray  # Their places in it, int64[n], ascending.
+  rows: np.ndarray  # Their positions in the table, int64[n], ascending.
 
   @property
   def path(self) -> pathlib.Path:
@@ -281,14 +279,14 @@ class SomeRows:
     return self.table.path
 
   def place(self, row: int) -> str:
-    """Returns the place of a row in the file, in words."""
+    """Returns a row's place in the file, in words."""
     return self.table.place(int(self.rows[row]))
 
 
 def with_label(
   table: Table, found: Mapping[str, columns.Column], label: str
 ) -> tuple[SomeRows, dict[str, columns.Column]]:
-  """Returns the rows with a label; reports how many rows have none."""
+  """Returns the rows that have a label; reports how many do not."""
   column = found[label]
   is_known = (
     ~np.isnan(column.values)
@@ -318,7 +316,7 @@ def tell(
   *,
   measured: Collection[str],
 ) -> None:
-  """Warns of cells that keep a column from being numeric, and of marks."""
+  """Warns of cells that prevent a numeric column, and of marks as missing."""
   if num_comments := getattr(table, "num_comments", 0):
     notices.notify(
       f"{table.path}: {num_comments:,} comment lines are left out."
@@ -346,7 +344,7 @@ def tell(
 
 
 def tell_near(table: Table, name: str, column: columns.Column) -> None:
-  """Notifies the user of two texts that differ only in case or spaces."""
+  """Notifies the user of texts that differ only in case or spaces."""
   if not isinstance(column, columns.Texts):
     return
   alike: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The options and the builder that `table` and `arrays` share."""
+"""The common options and builder of the tasks `table` and `arrays`."""
 
 import dataclasses
 import math
@@ -27,7 +27,7 @@ def _are_weights(texts: declared.Names) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowOptions(options.LocalTestOptions):
-  """Options of tasks of a user's own rows."""
+  """Options of tasks with a user's own rows."""
 
   file: str = declared.value(
     "",
@@ -90,7 +90,7 @@ def divide(
   source_of_split: Callable[[int], str],
   units: np.ndarray | None = None,
 ) -> population.Population:
-  """Gives rows to clients, and cuts each client's in two."""
+  """Gives rows to clients, and cuts each client into train and test."""
   if halves is None and units is not None:
     is_test = population.test_share_of_units(
       clients, units, config.test_fraction, seed, classes
@@ -122,11 +122,11 @@ def divide(
 
 
 class Groups(NamedTuple):
-  """Groups of people, which the model should treat alike."""
+  """Groups of people that the model should treat alike."""
 
-  codes: np.ndarray  # The group of each row, int[rows], a place in `names`.
+  codes: np.ndarray  # The group of each row, int[rows], an index of `names`.
   names: Sequence[str]  # Names of the groups.
-  source: str  # The file and what names the groups, for errors.
+  source: str  # The file and the column or array of groups, for errors.
 
 
 def check_groups(
@@ -164,7 +164,7 @@ def build_task(
   weights: tuple[np.ndarray, str] | None = None,
   groups: Groups | None = None,
 ) -> task.Task:
-  """Makes a task of rows that have clients and labels; `load_x` and `load_raw`
+  """Builds a task from rows with clients and labels; `load_x` and `load_raw`
   map positions of rows, int64[n], to x and to raw values by column.
   """
   classes = labels.num_classes
@@ -174,7 +174,7 @@ def build_task(
     _split(half, labels, load_x, load_raw, groups)
     for half in (clients.train, clients.test)
   )
-  numbers = labels.y.shape[1:]  # Of several in a label.
+  numbers = labels.y.shape[1:]  # [t] if a label has several numbers.
   return task.Task(
     name=name,
     description=(
@@ -208,7 +208,7 @@ def build_task(
 
 
 def _in_words(labels: Labels) -> str:
-  """Returns the kind of label in words."""
+  """Describes the kind of label."""
   if labels.num_classes is not None:
     return f"{labels.num_classes:,} classes"
   numbers = labels.y.shape[1:]

@@ -1,7 +1,7 @@
 """Reads the columns of a CSV file, compressed or not.
 
-pandas parses the fields. It pads rows that are too short, and knows no line
-numbers, so Python's own reader looks for the line where something is wrong.
+pandas parses the fields. But it pads rows that are too short and does not
+report line numbers, so Python's own reader finds the line with an error.
 """
 
 import codecs
@@ -27,8 +27,8 @@ from tff_fair import declared
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# What stands for a missing number. Only an empty text counts as missing, so
-# that NA can be the name of a country.
+# Marks for a missing number. A missing text is only the empty one, so that NA
+# can be the name of a country.
 NO_NUMBER = (
   *("", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>"),
   *("NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "none"),
@@ -36,20 +36,20 @@ NO_NUMBER = (
 _NO_TEXT = ("",)
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _LIKELY_SEPARATORS = (*_SEPARATORS, "|", ":", " ")
-# Numbers with decimals, which may have a unit.
+# Numbers with decimals and perhaps a unit.
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\W\d_]+|\s*%)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
-# What surrogateescape makes of bytes that are not UTF-8.
+# How surrogateescape decodes bytes that are not UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 ROWS_OF_A_PIECE = 1 << 18
-# The first rows distinguish numbers from texts, as far as they can.
+# The first rows, by which numbers and texts are told apart as far as possible.
 ROWS_OF_THE_SAMPLE = 10_000
-# What comment lines usually begin with.
+# Usual beginnings of comment lines.
 _COMMENTS = ("#", "%", "//")
 
 
 def _sign(text: str) -> str:
-  """Returns a separator; a command line writes the tab in two characters."""
+  """Returns a separator; on a command line, a tab is two characters."""
   return "\t" if text == "\\t" else text
 
 
@@ -69,7 +69,7 @@ _A_SIGN: declared.Bounds = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format(options.TaskOptions):
-  """The format of a table; Parquet has no separator, encoding or comments."""
+  """The format of a table; only CSV has separators, encodings, comments."""
 
   separator: str | None = declared.value(
     None,
@@ -108,12 +108,12 @@ class Format(options.TaskOptions):
   )
 
   def of_csv(self) -> list[str]:
-    """Returns the given options that are only for CSV files."""
+    """Returns the given options that only apply to CSV files."""
     names = ("separator", "encoding", "comment")
     return [n for n in names if getattr(self, n) != getattr(UNKNOWN, n)]
 
   def missing_in(self, name: str) -> list[str]:
-    """Returns further texts for a missing field of a column."""
+    """Returns additional texts that mark a missing field of a column."""
     return [
       text if not of_column else missing
       for text in self.missing or ()
@@ -122,7 +122,7 @@ class Format(options.TaskOptions):
     ]
 
   def columns_with_missing(self) -> list[str]:
-    """Returns the columns that have texts of their own for a missing field."""
+    """Returns the columns that have their own marks for missing fields."""
     texts = (text.partition("=") for text in self.missing or ())
     return [column for column, of_column, _ in texts if of_column]
 
@@ -136,7 +136,7 @@ class CsvFile:
   def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
     """Reads the header."""
     self.path = path
-    self.num_comments = 0  # Number of comment lines that `pieces` has left out.
+    self.num_comments = 0  # The number of comment lines that `pieces` skipped.
     self._encoding = written.encoding
     self._written = written
     given = written.separator
@@ -147,7 +147,7 @@ class CsvFile:
       raise DataError(path, f"has {what}.")
     (_, names), first = beginning
     self.names: Sequence[str] = [name.strip() for name in names]
-    # pandas would take the first field of a longer row for its name.
+    # pandas would use the first field of a longer row as its name.
     self._check_length(*first)
     self.signs = Signs(
       written.decimal or self._found_decimal(), written.thousands
@@ -159,7 +159,7 @@ class CsvFile:
       _, names = next(self._rows(), (0, []))
       return len(names)
 
-    return max(_SEPARATORS, key=num_names)  # The first of equal ones.
+    return max(_SEPARATORS, key=num_names)  # The first of equals.
 
   def _found_decimal(self) -> str:
     if self._separator == ",":
@@ -168,7 +168,7 @@ class CsvFile:
     return decimal_of(field for _, row in rows for field in row)
 
   def place(self, row: int) -> str:
-    """Returns where the file has a row, in words; row 0 follows the header."""
+    """Returns a row's place in words; row 0 follows the header."""
     # Rows may span several lines, and empty lines are not rows.
     line, _ = next(itertools.islice(self._rows(), row + 1, None))
     return f"line {line} (the header counts)"
@@ -176,8 +176,8 @@ class CsvFile:
   def pieces(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Rows]:
-    """Yields the number of some rows, and their columns by name; None for one
-    that looked like numbers at first, and has other fields here.
+    """Yields numbers of rows with their columns by name; a column is None if it
+    began with numbers but has other fields here.
     """
     positions = {name: self.names.index(name) for name in names}
     texts = {*texts, *self.texts_among(names)}
@@ -190,7 +190,7 @@ class CsvFile:
       for k, name in enumerate(self.names)
     }
     last, may_be_short = len(self.names) - 1, False
-    # All columns are parsed: pandas does not see long rows otherwise.
+    # Parses all columns, or pandas would not notice rows that are too long.
     for frame in self._frames(
       dtype=dtypes, na_values=missing, chunksize=ROWS_OF_A_PIECE
     ):
@@ -203,7 +203,7 @@ class CsvFile:
       self._check_lengths()
 
   def texts_among(self, names: Sequence[str]) -> list[str]:
-    """Returns the columns that the first rows show to be texts."""
+    """Returns the columns with texts in the first rows."""
     (frame,) = self._frames(
       na_values={
         k: [*NO_NUMBER, *self._written.missing_in(name)]
@@ -214,7 +214,7 @@ class CsvFile:
     return [n for n in names if not _has_numbers(frame[self.names.index(n)])]
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
-    """Counts the texts, by column, that are taken as missing numbers anyway."""
+    """Counts, by column, the texts that are treated as missing numbers."""
     positions = {name: self.names.index(name) for name in names}
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
     for frame in self._frames(
@@ -230,7 +230,7 @@ class CsvFile:
     return {name: counts for name, counts in found.items() if counts}
 
   def _frames(self, **options: typing.Any) -> Iterator["pd.DataFrame"]:
-    """Yields frames from `pandas.read_csv`, with positions as columns."""
+    """Yields frames from `pandas.read_csv`, with columns by position."""
     import pandas as pd  # noqa: PLC0415
 
     with data_files.open_file(self.path) as file:
@@ -272,7 +272,7 @@ class CsvFile:
       )
 
   def header_advice(self) -> str:
-    """Returns advice for a first line that is not the header, or nothing."""
+    """Returns advice if the first line may not be the header, or nothing."""
     if self._written.comment is None:
       for sign in _COMMENTS:
         if self.names[0].startswith(sign):
@@ -302,7 +302,7 @@ class CsvFile:
     )
 
   def _rows(self) -> Iterator[tuple[int, list[str]]]:
-    """Yields the fields of each row, and the line where it begins."""
+    """Yields the line on which each row begins, and its fields."""
     with data_files.open_file(self.path) as file:
       reader = csv.reader(
         self._lines(file), delimiter=self._separator, skipinitialspace=True
@@ -320,11 +320,11 @@ class CsvFile:
         content = "".join(row)
         if not content.isascii() and _BYTES.search(content):
           raise self._not_encoded(line)
-        if len(row) > 1 or content.strip():  # pandas leaves out empty lines.
+        if len(row) > 1 or content.strip():  # pandas skips empty lines.
           yield line, row
 
   def _lines(self, file: typing.IO[bytes]) -> "_Lines":
-    # A byte that is not UTF-8 must not end the lines before it.
+    # A byte that is not UTF-8 must not affect the lines before it.
     is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     text = io.TextIOWrapper(
       file,
@@ -343,14 +343,14 @@ class CsvFile:
 
 
 class _Lines:
-  """The lines of a text, those of comments empty, so that all keep places."""
+  """The lines of a text, with comments emptied to keep line numbers."""
 
   def __init__(self, text: Iterator[str], comment: str | None) -> None:
-    """Takes the lines, and what comments begin with."""
-    self.num_comments = 0  # Number of comment lines so far.
+    """Takes the lines, and the beginning of comments."""
+    self.num_comments = 0  # The number of comment lines so far.
     self._text = text
     self._comment = comment
-    self._is_quoted = False  # Whether a field goes on in the next line.
+    self._is_quoted = False  # Whether a field continues on the next line.
     self._rest = ""
 
   def __iter__(self) -> Iterator[str]:
@@ -367,7 +367,7 @@ class _Lines:
     return line
 
   def read(self, size: int) -> str:
-    """Returns the next characters, as many as `size` if there are."""
+    """Returns the next characters, up to `size`."""
     parts, length = [self._rest], len(self._rest)
     while length < size and (line := next(self, "")):
       parts.append(line)
@@ -378,9 +378,7 @@ class _Lines:
 
 
 def decimal_of(fields: Iterable[str]) -> str:
-  """Returns the sign before decimals: a comma where some fields have decimal
-  commas, and none a decimal point.
-  """
+  """Returns the decimal sign: "," if fields have decimal commas, not points."""
   stripped = [field.strip() for field in fields]
   has_points = any(map(_DECIMAL_POINT.fullmatch, stripped))
   has_commas = any(map(_DECIMAL_COMMA.fullmatch, stripped))
@@ -390,8 +388,8 @@ def decimal_of(fields: Iterable[str]) -> str:
 def read_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> np.ndarray | None:
-  """Returns the numbers that texts are, as fields of a CSV file, float64[n],
-  NaN for a missing one; None if a text is something else.
+  """Parses texts like fields of a CSV file, float64[n], NaN if missing; returns
+  None if any is not a number.
   """
   import pandas as pd  # noqa: PLC0415
 
@@ -417,7 +415,7 @@ def read_numbers(
 
 
 def _read(file: typing.Any, signs: Signs, **options: typing.Any) -> typing.Any:
-  """Returns the result of `pandas.read_csv` for a file."""
+  """Returns the result of `pandas.read_csv` with the options for all tables."""
   import pandas as pd  # noqa: PLC0415
 
   return pd.read_csv(

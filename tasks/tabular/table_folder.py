@@ -1,9 +1,8 @@
-"""A table in several files: one a client, or the parts of a partitioned folder.
+"""A table in several files: a file for each client, or a partitioned folder.
 
-A folder's files are CSV or Parquet. A folder called hospital=north, as pandas
-and Spark write partitions, gives its rows the column hospital. In other folders
-the name of a file is the client of its rows, unless the files have the column
-of clients themselves.
+Files are CSV or Parquet. A folder named hospital=north, as in partitions from
+pandas and Spark, gives its rows the column hospital. In other folders, the name
+of a file is the client of its rows, unless the files have a column of clients.
 """
 
 import glob
@@ -24,14 +23,14 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
 class Table(Protocol):
-  """A file with columns, `CsvFile` or `ParquetFile`, or several of them."""
+  """One file with columns (`CsvFile`, `ParquetFile`), or several files."""
 
   path: pathlib.Path  # The file.
   names: Sequence[str]  # The names of its columns.
-  signs: text_columns.Signs  # How it writes numbers that are texts.
+  signs: text_columns.Signs  # How numbers in texts are written.
 
   def place(self, row: int) -> str:
-    """Returns where the file has a row, in words."""
+    """Returns a row's place in words."""
 
   def pieces(
     self, names: Sequence[str], texts: Collection[str]
@@ -39,14 +38,14 @@ class Table(Protocol):
     """Yields columns, some rows at a time."""
 
   def texts_among(self, names: Sequence[str]) -> Collection[str]:
-    """Returns the columns that the first rows show to be texts."""
+    """Returns the columns with texts in the first rows."""
 
   def marks(self, names: Sequence[str]) -> Mapping[str, Counter[str]]:
-    """Counts the texts that are taken as missing numbers."""
+    """Counts the texts that are treated as missing numbers."""
 
 
 def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
-  """Returns a folder's or pattern's tables; None for one file."""
+  """Returns the tables in a folder or of a pattern; None for one file."""
   if path.is_dir():
     below = [
       file
@@ -55,7 +54,7 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
       and not any(
         part.startswith((".", "_")) for part in file.relative_to(path).parts
       )
-      # Deeper ones only where the folders are partitions.
+      # Subfolders count only if they are partitions.
       and all("=" in part for part in file.relative_to(path).parts[:-1])
     ]
     found = [
@@ -77,7 +76,7 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
 
 
 def _client(name: str) -> str:
-  """Returns a file's name without its ending, and that of its compression."""
+  """Returns a file's name without endings, such as that of a compression."""
   path = file_kinds.unpacked(name)
   return path.stem if path.suffix.lower() in _ENDINGS else path.name
 
@@ -114,16 +113,15 @@ class FolderTable:
     }
     if client not in known and client not in self._constant:
       self._constant[client] = self._names_of_files(client, known)
-    # The columns: those of each file, and those that folders or the files'
-    # names tell.
+    # The columns in the files, and those from the names of folders or files.
     self.names: Sequence[str] = [
       *[name for name in known if name not in self._constant],
       *self._constant,
     ]
-    self._sizes: list[int] = []  # Rows of the files that were read so far.
+    self._sizes: list[int] = []  # The numbers of rows of the files read so far.
 
   def _names_of_files(self, client: str, known: Sequence[str]) -> list[str]:
-    """Returns the clients that the names of files are, and says so."""
+    """Returns the files' names as clients, and notifies the user."""
     if asked := spelling.question(client, known, shown=repr):
       raise DataError(
         self.path, f"its files have no column {client!r} (client; {asked})."
@@ -144,13 +142,13 @@ class FolderTable:
 
   @property
   def num_comments(self) -> int:
-    """Number of comment lines that were left out."""
+    """The number of skipped comment lines."""
     return sum(getattr(table, "num_comments", 0) for table in self._files)
 
   def place(self, row: int) -> str:
-    """Returns where the files have a row, in words."""
+    """Returns a row's place in words, with its file."""
     ends = np.cumsum(self._sizes, dtype=np.int64)
-    # Beyond them all, it is a row of the file that is being read.
+    # A later row is in the file that is being read.
     place = int(np.searchsorted(ends, row, side="right"))
     if place:
       row -= int(ends[place - 1])
@@ -158,11 +156,11 @@ class FolderTable:
     return f"{table.path.name}, {table.place(row)}"
 
   def header_advice(self) -> str:
-    """Returns advice for a first line that is not the header, or nothing."""
+    """Returns advice if the first line may not be the header, or nothing."""
     return str(getattr(self._files[0], "header_advice", str)())
 
   def texts_among(self, names: Sequence[str]) -> set[str]:
-    """Returns the columns that the first rows of a file show to be texts."""
+    """Returns the columns with texts in the first rows of some file."""
     inside = [name for name in names if name not in self._constant]
     return {
       *(n for table in self._files for n in table.texts_among(inside)),
@@ -178,7 +176,7 @@ class FolderTable:
   def pieces(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time, as the files' own readers do."""
+    """Yields columns, some rows at a time, like the files' readers."""
     texts = {*texts, *self.texts_among(names)}
     inside = [name for name in names if name not in self._constant]
     self._sizes = []
@@ -202,7 +200,7 @@ class FolderTable:
       self._sizes.append(size)
 
   def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
-    """Counts the texts that are taken as missing numbers, over all files."""
+    """Counts the texts that are treated as missing numbers, over all files."""
     inside = [name for name in names if name not in self._constant]
     found: dict[str, Counter[str]] = {}
     for table in self._files:
@@ -212,7 +210,7 @@ class FolderTable:
 
 
 def _partitions(file: pathlib.Path, path: pathlib.Path) -> dict[str, str]:
-  """Returns the columns in the names of a file's folders."""
+  """Returns the columns from the names of a file's folders."""
   base = next(p for p in (path, *path.parents) if not glob.has_magic(str(p)))
   parts = file.relative_to(base).parts[:-1]
   return {

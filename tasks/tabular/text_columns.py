@@ -10,20 +10,20 @@ import numpy as np
 
 from tff_fair import declared
 
-# Each text has its own weight: more are names, numbers of people or days.
+# Each text gets a weight: if there are more, they are names, ids or dates.
 MOST = 1000
 
 _DATE = re.compile(
   r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))"
   r"([T ]\d.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 )
-# A column with few texts is one of categories, however long they are.
+# A column with few distinct texts has categories, however long they are.
 _MOST_WHATEVER_THEY_ARE = 50
 _LONG = 50
 
 
 class Refusal(NamedTuple):
-  """Why texts are not categories: one of them, what is wrong, what to do."""
+  """Why texts are not categories: an example, the problem, the remedy."""
 
   example: str
   problem: str
@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
 
 
 def leave_out(name: str) -> str:
-  """Returns how to leave a column out, in words that begin a sentence."""
+  """Returns the beginning of a sentence on how to leave a column out."""
   return f"Leave it out (ignore={declared.as_text([name])})"
 
 
@@ -60,8 +60,8 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
 
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
-  """Returns the texts, fewer than the numbers, without which a column would
-  hold numbers; none of a column of texts.
+  """Returns the texts that keep a mostly numeric column from being numeric;
+  none for a column of texts.
   """
   present = {text: n for text, n in counts.items() if text not in missing}
   words = [text for text in present if not _reads_as_number(text)]
@@ -77,25 +77,25 @@ def _reads_as_number(text: str) -> bool:
   return True
 
 
-# Numbers that are texts: with a unit, or in other signs.
+# Numbers in texts: with a unit, or with other signs.
 
-# Above this share of its different texts, a column means numbers.
+# If this share of a column's distinct texts are numbers, all should be.
 _MEANS_NUMBERS = 0.95
 _CURRENCIES = "$\u20ac\u00a3\u00a5"
-# A unit begins with a letter, or with one of these signs.
+# A unit begins with a letter or one of these signs.
 _UNIT = rf"(?:[^\W\d_]|[%\u2030\u00b0{_CURRENCIES}]).*"
 _MINUS = "\u2212"
 
 
 class Signs(NamedTuple):
-  """The signs that numbers are written with."""
+  """The signs in written numbers."""
 
-  decimal: str = "."  # What stands before the decimals.
-  # What stands between thousands; None means nothing.
+  decimal: str = "."  # The sign before the decimals.
+  # The sign between thousands, if any.
   thousands: str | None = None
 
   def options(self, other: "Signs") -> list[str]:
-    """Returns the options of `table` that say so where others hold."""
+    """Returns the options of `table` that change `other` to these signs."""
     return [
       f"{option}={sign if sign in ',.' else repr(sign)}"
       for option, sign in self._asdict().items()
@@ -112,15 +112,15 @@ _ALL_SIGNS = [
 
 
 class Written(NamedTuple):
-  """A number as it is written: its value, and its unit or nothing."""
+  """A written number: its value, and its unit or ""."""
 
   value: float
   unit: str
 
 
 def read_number(text: str, signs: Signs) -> Written | None:
-  """Reads a number, which may have a unit; None of other texts and of codes,
-  which begin with 0 and another digit.
+  """Parses a number, perhaps with a unit; returns None for other texts, and for
+  codes, which begin with 0 and another digit.
   """
   match = _pattern(signs).fullmatch(text.strip())
   if match is None:
@@ -149,8 +149,8 @@ def _pattern(signs: Signs) -> re.Pattern[str]:
 def numbers_of(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> tuple[np.ndarray, tuple[str, str] | None]:
-  """Returns the numbers that texts mean, float64[n], all of one unit or
-  without; and the first text that is none, with what is wrong with it.
+  """Returns the numbers in texts, float64[n], all with the same unit or none;
+  and the first text that is not such a number, with the problem.
   """
   found = np.full(len(texts), np.nan)
   known: Written | None = None
@@ -171,8 +171,8 @@ def numbers_of(
 def refused_number(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Returns a refusal that names the option to read numbers, if at least 95 %
-  of the texts are numbers, else None.
+  """Returns a refusal that names the option for reading numbers, if at least 95
+  % of the texts are numbers; else None.
   """
   present = list(texts)
   unit = _common_unit(present, signs)
@@ -202,7 +202,7 @@ def refused_number(
 
 
 def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
-  """Returns the unit of nearly all numbers, "" for none; None if few are."""
+  """Returns the unit of nearly all texts, or ""; None if few are numbers."""
   written = [found for text in texts if (found := read_number(text, signs))]
   units = Counter(found.unit for found in written)
   num_plain = units.pop("", 0)
@@ -211,25 +211,25 @@ def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
   return unit if is_common else None
 
 
-# Bags of words: the share that each frequent word has in a text.
+# Bags of words: the share of each frequent word in a text.
 
-# Letters and digits, and an apostrophe within.
+# Letters and digits, with apostrophes between them.
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 
 
 class BagOfWords:
-  """Makes x of texts."""
+  """Encodes texts as x."""
 
   def __init__(
     self, texts: Sequence[str], train: np.ndarray, num_words: int
   ) -> None:
-    """Counts the words of the training texts, those at positions `train`."""
+    """Counts the words of the training texts, at positions `train`."""
     counts = Counter(
       word for position in train for word in _words(texts[position])
     )
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
-    # The most frequent words of the training texts, in that order; those that
-    # are as frequent in alphabetical order.
+    # The most frequent words of the training texts, in descending order; ties
+    # in alphabetical order.
     self.words = ordered[:num_words]
     number = {word: k for k, word in enumerate(self.words)}
     self._numbers = [
@@ -238,7 +238,7 @@ class BagOfWords:
     ]
 
   def __call__(self, positions: np.ndarray) -> np.ndarray:
-    """Returns x of some texts, float32[n, words]; 0 of a text without words."""
+    """Returns x of texts, float32[n, words]; 0 for a text without words."""
     x = np.zeros([len(positions), len(self.words)], np.float32)
     for row, position in zip(x, positions, strict=True):
       numbers = self._numbers[position]

@@ -1,8 +1,7 @@
-"""Clients of TFF's native data sets as whole arrays.
+"""Reads the clients of TFF's native data sets as whole arrays.
 
-Their files are read straight: the `ClientData` of TFF lists all names first.
-Here a population is two arrays and a text, and a client's examples are read
-when they are asked for.
+It reads their files directly, because TFF's `ClientData` lists all names first.
+Here a population is two arrays and a text, and examples are read on demand.
 """
 
 import dataclasses
@@ -24,14 +23,14 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
   import tensorflow_federated as tff
 
-# Reading a client costs milliseconds, as much as its share of a round. With
-# 100 images of 28 x 28 pixels a client, this many take 80 MB.
+# Reading a client takes milliseconds, as long as its share of a round. With 100
+# images of 28 x 28 pixels per client, this many clients take 80 MB.
 _NUM_CACHED_CLIENTS = 256
 
 Examples = Mapping[str, np.ndarray]
 Read = Callable[[str], Examples]
 ToArrays = Callable[[Examples], Arrays]
-# The shape and the dtype of each feature that is wanted.
+# The shape and the dtype of each requested feature.
 Features = Mapping[str, tuple[Sequence[int], str]]
 
 
@@ -42,9 +41,9 @@ class Clients:
   source: str  # The file, for error messages.
   splits: Sequence[str]  # Names of the splits.
   names: ClientNames  # Names of the clients, in ascending order.
-  counts: np.ndarray  # Of examples, int64[clients, splits].
-  # Maps the name of a split, how many examples to read at most (None for all)
-  # and the name of a client to its stacked examples.
+  counts: np.ndarray  # Numbers of examples, int64[clients, splits].
+  # Takes the name of a split, the most examples to read (None for all) and the
+  # name of a client; returns the client's stacked examples.
   read: Callable[[str, int | None, str], Examples]
 
   def choose(
@@ -56,8 +55,8 @@ class Clients:
     who: str,
     without: str,
   ) -> "tuple[Clients, str]":
-    """Returns random ones of the clients that have enough examples, and how
-    many they and the others are, in words.
+    """Returns random clients with enough examples, and a description of how
+    many were chosen and left out.
     """
     number = len(self.names)
     enough = np.flatnonzero((self.counts >= least).all(axis=1))
@@ -112,7 +111,7 @@ def find(
   synthetic: bool = False,
   advice: str = "",
 ) -> Clients:
-  """Finds a native data set; reads no example."""
+  """Finds a native data set, without reading examples."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native = getattr(tff.simulation.datasets, name)
@@ -176,9 +175,7 @@ def _made_up(
 def read_images(
   clients: Clients, to_arrays: ToArrays
 ) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  """Returns the training and test images of all clients, and the client of
-  each.
-  """
+  """Returns all clients' training and test images, and each image's client."""
   images, users = [], []
   contents = clients.contents(to_arrays)
   for name, arrays in zip(clients.splits, contents, strict=True):
@@ -204,8 +201,8 @@ def split(
   source: str,
   keeps_latest: bool = False,
 ) -> Split:
-  """Returns clients, read on demand, as one half of a task; a ValueError of
-  `to_arrays` says what is wrong with the examples.
+  """Returns clients, read on demand, as one half of a task; a ValueError from
+  `to_arrays` becomes an error about the client's examples.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -220,7 +217,7 @@ def split(
         )
       return to_arrays(examples)
     except tf.errors.OpError as error:
-      # TensorFlow's reason is the line before the names of its nodes.
+      # The reason is on the line before the names of nodes.
       reason = error.message.partition("[[")[0].strip().rpartition("\n")[2]
       raise DataError(f"{source}, client {name}", reason.strip()) from error
     except DataError:
@@ -236,7 +233,7 @@ def reader(client_data: "tff.simulation.datasets.ClientData") -> Read:
   """Returns a function that reads clients from a `ClientData` of mappings."""
   import tensorflow as tf  # noqa: PLC0415
 
-  # Traced once for all clients: several times faster than a pipeline for each.
+  # Traced once for all clients; several times faster than a pipeline each.
   @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
   def read_stacked(name: "tf.Tensor") -> "Mapping[str, tf.Tensor]":
     examples = client_data.serializable_dataset_fn(name)

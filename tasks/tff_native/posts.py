@@ -1,13 +1,13 @@
-"""Posts of Stack Overflow by user, for both of its tasks.
+"""Stack Overflow's posts by user, for both of its tasks.
 
 TFF's native data set (The TensorFlow Federated Authors, 2019): one example is a
 sentence with its post's title and tags; 342,477 users have training examples.
 
-Words and tags are counted as `tff.simulation.datasets.stackoverflow` loads them
-with `load_word_counts` and `load_tag_counts`, in the files that these unpack: a
-line "word count" per word in descending order, and a JSON object from tags to
-counts. An existing file is read as it is, so that counts of other data in
-the same format can take its place; TFF downloads one that is not there.
+Word and tag counts are those of `load_word_counts` and `load_tag_counts` of
+`tff.simulation.datasets.stackoverflow`, in the files that these unpack: a line
+"word count" per word in descending order, and a JSON object from tags to
+counts. An existing file is read as it is, so you can replace it by counts of
+other data in the same format; TFF downloads a missing file.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from tff_fair.files import parsing
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StackOverflowOptions(options.ClientOptions):
-  """Options of both tasks."""
+  """Options of both tasks on Stack Overflow."""
 
   min_examples: int = declared.positive_integer(
     1,
@@ -75,7 +75,7 @@ def build_task(
   what: str,
   **parts: Any,
 ) -> Task:
-  """Makes a task of the users, without reading their examples."""
+  """Builds a task from the users, without reading their examples."""
   least = _least(config)
   data = native_clients.find(
     "stackoverflow",
@@ -107,7 +107,7 @@ def build_task(
 
 
 def _least(config: StackOverflowOptions) -> dict[str, int]:
-  """Returns the least number of a user's examples in each split of the data."""
+  """Returns the least number of a user's examples in each split."""
   if config.test_fraction is not None:
     return {"train": max(config.min_examples, 2)}
   return {"train": config.min_examples, "test": 1}
@@ -124,13 +124,13 @@ def _wanted(config: StackOverflowOptions) -> str:
 
 # The most frequent words and tags.
 
-_DIRECTORY = "datasets"  # Of Keras, within the cache directory.
+_DIRECTORY = "datasets"  # Keras' folder within the cache directory.
 
 
 def known_words(
   config: StackOverflowOptions, data_dir: pathlib.Path | None
 ) -> list[bytes]:
-  """Returns the `vocab_size` most frequent words, the most frequent first."""
+  """Returns the `vocab_size` most frequent words, in descending order."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native, size = tff.simulation.datasets.stackoverflow, config.vocab_size
@@ -154,7 +154,7 @@ def known_words(
 def known_tags(
   config: StackOverflowOptions, num_tags: int, data_dir: pathlib.Path | None
 ) -> list[bytes]:
-  """Returns the `num_tags` most frequent tags, the most frequent first."""
+  """Returns the `num_tags` most frequent tags, in descending order."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native = tff.simulation.datasets.stackoverflow
@@ -176,7 +176,7 @@ def known_tags(
       f"the count of {wrong[0]!r} must be an integer, found "
       f"{counts[wrong[0]]!r}.",
     )
-  # Stable, as TFF has it: tags of equal counts stay in the file's order.
+  # Stable, as in TFF: tags with equal counts stay in the file's order.
   return _first(sorted(counts, key=lambda tag: -counts[tag]), num_tags)
 
 
@@ -191,7 +191,7 @@ def _word(line: bytes, place: str) -> bytes:
       place, f"expected a word and its count, found {line[:80]!r}."
     )
   try:
-    line.decode()  # TFF reads text: other bytes are an error.
+    line.decode()  # TFF reads text, so other bytes are an error.
   except UnicodeDecodeError as error:
     raise DataError(place, f"is not UTF-8: {error}.") from error
   return fields[0]

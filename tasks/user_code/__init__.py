@@ -1,1 +1,1 @@
-"""A user's own tasks and models: functions by name, found, run and watched."""
+"""Users' own tasks and data: functions and objects, checked and adapted."""

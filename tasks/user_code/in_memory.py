@@ -1,6 +1,6 @@
-"""Clients of arrays, of pandas' tables, and of Hugging Face datasets.
+"""Clients from arrays, pandas tables and Hugging Face datasets in memory.
 
-Neither pandas nor `datasets` is imported: an object is taken by what it has.
+Imports neither pandas nor `datasets`: objects are recognized by attributes.
 """
 
 import collections
@@ -18,7 +18,7 @@ from tasks.formats import example_checks
 from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
-# What pandas has for a missing text.
+# How missing values from pandas look as text.
 _MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
 
@@ -26,23 +26,23 @@ _T = TypeVar("_T")
 
 
 class Counted(NamedTuple):
-  """The findings of one reading of a client."""
+  """The results of reading a client once."""
 
-  number: int  # Its number of examples.
+  number: int  # The number of examples.
   labels: tuple[int, ...] = ()  # The least and the largest class number.
 
 
 class Roles(NamedTuple):
-  """Which columns are what."""
+  """The roles of columns."""
 
-  client: str | None = None  # None where the data is by client already.
-  label: str | None = None  # None takes the one that is called so.
-  features: Sequence[str] | None = None  # None takes all others.
-  weight: str | None = None  # What the client counts for.
-  group: str | None = None  # The group of people that an example is of.
+  client: str | None = None  # None if the data is already by client.
+  label: str | None = None  # None for the column of a usual name.
+  features: Sequence[str] | None = None  # None for all other columns.
+  weight: str | None = None  # The client's weight.
+  group: str | None = None  # The group of people that an example belongs to.
 
   def check_unused(self, name: str, kind: str) -> None:
-    """Checks that no column is named of data without columns."""
+    """Checks that no columns are named for data without columns."""
     settings = self._replace(weight=None)._asdict()
     for setting, column in settings.items():
       if column is not None:
@@ -52,16 +52,16 @@ class Roles(NamedTuple):
 
 
 class ArrayClients:
-  """Clients whose arrays lie in memory."""
+  """Clients whose arrays are in memory."""
 
   def __init__(self, halves: Sequence[Any], roles: Roles, name: str) -> None:
-    """Takes arrays by client, or what can be made such."""
-    # Names of the classes, where labels are texts or have names.
+    """Takes arrays by client, or data that can be converted to such arrays."""
+    # Names of the classes, if labels are texts or have names.
     self.class_names: Sequence[str] | None = None
     self.name = name  # The task, for errors.
-    # Whether there are train and test, or only train.
+    # 2 for train and test, 1 for only train.
     self.num_halves = len(halves)
-    # What clients count for, by name, where a table says so.
+    # Clients' weights by name, if a table has them.
     self.weights: dict[str, float] = {}
     self._groups: list[dict[str, np.ndarray]] = []
     read = [
@@ -93,7 +93,7 @@ class ArrayClients:
     self.is_classifier = kinds != {"f"}  # Whether y are class numbers.
     self._halves = read
     self.spec = self._checked_spec(name)  # Specs of `(x, y)`.
-    # Names of the groups of people, where a table has such.
+    # Names of the groups of people, if a table has them.
     self.group_names = self._number_groups(roles.group)
 
   def _read(self, half: Any, roles: Roles, name: str) -> dict[str, Arrays]:
@@ -124,7 +124,7 @@ class ArrayClients:
     return {client: (x[at], y[at]) for client, at in rows.items()}
 
   def _number_groups(self, column: str | None) -> Sequence[str] | None:
-    """Returns the names of the groups, and replaces names by their numbers."""
+    """Returns the names of the groups; replaces them by numbers in the data."""
     if column is None:
       return None
     found = [of.astype(str) for half in self._groups for of in half.values()]
@@ -195,8 +195,8 @@ class ArrayClients:
     counted: Sequence[Counted],
     source: str,
   ) -> Split:
-    """Returns the clients of a half that take part."""
-    del source  # Nothing can be wrong with examples that were checked.
+    """Returns a half's data of the clients that take part."""
+    del source  # Examples have been checked, so no error needs it.
     x_type, y_type = (spec.dtype.as_numpy_dtype for spec in self.spec)
 
     def load(client_id: int) -> Arrays:
@@ -213,7 +213,7 @@ class ArrayClients:
 
 
 def keys(elements: Any, name: str) -> tuple[Any, Any]:
-  """Returns where elements have x and y."""
+  """Returns the keys of x and y in elements."""
   if isinstance(elements, Mapping):
     labels = [key for key in elements if key in LABELS]
     if "x" in elements and "y" in elements:
@@ -231,7 +231,7 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
 
 
 def _in_short(elements: Any) -> str:
-  """Returns a short description of elements, without values of arrays."""
+  """Returns a short description of elements, without the values of arrays."""
   if isinstance(elements, np.ndarray):
     return f"{elements.dtype}{list(elements.shape)}"
   if isinstance(elements, tuple):
@@ -243,14 +243,14 @@ def _in_short(elements: Any) -> str:
 
 
 def _text(value: Any) -> str:
-  """Returns the name of a class or a client."""
+  """Returns the name of a class or a client as text."""
   if isinstance(value, bytes):
     return value.decode("utf-8", "backslashreplace")
   return str(value)
 
 
 def _labels(y: np.ndarray, place: str) -> np.ndarray:
-  """Returns labels of one kind: class numbers, truth values or texts, or
+  """Returns labels of a single kind: class numbers, truth values, texts, or
   numbers, float[n] or float[n, t].
   """
   if y.dtype.kind == "O" and y.ndim == 1:
@@ -283,7 +283,7 @@ def _labels(y: np.ndarray, place: str) -> np.ndarray:
 
 
 def _of_one_kind(values: np.ndarray, place: str) -> np.ndarray:
-  """Returns Python objects as an array of truth values, numbers or texts."""
+  """Converts Python objects to an array of truth values, numbers or texts."""
   kinds: tuple[tuple[type | tuple[type, ...], Any], ...] = (
     ((bool, np.bool_), bool),
     (numbers.Integral, np.int64),
@@ -307,7 +307,7 @@ def _has_missing(values: np.ndarray) -> bool:
 
 
 def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
-  """Returns the clients' values, by the client's name."""
+  """Returns values by the clients' names as texts."""
   found: dict[str, _T] = {}
   for client, value in items:
     if _text(client) in found:
@@ -332,7 +332,7 @@ def _pair(value: Any, place: str) -> Arrays:
     ) from error
   if x.ndim == 0:
     raise DataError(place, f"x is {x.dtype}[]; expected an axis of examples.")
-  # A column of labels is meant as one label an example.
+  # A column of labels means one label per example.
   return x, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
@@ -343,13 +343,13 @@ class _Table(NamedTuple):
   y: np.ndarray  # The labels.
   rows: dict[str, np.ndarray]  # The rows of each client.
   class_names: Sequence[str] | None  # Names of the classes.
-  weights: dict[str, float]  # What clients count for, where a column says so.
-  # The group of people of each row, where a column says it.
+  weights: dict[str, float]  # Clients' weights, if there is a column for them.
+  # The group of people of each row, if there is a column for it.
   groups: np.ndarray | None
 
 
 def _table(half: Any, roles: Roles, name: str) -> _Table | None:
-  """Returns a table by client; None of other data."""
+  """Returns a table by client; None for other data."""
   rows: dict[str, np.ndarray] | None = None
   by: list[str] = [roles.client] if roles.client else []
   if hasattr(half, "indices") and hasattr(half, "obj"):  # A groupby.
@@ -429,7 +429,7 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
 def _features(
   columns: Mapping[str, np.ndarray], others: Sequence[str], name: str
 ) -> list[str]:
-  """Returns the columns that are not others, and not named like ids."""
+  """Returns the columns without other roles that are not named like ids."""
   ids = [
     c
     for c, values in columns.items()
@@ -457,7 +457,7 @@ def _weights(
 
 
 def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-  """Returns one column as it is, or several of numbers side by side."""
+  """Returns a single column as it is, or numeric columns as a matrix."""
   for column, values in columns.items():
     if values.dtype.kind not in "biuf":
       raise DataError(

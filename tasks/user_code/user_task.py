@@ -1,11 +1,11 @@
-"""A user's function as a task: its keyword arguments are the task's options.
+"""Users' functions as tasks: their keyword arguments are the tasks' options.
 
     def load(*, num_clients: int = 10, seed: int) -> tasks.Task: ...
 
-`data_dir`, a `pathlib.Path` or None, `seed`, and `model_seed`, the seed of the
-initial weights, are given to a function that names them. Every other argument
-has an annotation that `tff_fair.declared` knows, and a default; "Args" in
-the docstring explains it.
+A function gets `data_dir`, a `pathlib.Path` or None, `seed`, and `model_seed`,
+the seed of the initial weights, if it has these arguments. Every other argument
+has an annotation that `tff_fair.declared` knows, and a default; "Args" in the
+docstring explains it.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from tasks.task import Arrays, Split, Task
 from tff_fair import declared, user_functions
 from tff_fair.declared import FieldError
 
-# Given to a function that names them; no options.
+# Arguments that are not options.
 _GIVEN = ("data_dir", "seed", "model_seed")
 _Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
@@ -35,9 +35,9 @@ _NO_MEANING = "The docstring of the function does not describe it."
 
 
 class UserTask:
-  """A task that a user's function makes; `tasks.registry` says where."""
+  """A task from a user's function; see `tasks.registry` for its names."""
 
-  # The options, made of the function's arguments.
+  # The options, derived from the function's arguments.
   Options: type[options.TaskOptions]
 
   def __init__(self, name: str, function: Callable[..., object]) -> None:
@@ -84,12 +84,12 @@ class UserTask:
     )
     for half in (task.train, task.test):
       half.load(0)
-    # Imported late: it imports TensorFlow, which the function has by now.
+    # Imported late: it imports TensorFlow, as the function has done by now.
     from tasks.models import user_model  # noqa: PLC0415
     from tasks.models.initial_weights import Make  # noqa: PLC0415
 
     if isinstance(task.keras_model_fn, Make):
-      # Of `tasks.from_client_data`, to which the function passed the one seed.
+      # From `tasks.from_client_data`, to which the function passed one seed.
       if model_seed == seed:
         return task
       return dataclasses.replace(
@@ -107,7 +107,7 @@ class UserTask:
     )
 
   def _called(self, arguments: Mapping[str, object]) -> Task:
-    """Returns the task that the function makes; see `load` for the errors."""
+    """Returns the function's task; see `load` for the errors."""
     try:
       task = self._function(**arguments)
     except DataError as error:
@@ -157,7 +157,7 @@ class UserTask:
   def _field(
     self, parameter: inspect.Parameter, hints: Mapping[str, object]
   ) -> tuple[str, Any, Any]:
-    """Returns the field of an option, as `make_dataclass` takes it."""
+    """Returns the field for an option, as `make_dataclass` takes it."""
     name = parameter.name
     problem = next(_problems(parameter, hints.get(name)), None)
     if problem is not None:
@@ -167,7 +167,7 @@ class UserTask:
 
 
 def _check_spec(name: str, task: Task) -> None:
-  """Checks that labels are numbers of classes, or numbers to predict."""
+  """Checks that labels are class numbers, or numbers to predict."""
   dtype = task.element_spec[1].dtype
   if not (dtype.is_integer or dtype.is_floating):
     raise FieldError(
@@ -178,7 +178,7 @@ def _check_spec(name: str, task: Task) -> None:
 
 
 def _check_arrays(task: Task, number: int, arrays: Arrays) -> None:
-  """Checks that a client's arrays are as the task says."""
+  """Checks that a client's arrays match the task."""
   for title, values, spec in zip("xy", arrays, task.element_spec, strict=True):
     expected = (number, *spec.shape[1:])
     if values.dtype != spec.dtype.as_numpy_dtype or not (
@@ -197,7 +197,7 @@ def _check_arrays(task: Task, number: int, arrays: Arrays) -> None:
 def _problems(
   parameter: inspect.Parameter, annotation: object
 ) -> Iterator[str]:
-  """Yields why an argument can be no option."""
+  """Yields the reasons why an argument cannot be an option."""
   if parameter.kind not in (
     parameter.KEYWORD_ONLY,
     parameter.POSITIONAL_OR_KEYWORD,
@@ -218,7 +218,7 @@ def _problems(
 
 
 def _explained(docstring: str) -> dict[str, str]:
-  """Returns the texts of "Args" of a docstring in Google's style, by name."""
+  """Returns the texts in a Google-style docstring's "Args", by name."""
   section = re.search(r"^Args:\n((?:[ \t]+.*\n|\n)*)", f"{docstring}\n", re.M)
   found = _ARGUMENT.findall(textwrap.dedent(section[1]) if section else "")
   return {name: " ".join(text.split()) for name, text in found}
