@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios of things measured in one run."""
+"""Benchmarks: speed and memory as ratios within one run, and statistics."""

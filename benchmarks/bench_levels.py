@@ -1,14 +1,14 @@
-"""How often fair-bench calls methods different, of thousands of pairs.
+"""Measures how often fair-bench finds differences, over thousands of pairs.
 
   python -m benchmarks.bench_levels --draws=20 --data_dir=data/federations
 
-The protocol of `sweeps.bench` for twelve of its methods and the tables of a
-calibration, with the methods in NumPy (float64), which takes a hundredth of the
+Follows the protocol of `sweeps.bench` for twelve of its methods on the tables
+of a calibration, but with the methods in NumPy (float64), in a hundredth of the
 time. Data, splits, first weights and settings are the bench's; the order of
-examples is another, and RMSE is in standard deviations of the label. With
---calibration=none, tables are as they are, and --check=RESULTS.csv compares
-with what the bench found there. The results of each federation and seed are a
-file of --output_dir; existing files are read.
+examples differs, and RMSE is in standard deviations of the label. With
+--calibration=none, tables are unchanged, and --check=RESULTS.csv compares with
+the bench's results. --output_dir gets a file of results for each federation and
+seed; existing files are reused.
 """
 
 import dataclasses
@@ -76,10 +76,10 @@ def of_seed(
 
 
 def summary(found: pd.DataFrame) -> str:
-  """Returns how often methods are called different from FedAvg, and covered.
+  """Returns how often methods are found to differ from FedAvg, and coverage.
 
-  Methods differ where clients are alike, too: some converge slower. So the
-  level of intervals is that of their coverage: how often one misses the mean
+  Methods also differ if clients are alike, since some converge more slowly. So
+  intervals are judged by their coverage: how often they miss the mean
   difference over the draws of the federation.
   """
   found = found.assign(group=found["federation"].str.split("-").str[0])
@@ -119,7 +119,7 @@ def _missed(differences: pd.Series) -> np.ndarray:
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
     return np.full(len(estimates), np.nan)
-  # The variance of such a residual is (n - 1) / n of the estimate's.
+  # The variance of a residual is (n - 1) / n times the estimate's.
   n = len(estimates)
   residuals = (estimates - estimates.mean()) * np.sqrt(n / (n - 1))
   return np.array(
@@ -133,11 +133,11 @@ def _missed(differences: pd.Series) -> np.ndarray:
 def detectable(
   difference: Difference, num_seeds: int, num_methods: int, draws: int = 20_000
 ) -> float:
-  """Returns which true difference would be called clear in 80 %.
+  """Returns the true difference that would be found clear in 80 % of draws.
 
-  Estimates are normal around it with the variance that this difference has
-  with so many seeds, whose parts are estimated with their degrees of freedom.
-  The number of compared methods is Holm's factor: one of them differs.
+  Estimates are normal around it, with the variance of this difference for
+  `num_seeds`; its components are estimated with their degrees of freedom.
+  Holm's factor is the number of compared methods, of which one differs.
   """
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)
@@ -153,7 +153,7 @@ def detectable(
 
 
 def detectable_table(found: pd.DataFrame) -> str:
-  """Returns, by federation, the detectable differences in the worst 10 %."""
+  """Returns the detectable differences in the worst 10 %, by federation."""
   rows = []
   num_others = found["method"].nunique() - 1
   for result in analysis.compare(found, analysis.BETTER, columns=["worst_10"]):
@@ -187,7 +187,7 @@ def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
 
 
 def all_results(folder: pathlib.Path) -> pd.DataFrame:
-  """Returns the results in a folder, in the order of federations and seeds."""
+  """Returns the results in a folder, sorted by federation and seed."""
   order = {name: place for place, name in enumerate(federations.NAMES)}
   found = pd.concat(map(pd.read_csv, folder.glob("*-seed-*.csv")))
   found = found.sort_values(
@@ -202,7 +202,7 @@ def all_results(folder: pathlib.Path) -> pd.DataFrame:
 
 
 def main() -> None:
-  """Computes what is not there, and shows how often methods are different."""
+  """Computes missing results, and shows how often methods differ."""
   if _DETECTABLE.value is not None:
     print(detectable_table(pd.read_csv(_DETECTABLE.value)))
     return
@@ -223,12 +223,12 @@ def main() -> None:
   asked.record()
   known: dict[object, np.ndarray] = {}
   found = []
-  # All federations' first draws, then the second ones.
+  # First draws of all federations, then second draws.
   for table in sorted(asked.tables(), key=lambda table: table.draw):
     for seed in asked.seeds:
       path = folder / f"{table.name}-seed-{seed}.csv"
       if not path.exists():
-        with np.errstate(all="ignore"):  # A setting that diverges.
+        with np.errstate(all="ignore"):  # Some settings diverge.
           rows = pd.concat(of_seed(table, seed, known))
         atomic.write(path, rows.to_csv(index=False, lineterminator="\n"))
         print(table.name, seed, f"{time.process_time():.0f} s", flush=True)

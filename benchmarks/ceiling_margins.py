@@ -1,15 +1,14 @@
-"""Whether any run of any method lies below the ceiling of its data.
+"""Checks that no run of any method lies below the ceiling of its data.
 
   python -m benchmarks.ceiling_margins --data_dir=data/federations
 
-Trains short runs of linear models: each federation, method, rate and seed,
-all on the same training rows, and evaluates them on these rows. A run's margin
-is its mean loss, its CVaR over the worst 10 % of the clients or its largest
-loss, less the lower bound of the ceiling: one below 0 would refute the proof.
-For each method it shows what its best rate ends above the least values. A CSV
-file for each federation and method has all runs; started again, it goes on with
-those that are left. Personal models, as Ditto's, have no such
-ceiling.
+Trains short runs of linear models for each federation, method, rate and seed,
+and evaluates them on their training rows. A run's margin is its mean loss, its
+CVaR over the worst 10 % of the clients, or its largest loss, minus the lower
+bound of the ceiling: a negative margin would refute the proof. For each method,
+it shows how far the best rate ends above the least values. A CSV file for each
+federation and method has all runs; when restarted, it continues with the
+remaining ones. Personal models, such as Ditto's, have no such ceiling.
 """
 
 import dataclasses
@@ -52,7 +51,7 @@ _NAMES = {MEAN: "mean", TAIL: "worst 10 %", LARGEST: "largest"}
 def _specs(
   shared: experiments.RunSpec, method: SweptMethod
 ) -> list[experiments.RunSpec]:
-  """Returns a method at every other rate of fair-bench, by seeds."""
+  """Returns a method's runs at every other rate of fair-bench, by seed."""
   rates = bench.RATES[str(shared.task_options["kind"])][1::2]
   return shared.vary(
     algorithm=method.algorithm,
@@ -63,7 +62,7 @@ def _specs(
 
 
 def _runs(table: bench.Table, folder: pathlib.Path) -> Iterator[pd.DataFrame]:
-  """Trains the runs of a federation; yields a row with margins for each."""
+  """Trains a federation's runs; yields rows with their margins."""
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
   shared = table.spec().replace(validation_fraction=None, data_seed=0)
@@ -112,7 +111,7 @@ def _row(
 
 
 def main() -> None:
-  """Trains what is not there, and shows margins and distances."""
+  """Trains missing runs, and shows margins and distances."""
   of_tables = Bench(
     folder=pathlib.Path(_OUTPUT_DIR.value),
     data_dir=pathlib.Path(_DATA_DIR.value),

@@ -1,7 +1,7 @@
-"""What a round's certificate takes: stacked sums, without it and with it.
+"""Times a round's certificate: stacked sums with and without it.
 
-FedAvg needs no Gram matrix, so its certificate adds the matrix, too. Methods
-that have one pay for the point of least norm alone, the last line.
+FedAvg needs no Gram matrix, so for FedAvg the certificate adds the matrix, too.
+Methods that have one pay only for the least-norm point, on the last line.
 
   python -m benchmarks.certificate [--model=mlp|cnn]
 """
@@ -23,7 +23,7 @@ def main() -> None:
   tff_fair.runtime.use_local()
   model = workload.MODELS[_MODEL.value]()
   data = workload.client_data(model)
-  # Updates that share a direction.
+  # Updates with a common direction.
   rng = np.random.default_rng(0)
   rows = rng.normal(size=(workload.NUM_CLIENTS, 300)) + rng.normal(size=300)
   gram = tf.constant(rows @ rows.T)

@@ -1,19 +1,19 @@
-"""How often a choice of a method is right, and what it costs where it is not.
+"""Measures how often a chosen method is right, and the cost if it is not.
 
   python -m benchmarks.choices --calibration=null --data_dir=data/federations
 
-`experiments.choose` with its methods in NumPy (`numpy_methods`), which has five
-of them and no replay. With null, rows go to clients at random: a method
-recommended there serves the worst clients by luck, or since it converges
-faster. With power, the labels of --share of the clients are also inverted. With
-none, federations are as they are, and a draw is a data seed.
+Runs `experiments.choose` with five methods in NumPy (`numpy_methods`), and
+without replay. With null, rows go to clients at random: a recommended method
+then serves the worst clients by luck, or because it converges faster. With
+power, the labels of --share of the clients are also inverted. With none,
+federations are unchanged, and a draw is a data seed.
 
-The truth of each draw is the whole grid of fair-bench, eight settings a method,
-on --seeds further seeds: each method's setting with the best worst 10 % on
-validation rows, by its worst 10 % on test rows. The regret of a choice is what
-the best of them has more on these rows and seeds than the recommended setting.
-Draws that are there are read; a line for each, then shares with their 95 %
-intervals (Clopper and Pearson).
+The truth of each draw comes from the whole grid of fair-bench, eight settings
+per method, on --seeds further seeds: for each method, the setting with the best
+worst 10 % on validation rows, and its worst 10 % on test rows. The regret of a
+choice is the advantage of the best of these over the recommended setting, on
+the same rows and seeds. Existing draws are reused. Prints a line for each draw,
+then shares with 95 % intervals (Clopper and Pearson).
 """
 
 import pathlib
@@ -53,18 +53,18 @@ _SEEDS = _FLAGS.integer("seeds", 10, "Seeds of the truth.")
 _BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
 
 METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
-_FIRST_SEED = 10_000  # Of the truth: apart from those of choices.
+_FIRST_SEED = 10_000  # Of the truth, apart from the seeds of choices.
 _MUCH = 5.0  # Percentage points of a score.
 
 
 class Tries(choice_runs.Tries):
-  """Trains runs in NumPy, in this program's memory alone."""
+  """Trains runs in NumPy, only in memory."""
 
   def __init__(self, table: bench.Table, base: RunSpec) -> None:
     """Reads the data of a table."""
     super().__init__(pathlib.Path(), progress=False)
     self._base = base
-    self._first: dict[int, np.ndarray] = {}  # Weights, by seed.
+    self._first: dict[int, np.ndarray] = {}  # First weights, by seed.
     self.score = table.score
     self._data = Federation.of(
       task_loading.load(base),
@@ -75,7 +75,7 @@ class Tries(choice_runs.Tries):
   def evaluate(
     self, stage: str, specs: Sequence[RunSpec]
   ) -> list[pd.DataFrame]:
-    """See the base class; the stage is not shown."""
+    """Evaluates runs as in the base class, without showing the stage."""
     del stage
     self.num_runs += len(specs)
     alike: dict[tuple[Any, ...], list[int]] = {}
@@ -101,15 +101,15 @@ class Tries(choice_runs.Tries):
     return [found[k] for k in range(len(specs))]
 
   def has_groups(self, spec: RunSpec) -> bool:
-    """Returns False: no federation names groups of people."""
+    """Returns False, since no federation has groups of people."""
     del spec
     return False
 
   def refusal(self, spec: RunSpec) -> None:
-    """Returns None: all can be trained."""
+    """Returns None, since all runs can be trained."""
 
   def tape(self, spec: RunSpec) -> None:
-    """Returns None: nothing is taped."""
+    """Returns None, since nothing is taped."""
 
   def _first_weights(self, seed: int) -> np.ndarray:
     if seed not in self._first:
@@ -119,10 +119,10 @@ class Tries(choice_runs.Tries):
 
 
 def worst(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
-  """Returns the worst 10 % of settings on validation and test rows, [2, S].
+  """Returns settings' worst 10 % on validation and test rows, [2, S].
 
-  They are means over the seeds of the truth, in the unit of tables, and higher
-  is better.
+  These are means over the truth's seeds, in the unit of the tables; higher is
+  better.
   """
   seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
   measure = measures.of(tried.score)["worst_10"]
@@ -138,7 +138,7 @@ def worst(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
 
 
 def of_draw(table: bench.Table, seed: int) -> dict[str, Any]:
-  """Chooses for a table, and finds the truth."""
+  """Chooses for a table, and computes the truth."""
   spec = table.spec().with_algorithm(FEDAVG).replace(data_seed=seed)
   tried = Tries(table, spec)
   found = stages.Stages(
@@ -163,7 +163,7 @@ def of_draw(table: bench.Table, seed: int) -> dict[str, Any]:
 
 
 def truth(tried: Tries, spec: RunSpec, found: Found) -> dict[str, Any]:
-  """Returns the gains of the best method in hindsight and of the choice."""
+  """Returns the gains of the choice, and of the best method in hindsight."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
   for method in sweep_file.of_methods(names, "algorithms").methods:
@@ -203,7 +203,7 @@ def summary(found: pd.DataFrame) -> str:
   of_all = share("A fair method is recommended", [*found["is_fair"]])
   if "regret" not in found:
     return of_all
-  of_share = found["score"] != RMSE.name  # In the unit of the label.
+  of_share = found["score"] != RMSE.name  # RMSE is in the unit of the label.
   much = found[of_share & (found["hindsight_gain"] >= _MUCH)]
   regret = found[of_share].groupby("federation", sort=False)["regret"].mean()
   helpful = much["is_fair"] & (much["gain"] >= _MUCH)
@@ -237,7 +237,7 @@ def main() -> None:
     path = folder / f"{table.short_name}-{draw}.csv"
     if not path.exists():
       with np.errstate(all="ignore"), warnings.catch_warnings():
-        # Of settings that diverge, and clients with too few rows.
+        # About settings that diverge, and clients with too few rows.
         warnings.simplefilter("ignore")
         row = of_draw(table, draw if is_true else 0)
       text = pd.DataFrame([row]).to_csv(index=False, lineterminator="\n")

@@ -1,11 +1,11 @@
-"""Rounds of large cohorts: their time, and the program's memory.
+"""Measures the time and memory of rounds with large cohorts.
 
   python -m benchmarks.cohorts --show=parts,growth
 
-  parts      A cohort in parts, beside the same cohort as a whole, in turns.
-  growth     The second round of cohorts that grow, by default up to 3,000.
+  parts      A cohort in parts and the same cohort as a whole, in turns.
+  growth     The second round of growing cohorts, by default up to 3,000.
 
-A peak is that of the program so far: ask for one `--show` and way at a time.
+A peak is the program's so far, so ask for one `--show` and way at a time.
 """
 
 import time

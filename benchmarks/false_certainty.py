@@ -1,27 +1,27 @@
-r"""How often chance is called a difference, and true differences are found.
+r"""Measures how often chance passes for a difference, and the power of tests.
 
   python -m benchmarks.false_certainty --question=these_clients
   python -m benchmarks.false_certainty --question=other_clients
   python -m benchmarks.false_certainty --gain=0.2 --clients=30 --sizes=20
 
-Methods that train alike differ by chance alone. Client k has the true accuracy
-p_k, drawn once for five methods, ten pairs, from a beta distribution of mean
+Methods that train alike differ only by chance. Client k has the true accuracy
+p_k, drawn once for five methods (ten pairs), from a beta distribution with mean
 0.7 and standard deviation 0.17. In each seed s, each method has
 
   c ~ Binomial(n, sigmoid(logit(p_k) + 0.2 u_s + 0.3 v_sk + 0.3 w_k))
 
-of n test examples right, u, v and w standard normal: some runs end better than
-others, for all clients and for each. The last term, the same in all seeds, is
-there where the question is about other clients: a method suits some clients
-more than others, and on average none. For these clients that would be a true
-difference. The accuracies c / n are float32, as those of an evaluation. The
-differences are those of the project's tables.
+of n test examples right, with u, v and w standard normal: some runs end better
+than others, for all clients and for each. The last term, equal in all seeds, is
+only there if the question is about other clients: a method suits some clients
+better than others, but none on average. For the clients at hand, that would be
+a true difference. Accuracies c / n are float32, as in an evaluation, and
+differences are computed as in the project's tables.
 
-The table has percentages of pairs: with p below 0.05, with p below 0.01, which
-is 0.05 after Holm's correction for the only one of five methods that differs,
-and with an interval without width; of single clients, percentages of clients.
-With a gain, all clients of the first method of a pair are so much more
-accurate: the shares are then the power, beside one method and beside five.
+The table has percentages of pairs with p below 0.05; with p below 0.01, which
+is 0.05 after Holm's correction if one of five methods differs; and with an
+interval of zero width. For single clients, it has percentages of clients. With
+a gain, all clients of a pair's first method are more accurate by it, and the
+shares are the power among one and among five methods.
 """
 
 import itertools
@@ -57,8 +57,8 @@ _SIZES = flags.DEFINE_multi_integer("sizes", [6, 200], "Test examples.")
 MEASURES = ("mean", "worst_10", "std")
 CLIENT = "client"
 LEVELS = (0.05, 0.05 / 5)
-_METHODS = 5  # Drawn together: each is in four pairs, and computed once.
-_SINGLE_CLIENTS = 4  # Of a pair: more hardly add to what these tell.
+_METHODS = 5  # Drawn together: each is computed once, and is in four pairs.
+_SINGLE_CLIENTS = 4  # Of a pair; more would add little.
 _BETA = (4.2, 1.8)  # Of the true accuracies.
 _OF_RUN, _OF_CLIENT, _OF_METHOD = 0.2, 0.3, 0.3
 
@@ -70,7 +70,7 @@ def methods(
   size: int,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[Seeds]:
-  """Returns the results of methods that differ by chance."""
+  """Returns the results of methods that differ only by chance."""
   shape = (_METHODS, num_seeds, num_clients)
   shares = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
   logits = np.log(shares / (1 - shares))
@@ -96,7 +96,7 @@ def _clients(accuracy: np.ndarray, size: int) -> Clients:
 
 
 def _gaining(method: Seeds, gain: float) -> Seeds:
-  """Returns a method with all accuracies so much higher, at most 1."""
+  """Returns a method with all accuracies raised by the gain, at most to 1."""
   return {
     seed: [e._replace(score=np.minimum(e.score + gain, 1.0)) for e in found]
     for seed, found in method.items()
@@ -114,7 +114,7 @@ def differences(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> dict[str, list[Difference]]:
-  """Returns the differences of all pairs, by measure, and of single clients."""
+  """Returns all pairs' differences, by measure, and for single clients."""
   better = [_gaining(method, gain) for method in drawn] if gain else drawn
   places = list(itertools.combinations(range(len(drawn)), 2))
   found: dict[str, list[Difference]] = {}
@@ -141,7 +141,7 @@ def differences(
 
 
 def _shares(found: Sequence[Difference]) -> np.ndarray:
-  """Returns the shares with p below each level, and of no width."""
+  """Returns the shares with p below each level, and with zero width."""
   p_values = np.array([d.p_value for d in found])
   # float32 rounds accuracies by up to 6e-8.
   widths = np.array([d.high - d.low for d in found])
@@ -157,7 +157,7 @@ def rows(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Iterator[tuple[tuple[int, int, int], Mapping[str, np.ndarray]]]:
-  """Yields each row's sizes and shares by measure, of draws of its own."""
+  """Yields each row's sizes and shares by measure, from separate draws."""
   for row in itertools.product(seeds, clients, sizes):
     generator = np.random.default_rng(row)
     found: dict[str, list[Difference]] = {}

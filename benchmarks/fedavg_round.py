@@ -1,15 +1,15 @@
-"""A round of FedAvg: ours, stock TFF's, and plain TensorFlow's, in one run.
+"""Times a round of FedAvg: ours, stock TFF's, and plain TensorFlow's.
 
 All three do the same local training: one epoch of SGD on every client's
 examples. Plain TensorFlow runs it as one compiled function over the clients'
-arrays and averages the updates; it has nothing to transport and no signals to
-compute. Ours computes the losses f_k in a pass of its own ("before"), and once
-more without that pass ("training"). Stock TFF runs in our runtime, and in its
-own. What TFF takes for itself shows in a round that trains nothing: clients
-return what they receive, and TFF sums it.
+arrays and averages the updates, without transport or signals. Ours is timed
+with the losses f_k from a separate pass ("before"), and without that pass
+("training"). Stock TFF is timed in our runtime, and in its own. A round without
+training shows TFF's overhead: clients return what they receive, and TFF sums
+it.
 
-These rounds have the same cohort each time. A "fresh cohort" is drawn out of
-`--population` clients.
+All rounds have the same cohort, except that a "fresh cohort" is drawn from
+`--population` clients each time.
 
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """
@@ -73,7 +73,7 @@ def _fresh_rounds(
   process: tff.learning.templates.LearningProcess,
   data: client_data.ClientLoader,
 ) -> Callable[[], Any]:
-  """Returns rounds of a new cohort each, which is loaded in the one before."""
+  """Returns rounds with new cohorts, each loaded during the previous round."""
   generator = np.random.default_rng(0)
 
   def draw() -> list[int]:

@@ -1,19 +1,19 @@
-r"""FLamby's rows on the four hospitals, from its results and run again here.
+r"""Repeats FLamby's benchmark on four hospitals, and compares with its results.
 
   python -m benchmarks.flamby_heart --heart=heart_disease_4hospitals.tar.gz \
     --results=DIR
 
-DIR has FLamby's `heart_seed*.csv`, one file a seed. As there: columns 10 to 12
-and rows with a missing value are dropped, columns 2 and 6 are one-hot without
+DIR has FLamby's `heart_seed*.csv`, one file per seed. As there, columns 10 to
+12 and rows with missing values are dropped, columns 2 and 6 are one-hot without
 the first value, each hospital keeps 34 % of its rows for testing, and features
 are normalized by the hospital's training rows. A logistic regression trains in
-batches of 4, with FLamby's rates: FedAvg and FedAdagrad for 15 rounds of 100
-local steps, a hospital by itself for 50 epochs of Adam. FLamby's FedAdagrad has
-a momentum of 0.9, and begins from a preconditioner of 0.
+batches of 4 with FLamby's rates: FedAvg and FedAdagrad for 15 rounds of 100
+local steps, single hospitals for 50 epochs of Adam. FLamby's FedAdagrad has a
+momentum of 0.9, and begins with a preconditioner of 0.
 
-Seeds draw first weights and batches, here others than there. The table has
-accuracies, mean and standard deviation over seeds, and the difference of both
-means divided by its standard error.
+Seeds determine first weights and batches, which differ from FLamby's. The table
+has means and standard deviations of accuracies over seeds, and the difference
+of the two means divided by its standard error.
 """
 
 import pathlib
@@ -43,7 +43,7 @@ _MOMENTUM, _TAU = 0.9, 1e-8
 
 _Arrays: TypeAlias = tuple[np.ndarray, np.ndarray]
 _Weights: TypeAlias = list[np.ndarray]
-# From the weights before a round and those of FedAvg after it to the next.
+# From the weights before a round and FedAvg's weights after it to new weights.
 _ServerStep: TypeAlias = Callable[[_Weights, _Weights], _Weights]
 
 
@@ -105,7 +105,7 @@ def _model(width: int) -> tff.learning.models.FunctionalModel:
 
 
 def _first_weights(width: int, seed: int) -> _Weights:
-  """Returns weights as PyTorch's linear layer draws them."""
+  """Returns initial weights drawn like those of PyTorch's linear layer."""
   rng, limit = np.random.default_rng(seed), 1 / np.sqrt(width)
   draws = rng.uniform(-limit, limit, (width + 1, 1)).astype(np.float32)
   return [draws[:-1], draws[-1]]
@@ -118,8 +118,8 @@ def _train(
   seed: int,
   step: _ServerStep,
 ) -> _Weights:
-  """Returns the weights after some rounds of all clients."""
-  # The order of examples is drawn by the client's id.
+  """Returns the weights after some rounds with all clients."""
+  # The client's id seeds the order of examples.
   data = [
     tff_fair.client_dataset(100 * seed + k, tf.data.Dataset.from_tensors(rows))
     for k, rows in enumerate(clients)
@@ -208,7 +208,7 @@ def accuracies(
 
 
 def read_results(folder: pathlib.Path) -> pd.DataFrame:
-  """Returns FLamby's accuracies, as `accuracies` has them."""
+  """Returns FLamby's accuracies in the form of `accuracies`."""
   found = pd.concat(map(pd.read_csv, sorted(folder.glob("heart_seed*.csv"))))
   center = found["Test"].str.extract(r"client_test_(\d)")[0]
   found = found.assign(center=center).dropna(subset=["center"])
@@ -224,7 +224,7 @@ def read_results(folder: pathlib.Path) -> pd.DataFrame:
 
 
 def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-  """Returns both, a row for each strategy and hospital."""
+  """Returns a table of both, with a row for each strategy and hospital."""
 
   def of(rows: pd.DataFrame) -> pd.DataFrame:
     by = rows.groupby(["strategy", "hospital"], sort=False)["accuracy"]

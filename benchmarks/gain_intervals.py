@@ -1,27 +1,27 @@
-r"""How often what is said of a client's gain from a model holds.
+r"""Measures how often statements about a client's gain from a model hold.
 
   python -m benchmarks.gain_intervals --of=accuracy
   python -m benchmarks.gain_intervals --of=scores [--of_score=auc]
   python -m benchmarks.gain_intervals --of=tests [--federations=1000]
 
-**accuracy**: the coverage of a client's interval, computed and not drawn: over
-all counts of examples that one model alone gets right, with their multinomial
-probabilities. The two models disagree on a share of the examples, the larger of
-the gain and one of `DISAGREEMENTS`. The table has the lowest coverage of these
-and the mean width.
+**accuracy**: the exact coverage of a client's interval: over all counts of
+examples that only one model gets right, with their multinomial probabilities.
+The two models disagree on a share of the examples, the larger of the gain and
+one of `DISAGREEMENTS`. The table has the lowest coverage over these and the
+mean width.
 
-**scores**: the coverage of the intervals of other gains, by drawing test sets;
-the true gain is that on 100,000 examples, of RMSE and so on. Labels are of one
-class with probability 0.3, log odds that both models see alike with a noise of
-their own each, as `KINDS` says. The table has the coverage of the clients that
-have an interval, the mean over three true gains and the lowest of the kinds,
-and the share that has; of numbers, the same where errors have heavy tails.
+**scores**: the coverage of intervals for gains in other scores, on drawn test
+sets; the true gain is that on 100,000 examples. A label is positive with
+probability 0.3; both models see log odds with a shared noise and noises of
+their own, as given in `KINDS`. The table has the coverage among clients that
+have an interval, the mean over three true gains and the lowest over the kinds,
+and the share of such clients; for numbers, also with heavy-tailed errors.
 
 **tests**: in each federation, five clients test two models. The table has the
-percentage of federations in which a client is told to gain or to lose, with p
-below 0.05 after Holm's correction: of models whose outputs are exchangeable,
-and of models of the same expected score that err in different ways. The second
-one is sure or wide of the mark, which its mean makes up for.
+percentage of federations in which any client is told that it gains or loses,
+with p below 0.05 after Holm's correction: for models with exchangeable outputs,
+and for models with equal expected scores but different errors. The second of
+these is mostly exact and sometimes far off.
 """
 
 import functools
@@ -69,7 +69,7 @@ def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
 
 def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
   logits, counts = np.eye(2), [gained, lost, size - gained - lost]
-  before, after = (  # The first logits are right for the label 0.
+  before, after = (  # The first row of logits is right for label 0.
     np.repeat(logits[rows], counts, 0) for rows in ([1, 0, 0], [0, 1, 0])
   )
   found = gains.client_gain(
@@ -79,12 +79,12 @@ def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
 
 
 class Kind(NamedTuple):
-  """How two models see the examples."""
+  """What two models know about the examples."""
 
-  signal: float  # What the label adds to the log odds.
-  shared: float  # The std of the noise that both share.
+  signal: float  # The label's effect on the log odds.
+  shared: float  # The std of the shared noise.
   noises: tuple[float, float]  # The std of each model's own noise.
-  tail: float = math.inf  # Degrees of freedom of the second's; inf is normal.
+  tail: float = math.inf  # Degrees of freedom of the second's noise.
 
 
 KINDS = {
@@ -101,7 +101,7 @@ SCORES = (
 )
 _SCORES = flags.DEFINE_multi_enum("of_score", SCORES, SCORES, "Of --of=scores.")
 SCORE_SIZES = (8, 12, 20, 40)
-IMPROVEMENTS = (0.0, 0.4, 0.8)  # Of the second model's log odds or noise.
+IMPROVEMENTS = (0.0, 0.4, 0.8)  # In the second model's log odds or noise.
 _TRUTH = 100_000
 _OF_NUMBERS = ("rmse", "mae", "r2")
 
@@ -134,7 +134,7 @@ def outputs(
 
 @functools.cache
 def true_gain(score: str, kind: Kind, improvement: float) -> float:
-  """Returns the gain on many examples; the arguments are `outputs`'."""
+  """Returns the gain on many examples, with arguments as in `outputs`."""
   drawn = outputs(
     np.random.default_rng(0),
     _TRUTH,
@@ -149,7 +149,7 @@ def true_gain(score: str, kind: Kind, improvement: float) -> float:
 def score_coverage(
   score: str, size: int, kind: Kind, improvement: float, clients: int
 ) -> tuple[float, float]:
-  """Returns the coverage of the clients with an interval, and their share."""
+  """Returns the coverage among clients with an interval, and their share."""
   of_numbers = score in _OF_NUMBERS
   truth = true_gain(score, kind, improvement)
   generator = np.random.default_rng([1, size])
@@ -167,15 +167,15 @@ def score_coverage(
   return float(np.mean(covered)) if covered else math.nan, len(known) / clients
 
 
-# The tests of the clients of a federation.
+# Tests of a federation's clients.
 
 TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
 
 
 def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
-  """Returns numbers of two models with the same expected squared error.
+  """Returns predictions of two models with equal expected squared errors.
 
-  One errs by a normal amount, the other by little but for one in ten.
+  One has normal errors; the other has small errors except for one in ten.
   """
   labels = generator.normal(size=size)
   seldom = np.where(generator.random(size) < 0.1, 3.0, 0.3162)
@@ -187,7 +187,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Draws two classifiers of equal expected score but different errors."""
+  """Returns draws of classifiers with equal scores but different errors."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3
@@ -205,7 +205,7 @@ def told_apart(
   sizes: tuple[int, int] = (15, 60),
   draws: int = 500,
 ) -> float:
-  """Returns the share of federations in which a client is told apart."""
+  """Returns the share of federations where any client's test is significant."""
   told = 0
   for federation in range(federations):
     generator = np.random.default_rng(federation)

@@ -1,20 +1,19 @@
-"""Looks for Keras layers whose kernels do not allow two clients side by side.
+"""Finds Keras layers whose kernels do not allow two clients at the same time.
 
-Each layer trains in a small model by FedAvg, with one client at a time and with
-several, in a child process that may crash. Kernels that keep a state between
-calls show by other weights, or by a crash; `runtime.admission` lists their
-operations, and graphs with them take one client at a time.
+Each layer trains in a small model with FedAvg, once with one client at a time
+and once with several, in a child process that may crash. Kernels with state
+between calls lead to different weights or a crash; `runtime.admission` lists
+their operations, and graphs with these compute one client at a time.
 
   python -m benchmarks.keras_layers [--rounds=200] [--layers=LSTM2d] [--all]
 
 Each line is a layer and one of
 
   equal            the same weights, bit for bit
-  random           finite weights, of random numbers that nothing repeats
-  one at a time    an operation is on the list (with --all, it is tried all the
-                   same)
+  random           finite weights, from random numbers that are not repeatable
+  one at a time    an operation is on the list (--all tries it all the same)
   step by step     the computation is not one graph, so clients never share one
-  refused          by Keras, TFF or this project; the line says why
+  refused          by Keras, TFF or this project, with the reason
   differs, crash   a kernel that should be on the list
 
 The exit status is 1 if a layer differs or crashes.
@@ -43,10 +42,10 @@ _LAYERS = flags.DEFINE_list("layers", [], "Which layers; by default all.")
 _ALL = flags.DEFINE_bool("all", False, "Also those on the list.")
 
 _CLASSES = 3
-_SIZES = (3, 8, 5, 13, 1, 8)  # Examples of the clients; batches are of 4.
+_SIZES = (3, 8, 5, 13, 1, 8)  # Numbers of clients' examples; batches are of 4.
 _WORDS = 11
 
-# Shapes of an example, without its batch.
+# Shapes of an example, without the batch.
 _VECTOR, _SEQUENCE, _IMAGE, _VOLUME = (6,), (8, 6), (8, 8, 4), (4, 4, 4, 3)
 _LONG = (16, 8)
 
@@ -71,7 +70,7 @@ def _layers(names: str, ending: str = "") -> Mapping[str, Build]:
 
 
 def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
-  """Returns the shape of an example and new layers, by name."""
+  """Returns the shape of an example and a builder of layers, by name."""
   found: dict[str, tuple[tuple[int, ...], Build]] = {}
 
   def add(shape: tuple[int, ...], **layers: Build) -> None:
@@ -193,7 +192,7 @@ def _model(name: str) -> tf.keras.Model:
   tf.keras.utils.set_random_seed(1)
   shape, build = _set_ups()[name]
   x = L.Input(shape)
-  # A layer without weights stands between two that have some.
+  # Puts layers without weights between two that have weights.
   hidden = build(L.Dense(shape[-1], "tanh")(x))
   return tf.keras.Model(x, L.Dense(_CLASSES)(L.Flatten()(hidden)))
 
@@ -262,9 +261,9 @@ def _outcome(name: str) -> str:
 
 
 def _in_child(compute: Callable[[], Any]) -> Any:
-  """Returns a result of plain values, from a process that may crash.
+  """Returns a result of plain values from a child process, which may crash.
 
-  This process must not begin to compute: no child would survive that.
+  This process must not have computed before, or children would fail.
   """
   reading, writing = os.pipe()
   child = os.fork()
@@ -272,7 +271,7 @@ def _in_child(compute: Callable[[], Any]) -> Any:
     os.close(reading)
     try:
       outcome = compute()
-    except Exception as error:  # Of any class that a layer may be refused by.
+    except Exception as error:  # Refusals have many classes.
       text = f"refused: {type(error).__name__}: {error}"
       outcome = text.splitlines()[0][:120]
     os.write(writing, json.dumps(outcome).encode())

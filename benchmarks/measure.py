@@ -1,6 +1,6 @@
-"""Runs measuring programs, and times calls in turns.
+"""Runs benchmark programs, and times calls in turns.
 
-So a busy machine slows all calls alike.
+With turns, a busy machine slows all calls alike.
 """
 
 import statistics
@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, logging
 
-_WARM_UP = 2  # How often each call is made before it is timed.
+_WARM_UP = 2  # Calls of each function before it is timed.
 
 
 def run(main: Callable[[], object]) -> None:
-  """Runs a program that takes flags alone, and ends."""
+  """Runs a program that takes only flags, then exits."""
 
   def checked(argv: Sequence[str]) -> None:
     if len(argv) > 1:
@@ -29,7 +29,7 @@ def time_in_turns(
   *,
   repetitions: int,
 ) -> dict[str, list[float]]:
-  """Returns the seconds of each repetition by name, all calls once per turn."""
+  """Returns each repetition's seconds by name; a turn has each call once."""
   seconds: dict[str, list[float]] = {name: [] for name in calls}
   for repetition in range(-_WARM_UP, repetitions):
     for name, call in calls.items():
@@ -41,7 +41,7 @@ def time_in_turns(
 
 
 def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
-  """Returns a table of medians, and of medians of the ratios turn by turn."""
+  """Returns a table of medians, and of medians of each turn's ratios."""
   width = max(map(len, seconds))
   lines = [f"{'':{width}}  median s  x {baseline}"]
   for name, values in seconds.items():

@@ -1,21 +1,20 @@
-"""Memory, and time, of what is large or long.
+"""Measures memory and time of large populations and long runs.
 
   python -m benchmarks.memory --of=population --clients=342477 --rounds=1000
   python -m benchmarks.memory --of=run [--method=fedavg] [--large]
 
-  population  Files in the formats of TFF's Stack Overflow with many made-up
-              users. It loads the task `stackoverflow_word`, and takes the data
-              of a random cohort round after round, as training does. The data
-              is built, as datasets of whole tensors, and not trained on: a
-              round of training would have the program iterate in a process of
-              its own. The seconds of loading are the processor's. "Blocks" are
-              those of Python's allocator since "before": at least one for each
-              Python object.
-  run         Training on the digits, 10 of 30 clients a round: whether it stays
-              as fast, and as small, as it began.
+  population  Files in the formats of TFF's Stack Overflow with many artificial
+              users. Loads the task `stackoverflow_word`, and takes a random
+              cohort's data round after round, as training does. It builds the
+              data as datasets of whole tensors, but does not train on it.
+              Seconds of loading are processor time. "Blocks" are those of
+              Python's allocator since "before", at least one for each Python
+              object.
+  run         Training on the digits with 10 of 30 clients per round: whether
+              time and memory stay as at the beginning.
 
-Memory is resident, in MiB; "before" is after the imports, a peak that of all so
-far.
+Memory is resident, in MiB; "before" is after the imports, and a peak is that of
+the program so far.
 """
 
 import itertools
@@ -58,7 +57,7 @@ def _sampler(task: tasks.Task) -> sampling.Sampler:
 
 
 def _population() -> None:
-  """Builds the files, samples cohorts and prints a line now and then."""
+  """Writes the files, samples cohorts and prints a line now and then."""
   _report("before")
   blocks = sys.getallocatedblocks()
   with tempfile.TemporaryDirectory() as directory:
@@ -152,7 +151,7 @@ def _run() -> None:
 
 
 def main() -> None:
-  """Prints the lines of what was asked for."""
+  """Prints the requested measurements."""
   {"population": _population, "run": _run}[_OF.value]()
 
 

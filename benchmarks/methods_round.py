@@ -1,9 +1,9 @@
-"""A round of every method against a round of plain TensorFlow, in one run.
+"""Times a round of every method against a round of plain TensorFlow.
 
-The same cohort, model and local training for all: 10 clients of 100 examples,
-784-200-200-62, batches of 20, one epoch. Losses are taken before training, in a
-pass of its own, unless `--loss_at` says otherwise. Plain TensorFlow runs FedAvg
-and takes no losses.
+All have the same cohort, model and local training: 10 clients with 100
+examples, 784-200-200-62, batches of 20, one epoch. Losses are computed before
+training, in a separate pass, unless `--loss_at` says otherwise. Plain
+TensorFlow runs FedAvg without losses.
 
   python -m benchmarks.methods_round [--model=mlp|cnn] [--methods=vred,ditto]
 """
@@ -20,7 +20,7 @@ _METHODS = flags.DEFINE_list("methods", [], "Methods to time; none for all.")
 _LOSS_AT = flags.DEFINE_string("loss_at", "before", "Where losses are taken.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 15, "Rounds timed.")
 
-# Processes that are timed in turns with it; more would not stay in caches.
+# Methods that are timed in turns with it; more would not stay in caches.
 _METHODS_PER_GROUP = 4
 
 
@@ -33,7 +33,7 @@ def main() -> None:
   methods = _METHODS.value or [
     name
     for name in tff_fair.algorithms.names()
-    if name != "fedminmax"  # Its data have groups of people.
+    if name != "fedminmax"  # It needs data with groups of people.
   ]
   for first in range(0, len(methods), _METHODS_PER_GROUP):
     calls = {workload.PLAIN: plain}

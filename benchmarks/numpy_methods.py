@@ -1,8 +1,8 @@
-"""Fair methods for linear models in NumPy (float64), many settings at once.
+"""Fair methods for linear models in NumPy (float64), for many settings at once.
 
-For benchmarks that need tens of thousands of short runs: one takes a hundredth
-of the time of a federated run. All clients take part in each round, which is an
-epoch of SGD with batches of 64. The rules share no code with the library's.
+For benchmarks that need tens of thousands of short runs, each in a hundredth of
+the time of a federated run. All clients take part in each round, with one epoch
+of SGD in batches of 64. The rules share no code with the library's.
 """
 
 import functools
@@ -35,12 +35,12 @@ class Data(NamedTuple):
 
 
 class Model(NamedTuple):
-  """A linear model of classes, or of a number."""
+  """A linear model for classes, or for a number."""
 
   is_number: bool
 
   def residual(self, out: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns the gradient of an example's loss with respect to outputs."""
+    """Returns the gradient of examples' losses with respect to outputs."""
     if self.is_number:
       return 2 * (out - y)
     return special.softmax(out, -1) - y
@@ -105,19 +105,19 @@ def train_locally(
   return w
 
 
-# Rules: from a round's signals to the step of each setting.
+# Rules: from a round's signals to each setting's step.
 
 
 class Round(NamedTuple):
-  """A round: clients' updates [S, K, P], and what rules know of clients."""
+  """A round: clients' updates [S, K, P], and the signals for rules."""
 
   update: np.ndarray
   loss: np.ndarray  # [S, K], before training.
   initial_loss: np.ndarray
   gradient_norm: np.ndarray
-  weight: np.ndarray  # [K], of the clients, with sum 1.
+  weight: np.ndarray  # [K], with sum 1.
   rates: np.ndarray  # [S]
-  value: np.ndarray  # [S], of the hyperparameter.
+  value: np.ndarray  # [S], the hyperparameter.
   memory: dict[str, np.ndarray]
 
 
@@ -168,7 +168,7 @@ def _fedmdfg(r: Round) -> np.ndarray:
 
 def _fedmdfg_of_one(update: np.ndarray, loss: np.ndarray) -> np.ndarray:
   is_finite = np.isfinite(loss) & np.isfinite(np.square(update).sum(1))
-  if not is_finite.any():  # As in the library, where all clients diverge.
+  if not is_finite.any():  # As in the library if all clients diverge.
     return np.zeros(update.shape[1])
   update, loss = update[is_finite], loss[is_finite]
   norms = np.linalg.norm(update, axis=1)
@@ -221,9 +221,9 @@ def _fedmgda_plus(r: Round) -> np.ndarray:
 
 
 def _adafed(r: Round) -> np.ndarray:
-  """Takes the point of least norm of the updates over their slopes.
+  """Returns the least-norm point of the updates divided by their slopes.
 
-  That of the affine hull; of the convex one where updates are dependent.
+  The point is in the affine hull; if updates are dependent, in the convex hull.
   """
   is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
   update = np.where(is_finite[:, None, None], r.update, 0)
@@ -251,10 +251,10 @@ def _adafed(r: Round) -> np.ndarray:
 def least_norm(
   points: np.ndarray, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
-  """Returns weights with sum 1, within bounds, of the combination nearest 0.
+  """Returns weights with sum 1, within bounds, of the least-norm combination.
 
-  An interior-point method, of several problems at once: points [S, m, P], and
-  the others [S, m].
+  An interior-point method for several problems at once: points are [S, m, P],
+  the other arguments [S, m].
   """
   gram = points @ np.swapaxes(points, 1, 2)
   largest = np.einsum("smm->sm", gram).max(1)
@@ -380,7 +380,7 @@ def _signals(
 
 
 def scores(name: str, data: Data, out: np.ndarray) -> np.ndarray:
-  """Returns the score of each client and setting, [K, S]."""
+  """Returns each client's score in each setting, [K, S]."""
   mask = data.mask[..., None]
   number = data.num_examples[:, None]
   if name == RMSE.name:
@@ -403,7 +403,7 @@ def scores(name: str, data: Data, out: np.ndarray) -> np.ndarray:
 
 
 class Federation(NamedTuple):
-  """The data of a task with a linear model, and the score of its clients."""
+  """The data of a task with a linear model, and the clients' score."""
 
   task: Task
   score: str
@@ -414,7 +414,7 @@ class Federation(NamedTuple):
 
   @classmethod
   def of(cls, task: Task, score: str, *, is_number: bool) -> "Federation":
-    """Reads the data of a task that sets validation examples aside."""
+    """Reads the data of a task with validation examples."""
     num_classes = None if is_number else task.num_classes
     assert task.validation is not None
     parts = (task.train, task.validation, task.test)
@@ -431,9 +431,9 @@ class Federation(NamedTuple):
   ) -> pd.DataFrame:
     """Trains settings that differ only in rates and hyperparameters.
 
-    From the first weights, float64[F, C]. Returns a row for each client and
-    setting: setting, client_id, client, num_examples and the score, on test
-    data and as validation_....
+    Starts from the first weights, float64[F, C]. Returns a row for each client
+    and setting: setting, client_id, client, num_examples, and the score on test
+    data and, with the prefix validation_, on validation data.
     """
     theta = trained(specs, self.model, self.train, first, seed)
     clients = np.arange(self.test.num_examples.size)

@@ -1,16 +1,16 @@
-"""Draws pictures of the documents, as SVG.
+"""Draws the documents' pictures as SVG.
 
 python -m benchmarks.pictures worst_clients FOLDER PICTURE METHOD[:WEIGHTS] ...
 python -m benchmarks.pictures stationarity FOLDER PICTURE
 
-worst_clients  README's picture: the accuracy of the worst clients against
-               rounds, of the finished runs in FOLDER, such as a sweep leaves.
-               A line is a method's mean over its seeds, the band one standard
-               deviation. The picture stands alone, in light and dark.
+worst_clients  README's picture: the accuracy of the worst clients by round, for
+               the finished runs in FOLDER, such as those of a sweep. A line is
+               a method's mean over its seeds, with a band of one standard
+               deviation. The picture works alone, in light and dark mode.
 stationarity   The picture of docs/certificates.md: three runs and their
-               certificates. Runs that FOLDER does not have are trained first:
-               all clients of a small task in every round, without
-               minibatches, so that no draw hides the geometry.
+               certificates. Runs missing in FOLDER are trained first, with all
+               clients of a small task in every round, and without minibatches,
+               so that no random draw hides the geometry.
 """
 
 import pathlib
@@ -121,7 +121,7 @@ def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-  """Returns heights of names that do not cover each other."""
+  """Returns heights for names such that they do not overlap."""
   found = [0.0] * len(heights)
   before = float("inf")
   for place in sorted(range(len(heights)), key=lambda k: -heights[k]):
@@ -149,7 +149,7 @@ _RUNS = {
 
 
 def stationarity(folder: pathlib.Path, picture: pathlib.Path) -> None:
-  """Trains what is missing, and draws accuracy and stationarity of runs."""
+  """Trains missing runs, and draws runs' accuracy and stationarity."""
   drawing = figure.Figure(figsize=(9, 3.4), layout="constrained")
   left, right = drawing.subplots(1, 2)
   for title, (spec, color) in _RUNS.items():

@@ -1,9 +1,9 @@
-"""FedAvg on MNIST in plain TensorFlow, as a whole program.
+"""A whole program that runs FedAvg on MNIST in plain TensorFlow.
 
-It imports TensorFlow, reads the files, cuts them over clients as the task
-`mnist` does, trains an MLP of 784-200-200-10 by FedAvg and evaluates all
-clients every ten rounds and in the end. It writes nothing. One compiled
-function trains a client: no transport, no losses before training, no tables.
+It imports TensorFlow, reads the files, divides them among clients like the task
+`mnist`, trains an MLP 784-200-200-10 with FedAvg, and evaluates all clients
+every ten rounds and at the end. It writes nothing. One compiled function trains
+a client, without transport, losses before training, or tables.
 
   python -m benchmarks.plain_program DATA_DIR CLIENTS CLIENTS_PER_ROUND ROUNDS
 """
@@ -36,7 +36,7 @@ Data = tuple[np.ndarray, np.ndarray]
 def _clients(
   data_dir: pathlib.Path, num_clients: int
 ) -> tuple[list[Data], list[Data]]:
-  """Returns `(x, y)` of each client, x as bytes: to train, and to test."""
+  """Returns each client's training and test data `(x, y)`, with x as bytes."""
   _, (train, test) = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   train_parts = cuts.label_shards(train.labels, num_clients, 2, _SEED)
   test_parts = cuts.in_proportion(
@@ -69,7 +69,7 @@ def _floats(x: tf.Tensor) -> tf.Tensor:
 
 
 def _any_length(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Compiles a function of weights and a client's data once for all lengths."""
+  """Compiles a function of weights and client data once for all lengths."""
   shapes = [
     shape
     for size, next_size in itertools.pairwise(_LAYERS)
@@ -110,7 +110,7 @@ def _accuracy(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def _round(
   train: Callable[..., Weights], weights: Weights, cohort: Sequence[Data]
 ) -> Weights:
-  """Returns the mean of the clients' weights, by their numbers of examples."""
+  """Returns the mean of the clients' weights, weighted by examples."""
   trained = [train(weights, x, y) for x, y in cohort]
   shares = np.array([len(y) for _, y in cohort], np.float32)
   shares /= shares.sum()
@@ -135,7 +135,7 @@ def main(
       cohort = random.choice(len(clients), int(clients_per_round), False)
       start = time.perf_counter()
       weights = _round(train, weights, [clients[k] for k in cohort])
-      weights[0].numpy()  # Until it is there.
+      weights[0].numpy()  # Waits for the result.
       seconds.append(time.perf_counter() - start)
     is_last = round_num == int(total_rounds)
     if round_num % _ROUNDS_PER_EVALUATION == 0 or is_last:

@@ -1,15 +1,15 @@
-"""Disturbs training runs again and again, and looks whether something breaks.
+"""Disturbs training runs again and again, and checks whether anything breaks.
 
-Each job has a run that it starts, disturbs at a random moment and starts again,
-by the same command in the same folder. A run that comes to its end must have
-the results of an undisturbed run; then the next one begins.
+Each job starts a run, disturbs it at a random moment, and starts it again with
+the same command in the same folder. A run that finishes must have the results
+of an undisturbed run; then the next one begins.
 
-  signal  Ctrl-C or SIGTERM: it ends, with the status by which shells know the
-          signal, and leaves no traceback.
+  signal  Ctrl-C or SIGTERM: it must end with the status that shells use for the
+          signal, and without a traceback.
   kill    SIGKILL.
-  full    A limit on the size of files, as a disk that is full: one line.
+  full    A limit on the size of files, like a full disk: one line of error.
 
-However it ends, all its processes are gone ten seconds later.
+However a run ends, all its processes must be gone ten seconds later.
 
   python -m benchmarks.soak [--seconds=600] [--seed=0] [--jobs=2] [--kinds=...]
 
@@ -56,8 +56,8 @@ _COMMAND = (
   *("--total_rounds=100", "--rounds_per_evaluation=20", "--output_dir=run"),
 )
 _SECONDS_TO_END = 10.0
-_LONGEST = 300.0  # For what ends by itself.
-_SECONDS_OF_START = 8.0  # About; it imports and builds.
+_LONGEST = 300.0  # For programs that end by themselves.
+_SECONDS_OF_START = 8.0  # Approximately; it imports and builds.
 _SECONDS_OF_TRAINING = 15.0
 _LIMITS_OF_FILES = (2_000, 400_000)  # In bytes.
 _STATUSES = {
@@ -68,24 +68,24 @@ _TABLES = ("metrics.csv", "cohorts.csv", "client_evaluations.csv")
 
 
 class BrokenError(Exception):
-  """Something is not as it must be."""
+  """A requirement is violated."""
 
 
 class Program:
-  """The program, started in the folder of a job."""
+  """A training program, started in the folder of a job."""
 
   def __init__(self, folder: pathlib.Path, most_bytes: int = -1) -> None:
     self._mark = uuid.uuid4().hex
     self.said = ""
 
     def prepare() -> None:
-      # A shell lets its background jobs, such as this one, ignore it.
+      # Shells make background jobs, such as this one, ignore the signal.
       signal.signal(signal.SIGINT, signal.SIG_DFL)
       resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
     environment = {**os.environ, _MARK: self._mark, "PYTHONPATH": str(_ROOT)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    # Its output goes through a pipe: the limit on files does not hold there.
+    # Output goes through a pipe, to which the limit on files does not apply.
     self.process = subprocess.Popen(
       _COMMAND,
       cwd=folder,
@@ -97,7 +97,7 @@ class Program:
     )
 
   def wait(self, seconds: float) -> bool:
-    """Waits so long, or to its end; returns whether it has ended."""
+    """Waits for the program, but not longer; returns whether it has ended."""
     try:
       output, _ = self.process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired as expired:
@@ -113,7 +113,7 @@ class Program:
     ]
 
   def end(self, seconds: float) -> int:
-    """Waits for its end and that of its processes; returns its status."""
+    """Waits for the end of all its processes; returns its status."""
     deadline = time.monotonic() + max(seconds, _SECONDS_TO_END)
     try:
       if not self.wait(seconds):
@@ -129,7 +129,7 @@ class Program:
     return self.process.returncode
 
   def finish(self, *statuses: int) -> int:
-    """Waits until it ends by itself, with status 0 or one of these."""
+    """Waits until it ends by itself; the status must be 0 or one of these."""
     status = self.end(_LONGEST)
     self.check_no_traceback()
     if status not in (0, *statuses):
@@ -137,7 +137,7 @@ class Program:
     return status
 
   def check_no_traceback(self) -> None:
-    """Raises if it has ended in a traceback."""
+    """Raises if it has printed a traceback."""
     if "Traceback" in self.said:
       raise BrokenError(f"a traceback: {self.said[-400:]}")
 
@@ -146,9 +146,9 @@ _FINISHED = "the run was finished"
 
 
 def _at_a_moment(folder: pathlib.Path, draw: random.Random) -> Program | None:
-  """Returns a program at a random moment; None if it has ended by then.
+  """Starts a program; returns it at a random moment, or None if it has ended.
 
-  Half of the moments are at its start, half are while it trains.
+  Half of the moments are during its start, half during training.
   """
   program, start = Program(folder), time.time()
   seconds = draw.uniform(0.0, _SECONDS_OF_START)
@@ -173,14 +173,14 @@ def _signal(folder: pathlib.Path, draw: random.Random) -> str:
   start = time.monotonic()
   status = program.end(_SECONDS_TO_END)
   seconds = math.ceil(time.monotonic() - start)
-  # Before its first line, Python is in charge.
+  # Before the program's first line, Python handles signals.
   ours = (_ROOT / "binaries", _ROOT / "tff_fair")
   if "Traceback" in program.said and not any(
     f"{path}{os.sep}" in program.said for path in ours
   ):
     return f"{number.name}, before its first line"
   program.check_no_traceback()
-  # It may come between the last line of a run and the end of the program.
+  # The signal may come between a run's last line and the program's end.
   is_done = "run: done" in program.said
   if status not in _STATUSES[number] and (status or not is_done):
     raise BrokenError(f"status {status} after {number.name}")
@@ -216,7 +216,7 @@ def _results(folder: pathlib.Path) -> list[bytes]:
 
 
 class Soak:
-  """Disturbs runs; counts what came of it, and lists what broke."""
+  """Disturbs runs; counts the outcomes, and lists what broke."""
 
   def __init__(
     self,
@@ -227,7 +227,7 @@ class Soak:
     seconds: float = math.inf,
     most: float = math.inf,
   ) -> None:
-    """Trains a run without disturbances."""
+    """Trains an undisturbed run."""
     self._place = place
     self._kinds = list(kinds)
     self._seed = seed
@@ -251,7 +251,7 @@ class Soak:
       return self._left >= 0 and time.monotonic() < self._deadline
 
   def run(self, job: int) -> None:
-    """Disturbs runs one after the other; each job draws by its number."""
+    """Disturbs runs one after the other; the job's number seeds its draws."""
     draw = random.Random(f"{self._seed} {job}")
     number = 0
     folder = self._folder(f"{job}-{number}")
@@ -275,7 +275,7 @@ class Soak:
 
 
 def main() -> None:
-  """Disturbs runs for a while; prints how often what came of it."""
+  """Disturbs runs for a while; prints the outcomes."""
   if unknown := {*_KINDS.value} - _DISTURBANCES.keys():
     raise UsageError(
       f"--kinds={min(unknown)}: expected some of {', '.join(_DISTURBANCES)}."

@@ -1,21 +1,21 @@
-"""Runs TensorFlow Federated's own tests in our contexts, where you have them.
+"""Runs TensorFlow Federated's own tests in our contexts, if you have them.
 
-Each test file of a checkout of TFF runs in a process of its own, once for each
+Each test file in a checkout of TFF runs in a separate process, once for each
 context:
 
-  theirs  As it is: TFF's own executors.
-  ours    In `tff_fair.runtime.use_local()`, which makes one graph of a
-          computation at its first call where it can.
+  theirs  Unchanged, in TFF's own executors.
+  ours    In `tff_fair.runtime.use_local()`, which turns a computation into one
+          graph at its first call if possible.
   parts   In `use_local(clients_per_part=1)`: cut into parts of one client.
 
-A test whose outcome differs from that in TFF's own context is listed, with what
-it said. The files import the TFF that is installed; from the checkout come the
-tests, and helpers of theirs that no installed package has.
+Tests whose outcome differs from that in TFF's own context are listed, with
+their messages. The files import the installed TFF; from the checkout come only
+the tests, and helpers that are not in any installed package.
 
   python -m benchmarks.tff_tests --tests=DIR [--match=learning/*] [--jobs=1]
 
-DIR holds the folder tensorflow_federated, best of the version that is
-installed. The exit status is 1 if an outcome differs.
+DIR has the folder tensorflow_federated, preferably of the installed version.
+The exit status is 1 if an outcome differs.
 """
 
 import argparse
@@ -38,8 +38,8 @@ from importlib.machinery import ModuleSpec
 THEIRS, OURS, PARTS = CONTEXTS = ("theirs", "ours", "parts")
 _THIS = "benchmarks.tff_tests"
 _PACKAGE = "tensorflow_federated"
-# The functions by which tests choose a context, and whether it takes secure
-# sums.
+# The functions by which tests choose a context, and whether that supports
+# secure sums.
 _CHOICES = {
   "set_sync_local_cpp_execution_context": False,
   "set_sync_test_cpp_execution_context": True,
@@ -47,12 +47,12 @@ _CHOICES = {
 _PASSED, _SKIPPED, _FILE = "passed", "skipped", "the file"
 _LONGEST_TEXT = 500
 
-# The outcome of each test by its name: `_PASSED`, `_SKIPPED`, or what it said.
+# The outcome of each test by name: `_PASSED`, `_SKIPPED`, or its message.
 Outcomes = Mapping[str, str]
 
 
 class _OfCheckout:
-  """Finds modules of TFF's that no installed package has."""
+  """Finds TFF modules that are not in any installed package."""
 
   def __init__(self, checkout: pathlib.Path) -> None:
     self._checkout = checkout
@@ -77,18 +77,18 @@ class _OfCheckout:
 def run_here(
   checkout: pathlib.Path, file: pathlib.Path, context: str, log: pathlib.Path
 ) -> None:
-  """Runs a file of tests in this process, which then exits."""
-  # TFF ends its worker by this signal, which a worker ignores that a script
-  # started in its background, and TFF waits for it then.
+  """Runs a test file in this process, which then exits."""
+  # TFF ends its worker with this signal. Started by a script in the background,
+  # the worker would ignore it, and TFF would wait for ever.
   signal.signal(signal.SIGINT, signal.default_int_handler)
-  # Last: it must not find what is installed.
+  # Last, so that installed modules come first.
   sys.meta_path.append(_OfCheckout(checkout))
-  # It ends TFF's own worker, too, at the end of a program.
+  # It also ends TFF's own worker at the end of a program.
   importlib.import_module("tff_fair")
   importlib.import_module(f"{_PACKAGE}.python.core.backends.test")
   if context != THEIRS:
     _replace_contexts(1 if context == PARTS else None)
-  # The flag is that of absltest's, with which TFF's and TensorFlow's tests run.
+  # The flag of absltest, with which TFF's and TensorFlow's tests run.
   sys.argv = [str(file), f"--xml_output_file={log}"]
   runpy.run_path(str(file), run_name="__main__")
 
@@ -112,12 +112,12 @@ def _replace_contexts(clients_per_part: int | None) -> None:
 def outcomes(
   checkout: pathlib.Path, file: pathlib.Path, context: str, timeout: float
 ) -> Outcomes:
-  """Returns the outcomes of a file of tests, from a process of its own."""
+  """Returns the outcomes of a test file, run in a separate process."""
   with tempfile.TemporaryDirectory() as folder:
     log, said = pathlib.Path(folder, "log.xml"), pathlib.Path(folder, "said")
     order = [f"--tests={checkout}", f"--one={file}", f"--context={context}"]
     try:
-      # To a file: the end of a pipe comes with that of all workers.
+      # To a file, since a pipe would only end with all workers.
       with said.open("wb") as output:
         ended = subprocess.run(
           [sys.executable, "-m", _THIS, *order, f"--log={log}"],
@@ -136,7 +136,7 @@ def outcomes(
 
 def _read(log: pathlib.Path) -> Outcomes:
   """Returns the outcomes in a log of absl."""
-  # Written by a process that this one started.
+  # Our own child process has written it, so it can be trusted.
   tree = xml.etree.ElementTree.parse(log)
   found = {}
   for case in tree.iter("testcase"):
@@ -155,7 +155,7 @@ def _end(text: str) -> str:
 
 
 def differences(theirs: Outcomes, others: Outcomes) -> Mapping[str, str]:
-  """Returns the tests that pass, or are skipped, in one context alone."""
+  """Returns the tests that pass, or are skipped, in only one context."""
 
   def kind(outcome: str) -> str:
     return outcome if outcome in (_PASSED, _SKIPPED) else "failed"

@@ -4,18 +4,18 @@ r"""Compares the coefficients of Gram rules with those of TorchJD 0.18.
   python -m benchmarks.torchjd_weights --answers=answers.npz
   python -m benchmarks.torchjd_weights --answers=answers.npz --compare
 
-TorchJD needs another NumPy than TensorFlow 2.14. So the first command runs
-where it is installed, and writes what it answers to random sets of updates; the
-second one runs here. A fifth of the sets each is independent, dependent (more
-clients than weights), has two equal updates, two opposite ones, and a zero one.
+TorchJD needs another NumPy than TensorFlow 2.14. So the first command, which
+writes TorchJD's answers for random updates, runs where TorchJD is installed,
+and the second one here. There are equally many independent sets, dependent sets
+(more clients than weights), and sets with equal, opposite and zero updates.
 
-The table has, for each rule, in how many sets TorchJD has an answer, and the
-largest distance of ours: of directions relative to the longest update, and of
-coefficients relative to the largest one in those rules that choose them
-uniquely in all sets. UPGrad there is without normalization, and with the least
-regularization that its solver takes. Nash-MTL there goes on until its steps are
-below 1e-9, and its answers count that solve M c = 1 / c to 1e-6: others are
-those of a solver that has failed, or no solution exists.
+For each rule, the table has the number of sets for which TorchJD has an answer,
+and our largest distance from it: between directions, relative to the longest
+update, and between coefficients, relative to the largest one, for rules whose
+coefficients are always unique. TorchJD's UPGrad runs without normalization,
+with the least regularization that its solver accepts. Its Nash-MTL runs until
+steps are below 1e-9, and answers count if they solve M c = 1 / c to 1e-6:
+otherwise its solver has failed, or no solution exists.
 """
 
 import pathlib
@@ -56,7 +56,7 @@ def _solves(updates: np.ndarray, c: np.ndarray) -> bool:
 
 
 def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-  """Returns TorchJD's weights of updates [m, d], by rule."""
+  """Returns functions from updates [m, d] to TorchJD's weights, by rule."""
   import torch  # noqa: PLC0415  Not installed here.
   from torchjd import aggregation, linalg  # noqa: PLC0415
 
@@ -74,14 +74,14 @@ def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
       weighting = aggregation.UPGradWeighting(projector=projector)
       try:
         return of_gram(weighting)(updates)
-      except ValueError:  # The matrix is singular to its solver.
+      except ValueError:  # The solver finds the matrix singular.
         continue
     return np.full(len(updates), np.nan)
 
   def nash_mtl(updates: np.ndarray) -> np.ndarray:
     counts = updates.any(axis=1)
     c = np.zeros(len(updates))
-    if counts.sum() == 1:  # It needs two.
+    if counts.sum() == 1:  # It needs at least two.
       return np.full_like(c, np.nan)
     weighting = Bargain(int(counts.sum()), 0.0, 1, 50)
     c[counts] = weighting(torch.tensor(updates[counts])).numpy()
@@ -96,7 +96,7 @@ def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
 
 
 def answer(number: int) -> dict[str, np.ndarray]:
-  """Returns TorchJD's weights of all sets, one after the other, by rule."""
+  """Returns TorchJD's weights by rule, concatenated over all sets."""
   weights = torchjd_weights()
   found: dict[str, list[np.ndarray]] = {name: [] for name in weights}
   for _, updates in update_sets(number):
@@ -106,7 +106,7 @@ def answer(number: int) -> dict[str, np.ndarray]:
 
 
 def our_weights(name: str, updates: np.ndarray) -> np.ndarray:
-  """Returns the coefficients of a rule here."""
+  """Returns the coefficients of our rule."""
   import tensorflow as tf  # noqa: PLC0415  Not installed beside TorchJD.
 
   from tff_fair import methods, types  # noqa: PLC0415

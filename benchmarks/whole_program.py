@@ -1,23 +1,21 @@
-"""Whole programs, from the command to their end or to their first round.
+"""Times whole programs, from the command to the end or to the first round.
 
 python -m benchmarks.whole_program [--data_dir=DIR] [--before=CHECKOUT]
 python -m benchmarks.whole_program --show=start
 python -m benchmarks.whole_program --show=sweep [--runs=12]
 
-mnist  `python -m binaries.train` over label shards, with an MLP of
-       784-200-200-10 and ten clients a round, beside
-       `benchmarks.plain_program`, which does the same training and evaluation
-       and writes nothing. It trains FedAvg in every row: what a method costs
-       beyond that shows, too. With --before, another checkout of this project
-       takes its turn. Beside whole programs, the tables have their median
-       rounds, without the first. Out of 1,000 clients, nearly every one that
-       a round draws is new.
+mnist  `python -m binaries.train` over label shards, with an MLP 784-200-200-10
+       and ten clients per round, against `benchmarks.plain_program`, which does
+       the same training and evaluation, but writes nothing. The latter always
+       trains FedAvg, so the tables include what other methods cost beyond
+       that. With --before, another checkout of this project takes turns. The
+       tables also have the programs' median rounds, without the first. Of
+       1,000 clients, nearly all that a round draws are new.
 start  Until the first line of timing.csv of a run on the digits, in a new
-       folder: without the cache of compiled computations, with an empty one,
-       and with one that a run has filled. What imports take of it is measured
-       by the imports alone.
-sweep  Runs of 20 rounds as one sweep with two jobs, and as programs one after
-       another, each from an empty cache and again.
+       folder: without the cache of compiled computations, with an empty cache,
+       and with a filled one. The imports' share is measured separately.
+sweep  Runs of 20 rounds as one sweep with two jobs, and as separate programs
+       one after the other, each with an empty cache and again.
 """
 
 import contextlib
@@ -89,11 +87,11 @@ def _environment(cache: str | None) -> Mapping[str, str]:
   return os.environ if cache is None else os.environ | {"XDG_CACHE_HOME": cache}
 
 
-# Runs on MNIST, beside plain TensorFlow.
+# Runs on MNIST, against plain TensorFlow.
 
 
 class Row(NamedTuple):
-  """What is trained."""
+  """A row of the table: the training to time."""
 
   algorithm: str
   num_clients: int
@@ -101,7 +99,7 @@ class Row(NamedTuple):
 
 
 class Timed(NamedTuple):
-  """What a program took."""
+  """The times of a program."""
 
   seconds: float
   round_seconds: float
@@ -167,7 +165,7 @@ def _median_round(seconds: Sequence[float]) -> float:
 
 
 def _measure(row: Row, data_dir: pathlib.Path) -> dict[str, list[Timed]]:
-  """Returns what each program took in each turn, by name."""
+  """Returns each program's times in each turn, by name."""
   checkouts = {_NOW: _ROOT}
   if _BEFORE.value is not None:
     before = pathlib.Path(_BEFORE.value).resolve()
@@ -203,11 +201,11 @@ def _show_mnist() -> None:
         _print_tables(name, row, _measure(row, data_dir))
 
 
-# Starts, and sweeps, on the digits.
+# Starts and sweeps on the digits.
 
 
 def _first_round_seconds(cache: str | None = None) -> float:
-  """Returns the seconds to the first round, with a folder of caches or none."""
+  """Returns the seconds to the first round, with or without a cache folder."""
   with tempfile.TemporaryDirectory() as folder:
     output = pathlib.Path(folder) / "run"
     command = [
@@ -253,7 +251,7 @@ def _show_start() -> None:
 
 
 def _show_sweep() -> None:
-  """Prints what runs take as one sweep, and as one program each."""
+  """Prints the times of runs as one sweep, and as separate programs."""
   num_runs = _RUNS.value
   same = ["--algorithm=fedavg", "--task=digits", "--total_rounds=20"]
   with contextlib.ExitStack() as stack:

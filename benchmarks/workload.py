@@ -1,4 +1,4 @@
-"""Models of bare TensorFlow operations, random clients, and their rounds."""
+"""Models of plain TensorFlow operations, random clients, and rounds of them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ import tff_fair
 
 NUM_CLASSES = 62
 
-# A round, where a benchmark does not vary it.
+# The usual size of a round.
 NUM_CLIENTS = 10
 NUM_EXAMPLES = 100
 BATCH_SIZE = 20
 LEARNING_RATE = 0.05
 
-PLAIN = "plain TensorFlow"  # What a round is timed against.
+PLAIN = "plain TensorFlow"  # The baseline for rounds.
 
 Arrays = tuple[np.ndarray, np.ndarray]
 
@@ -45,7 +45,7 @@ def client_data(
   num_clients: int = NUM_CLIENTS,
   num_examples: int = NUM_EXAMPLES,
 ) -> list[tf.data.Dataset]:
-  """Returns the same clients as the processes of `tff_fair` take them."""
+  """Returns the same clients in the form for processes of `tff_fair`."""
   return [
     tff_fair.client_dataset(k, tf.data.Dataset.from_tensors(arrays))
     for k, arrays in enumerate(client_arrays(model, num_clients, num_examples))
@@ -113,11 +113,11 @@ def plain_rounds(
   return run
 
 
-# Models, the same for all that is compared.
+# Models, equal for all programs that are compared.
 
 
 def mlp() -> tff.learning.models.FunctionalModel:
-  """Returns 784-200-200-62, 209,662 weights."""
+  """Returns an MLP 784-200-200-62 with 209,662 weights."""
 
   def predict(weights: Any, x: Any) -> Any:
     w1, b1, w2, b2, w3, b3 = weights
@@ -130,7 +130,7 @@ def mlp() -> tff.learning.models.FunctionalModel:
 
 
 def cnn() -> tff.learning.models.FunctionalModel:
-  """Returns two convolutions and two dense layers, 1,206,590 weights."""
+  """Returns two convolutional and two dense layers with 1,206,590 weights."""
 
   def predict(weights: Any, x: Any) -> Any:
     k1, b1, k2, b2, w3, b3, w4, b4 = weights

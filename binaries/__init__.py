@@ -1,4 +1,4 @@
-"""Programs that train fair models; flags in, a folder of results out."""
+"""Programs that train fair models: from flags to a folder of results."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ _SHOWING = ("--help", "--list")  # Imports no TensorFlow.
 def _is_starting() -> bool:
   """Returns whether one of the programs has started this process."""
   started = os.path.basename(sys.argv[0]) if sys.argv else ""
-  # Python calls it -m as long as it looks for the module.
+  # Python's name for it is -m until the module is found.
   return started == "-m" or started.startswith("tff-fair-")
 
 
 def _is_waited_for() -> bool:
-  """Returns whether who sits at a terminal has to wait for TensorFlow."""
+  """Returns whether someone at a terminal will have to wait for TensorFlow."""
   words = [os.path.basename(word) for word in sys.orig_argv]
   return (
     any(name in words for name in _TRAINING)
@@ -37,7 +37,7 @@ if _is_starting():
 if _is_starting() and _is_waited_for():
   print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
 
-# The imports that follow take a second, in which Ctrl-C ends the process.
+# The following imports take a second, during which Ctrl-C ends the process.
 # Python would raise an error in the middle of an import, or discard it.
 if _is_starting() and (
   signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -73,7 +73,7 @@ _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 
 @interruption.at_once()
 def main() -> None:
-  """Audits as the flags say."""
+  """Runs the audit that the flags describe."""
   folder, overwrite = paths.optional(_OUTPUT_DIR), _OVERWRITE.value
   assert folder is not None  # The flag has a default.
   with paths.output_dir_named():

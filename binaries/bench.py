@@ -125,7 +125,7 @@ _DRY_RUN = _FLAGS.switch(
 
 @interruption.at_once()
 def main() -> None:
-  """Trains what is left, and shows the tables."""
+  """Trains the remaining runs, and shows the tables."""
   outputs = {
     flag.name: paths.parse(flag.name, flag.value)
     for flag in (_RESULTS, _PICTURE)
@@ -195,7 +195,7 @@ def _bench() -> bench.Bench:
 
 
 def _show(asked: bench.Bench) -> None:
-  """Shows the settings of the methods, for each kind of label."""
+  """Shows the methods' settings for each kind of label."""
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
@@ -213,7 +213,7 @@ def _show(asked: bench.Bench) -> None:
 
 def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
   """Writes a row for each federation, method, seed and client."""
-  # Without a time, so that the same results are the same bytes.
+  # Without a timestamp, so that equal results give equal bytes.
   packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
   with atomic.replacement(path, overwrite=True) as staged:
     found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
@@ -259,7 +259,7 @@ def _read(path: pathlib.Path) -> pd.DataFrame:
 
 
 def _titles(found: pd.DataFrame) -> dict[str, str]:
-  """Returns the titles of the federations that are ours."""
+  """Returns the titles of our own federations."""
   return {
     name: federations.get(name).title if name in federations.NAMES else name
     for name in found["federation"].unique()
@@ -267,10 +267,10 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns how many pairs of a method and a federation are called different.
+  """Returns how many pairs of method and federation are found different.
 
-  FedAvg by examples is the baseline: the compared numbers themselves would
-  choose the better of two.
+  The baseline is always FedAvg by examples: choosing the better of two
+  baselines would depend on the compared numbers.
   """
   lines = []
   for column in analysis.COLUMNS:
@@ -285,7 +285,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
     plain = [
       r
       for r in compared
-      # Without the correction, as if there were one method.
+      # Without correction, as for a single method.
       if r.difference.p_value < 1 - paired.CONFIDENCE
     ]
     lines.append(

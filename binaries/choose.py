@@ -41,7 +41,7 @@ _GROUPS = (
 
 @interruption.at_once()
 def main() -> None:
-  """Chooses as the flags say."""
+  """Makes the choice that the flags describe."""
   folder = paths.parse("output_dir", _OUTPUT_DIR.value or "outputs/choice")
   with paths.output_dir_named():
     choice = choosing.choose(

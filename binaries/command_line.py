@@ -1,7 +1,7 @@
-"""Runs a program: flags in; a mistake is one line on stderr and status 2.
+"""Runs programs with flags; mistakes give one line on stderr and status 2.
 
-From the definition of a flag to the line of an error, since an error names the
-flag at fault. `paths` has the files and folders that flags name.
+It spans everything from defining flags to reporting errors, because errors name
+the flag at fault. `paths` has the files and folders that flags name.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tff_fair.declared import Declared
 from tff_fair.experiments import FieldError, RunError, interruption
 from tff_fair.experiments.spec import spec_text
 
-# How absl begins to say that a switch takes no such value, as a tuple.
+# How absl's error about a wrong value of a switch begins, as a tuple.
 _NOT_BOOLEAN = "('Non-boolean argument"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
@@ -31,7 +31,7 @@ _Holder: TypeAlias = "flags.FlagHolder[Any]"
 
 
 class Group(NamedTuple):
-  """Flags that belong together; the rare ones show with --helpfull alone."""
+  """Flags that belong together; only --helpfull shows the rare ones."""
 
   title: str
   names: tuple[str, ...]
@@ -39,26 +39,26 @@ class Group(NamedTuple):
 
 
 class OptionalValueFlag(flags.Flag):
-  """A flag that stands alone, --list, or with a value, --list=X or --list X."""
+  """A flag with an optional value: --list, --list=X or --list X."""
 
   def __init__(self, *args: object, **kwargs: object) -> None:
-    # To absl, a flag that may stand alone is a boolean one.
+    # In absl, only boolean flags may have no value.
     super().__init__(*args, boolean=True, **kwargs)
 
 
 class _Parser(flags.ArgumentParser):
-  """Reads the texts of a declared value."""
+  """Parses the texts of a declared value."""
 
   def __init__(self, setting: Declared) -> None:
     self._setting = setting
 
   def parse(self, argument: object) -> object:
-    """Returns the value of a text; of a default, the default."""
+    """Returns the value of a text; returns a default unchanged."""
     if not isinstance(argument, str):
       return argument
     try:
       return self._setting.read(argument)
-    except FieldError as error:  # absl names the flag and the text.
+    except FieldError as error:  # absl adds the flag and the text.
       raise ValueError(error.problem) from error
 
   def flag_type(self) -> str:
@@ -76,7 +76,7 @@ def define(
     )
   choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
   arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
-  if setting.takes(True):  # Alone, it is true.
+  if setting.takes(True):  # Without a value, it is true.
     found = flags.DEFINE_flag(
       OptionalValueFlag(
         _Parser(setting), flags.ArgumentSerializer(), *arguments
@@ -97,7 +97,7 @@ def define(
 
 
 class Flags(flags.FlagValues):
-  """The flags of one program; others may give theirs the same names."""
+  """The flags of one program; other programs may use the same names."""
 
   def _define(
     self, define: Callable[..., _Holder], *of: Any, **bounds: Any
@@ -105,11 +105,11 @@ class Flags(flags.FlagValues):
     return define(*of, flag_values=self, **bounds)
 
   text = functools.partialmethod(_define, flags.DEFINE_string)
-  # Given once for each text.
+  # Repeated for each text.
   texts = functools.partialmethod(_define, flags.DEFINE_multi_string)
-  # Texts with commas between them.
+  # Texts separated by commas.
   names = functools.partialmethod(_define, flags.DEFINE_list)
-  # One of some texts, which come before the meaning.
+  # One of several texts, which are the first argument after the name.
   choice = functools.partialmethod(_define, flags.DEFINE_enum)
   # --name or --noname.
   switch = functools.partialmethod(_define, flags.DEFINE_boolean)
@@ -117,7 +117,7 @@ class Flags(flags.FlagValues):
   number = functools.partialmethod(_define, flags.DEFINE_float)
 
   def verification(self) -> _Holder:
-    """Defines the flag of programs that read runs."""
+    """Defines the verification flag of programs that read runs."""
     return self.switch(
       "verify",
       False,
@@ -133,33 +133,33 @@ class Flags(flags.FlagValues):
     title: str,
     **further: Any,
   ) -> "Program":
-    """Returns the program of these flags, which are one group with a title."""
+    """Returns a program with these flags as one group with a title."""
     groups = (Group(title, tuple(self)),)
     return Program(main, str(description), groups, namespace=self, **further)
 
 
 class UsageError(Exception):
-  """A mistake in the words of a command line; the text starts with the flag."""
+  """A mistake on the command line; the text starts with the flag."""
 
 
 class Program(NamedTuple):
   """A program with flags."""
 
-  main: Callable[..., None]  # Takes the words that are not flags.
+  main: Callable[..., None]  # Takes the positional arguments.
   description: str  # The first lines of the help.
   groups: Sequence[Group]
-  arguments: str = ""  # The words that are not flags, as "RUN ...", if any.
-  namespace: flags.FlagValues = flags.FLAGS  # Where the flags are defined.
-  # Returns a hint for the name of a flag that another program has.
+  arguments: str = ""  # Positional arguments in the usage, such as "RUN ...".
+  namespace: flags.FlagValues = flags.FLAGS  # Has the flags.
+  # Returns a hint for a flag that another program has.
   elsewhere: Callable[[str], str | None] | None = None
-  flag_names: Mapping[str, str] = MappingProxyType({})  # If not `--FIELD`.
+  flag_names: Mapping[str, str] = MappingProxyType({})  # If not --FIELD.
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
     """Parses the flags, calls `main` and exits.
 
-    The exit status is 0; 2 for a mistake of the user, which it reports in one
-    line: a `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard
-    output is closed; 130 or 143 after Ctrl-C or SIGTERM.
+    The exit status is 0; 2 for a user's mistake, reported in one line: a
+    `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard output
+    is closed; 130 or 143 after Ctrl-C or SIGTERM.
     """
     argv = list(sys.argv if argv is None else argv)
     program = pathlib.Path(argv[0]).stem
@@ -189,10 +189,10 @@ class Program(NamedTuple):
       status = 2
     except interruption.Interrupted as interrupted:
       print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-      # As shells know it.
+      # The status that shells use.
       status = 128 + interrupted.signal_number
     except BrokenPipeError:
-      # The reader, such as `head`, has ended, so nothing is flushed at exit.
+      # The reader, such as `head`, has ended: nothing must be flushed at exit.
       discard_output()
       status = 1
     except OSError as error:
@@ -203,7 +203,7 @@ class Program(NamedTuple):
       status = 1
     if (threads := sys.modules.get("tff_fair.runtime.threads")) is not None:
       threads.note_exit(SystemExit(status))
-      threads.end()  # What an interrupted round still computes.
+      threads.end()  # Ends what an interrupted round still computes.
     sys.exit(status)
 
 
@@ -211,7 +211,7 @@ _MOST_CHARACTERS = 300
 
 
 def shortened(text: str) -> str:
-  """Returns a text as one line of 300 characters at most."""
+  """Returns a text as one line of at most 300 characters."""
   text = " ".join(text.split())
   if len(text) <= _MOST_CHARACTERS:
     return text
@@ -220,9 +220,9 @@ def shortened(text: str) -> str:
 
 
 def _check_words(words: Sequence[str]) -> None:
-  """Checks that the working directory is there, and that all words are UTF-8.
+  """Checks that the working directory exists, and all arguments are UTF-8.
 
-  Libraries ask for the directory; records and pages name it and the words.
+  Libraries need the directory; records and pages name it and the arguments.
   """
   try:
     place = os.getcwd()
@@ -245,7 +245,7 @@ def _check_words(words: Sequence[str]) -> None:
 def line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the line that reports a mistake: the flag at fault first."""
+  """Returns the line that reports a mistake, with the flag at fault first."""
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"
@@ -260,7 +260,7 @@ def line(
 
 @contextlib.contextmanager
 def blaming(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Makes errors of some kinds begin with the flag at fault."""
+  """Prefixes errors of some classes with the flag at fault."""
   try:
     yield
   except kinds as error:
@@ -270,7 +270,7 @@ def blaming(flag: str, *kinds: type[Exception]) -> Iterator[None]:
 def flag_values(
   groups: Sequence[Group], namespace: flags.FlagValues = flags.FLAGS
 ) -> dict[str, object]:
-  """Returns the values of all flags of some groups by name."""
+  """Returns the values of all flags in some groups, by name."""
   return {
     name: namespace[name].value for group in groups for name in group.names
   }
@@ -282,13 +282,13 @@ def parse(
   namespace: flags.FlagValues,
   elsewhere: Callable[[str], str | None] | None = None,
 ) -> list[str]:
-  """Sets the flags; returns the words that are not flags."""
+  """Sets the flags; returns the positional arguments."""
   for name in _HELP_NAMES:
     if name not in namespace:
       flags.DEFINE_boolean(
         name, False, "Show this and exit.", flag_values=namespace
       )
-  # Flags may also come after other words.
+  # Flags may also follow positional arguments.
   namespace.set_gnu_getopt()
   try:
     words = with_flagfile_paths(_with_values_joined(argv, namespace))
@@ -321,7 +321,7 @@ def parse(
 def _with_values_joined(
   argv: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Writes `--list X` as `--list=X`, and so for `--flagfile X`."""
+  """Rewrites `--list X` as `--list=X`, and `--flagfile X` likewise."""
   words: list[str] = []
   for word in argv:
     name = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
@@ -338,7 +338,7 @@ def _with_values_joined(
 def _with_later_assignments(
   words: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Drops NAME=VALUE of a flagfile if a later argument sets NAME again."""
+  """Drops a flagfile's NAME=VALUE if a later argument sets NAME again."""
   found: list[tuple[str, int, tuple[str, str] | None]] = []
   of_files: set[int] = set()
   for place, word in enumerate(words):
@@ -393,7 +393,7 @@ def _help(
 
 
 def _described(flag: flags.Flag) -> list[str]:
-  """Returns the lines of a flag in the help."""
+  """Returns a flag's lines in the help."""
   line, meaning = f"  --{flag.name}", _meaning(flag)
   if flag.boolean:
     if flag.default:
@@ -409,13 +409,13 @@ def _described(flag: flags.Flag) -> list[str]:
 
 
 def _meaning(flag: flags.Flag) -> str:
-  """Returns the help of a flag; absl adds choices, and that it is repeated."""
+  """Returns a flag's help, with absl's additions in our words."""
   text, repeated, _ = str(flag.help).partition(";\n    repeat this option")
   if repeated:
     text += ". Repeatable."
   choices, end, rest = text.partition(">: ")
   if text.startswith("<"):
-    choices = choices.replace("|", " | ")  # So that lines may end there.
+    choices = choices.replace("|", " | ")  # Allows line breaks there.
   return f"{choices}{end}{rest}"
 
 
@@ -424,38 +424,38 @@ def _wrap(text: str, first: str = " " * 6) -> str:
   return str(flags.text_wrap(words, 80, indent=" " * 6, firstline_indent=first))
 
 
-# Standard output and error to which a program can always write.
+# Makes standard output and error always writable.
 
 
 class _TakesAll(io.FileIO):
-  """Standard error, which drops what the system does not take."""
+  """Standard error that drops what the system does not accept."""
 
   def write(self, content: Any, /) -> int:
-    """Writes what it can; returns the number of all bytes."""
+    """Writes what it can; claims to have written all bytes."""
     try:
       written = super().write(content)
     except BrokenPipeError:
       raise
     except OSError:
       written = None
-    # A pipe that does not wait takes a part, or nothing.
+    # A non-blocking pipe may accept only a part, or nothing.
     return memoryview(content).nbytes if written is None else written
 
 
 def prepare() -> None:
-  """Makes the streams take all text, also where they are closed or full."""
+  """Makes the streams accept any text, even if they are closed or full."""
   for number in range(3):
     try:
       os.fstat(number)
     except OSError:
-      # It takes the free number, so that no later file gets it.
+      # Occupies the free descriptor, so that no later file gets it.
       os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
   for name in ("stdout", "stderr"):
-    if getattr(sys, name) is None:  # Python's mark of a closed stream.
+    if getattr(sys, name) is None:  # Python sets a closed stream to None.
       setattr(sys, name, open(os.devnull, "w", errors="replace"))  # noqa: SIM115
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(errors="replace")
-  # Not that of a test or a notebook.
+  # But not the stream of a test or notebook.
   if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
     sys.stderr = io.TextIOWrapper(
       io.BufferedWriter(_TakesAll(sys.stderr.fileno(), "w", closefd=False)),
@@ -466,7 +466,7 @@ def prepare() -> None:
 
 
 def is_output_lost() -> bool:
-  """Returns whether standard output takes no more text."""
+  """Returns whether standard output no longer accepts text."""
   try:
     print(flush=True)
   except OSError:
@@ -475,11 +475,11 @@ def is_output_lost() -> bool:
 
 
 def discard_output() -> None:
-  """Drops the rest of the output, which Python writes at its end."""
+  """Drops the rest of the output, which Python would flush at exit."""
   os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# Names of the flagfiles that come with the programs, for `--flagfile`.
+# The flagfiles that come with the programs, by name for `--flagfile`.
 
 
 _FLAGFILE = "flagfile"
@@ -488,12 +488,12 @@ _SUFFIX = ".flags"
 
 
 def included_flagfiles() -> tuple[str, ...]:
-  """Returns the names under which `--flagfile` knows the included files."""
+  """Returns the names of the included files for `--flagfile`."""
   return tuple(sorted(path.stem for path in _FLAGFILES.glob(f"*{_SUFFIX}")))
 
 
 def with_flagfile_paths(words: Sequence[str]) -> list[str]:
-  """Replaces the name of an included flagfile by the path of the file."""
+  """Replaces names of included flagfiles by their paths."""
   found = list(words)
   for place, word in enumerate(words):
     flag, _, name = word.partition("=")

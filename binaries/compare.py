@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.comparison_table import Table
 from tff_fair.experiments.analysis.method_tables import Target
 from tff_fair.experiments.presenting import text_tables
 
-# The folders of runs are words without a flag.
+# Folders of runs are arguments without a flag.
 FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
@@ -43,7 +43,7 @@ _BASELINE = _FLAGS.text(
   "client; and how many of its suffering clients, those below its mean, "
   "improve, and how many others degrade.",
 )
-# Python reads no longer numbers than some thousand digits.
+# Python refuses to read integers of more than a few thousand digits.
 _MOST_DIGITS = 18
 _ROUND = _FLAGS.text(
   "round",

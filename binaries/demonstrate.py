@@ -25,7 +25,7 @@ _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace an existing file.")
 
 @interruption.at_once()
 def main(*names: str) -> None:
-  """Computes the demonstration of a name, and draws it on demand."""
+  """Computes the named demonstration, and draws it on demand."""
   if not names:
     print("\n".join(demonstrations.NAMES))
     return

@@ -1,4 +1,4 @@
-"""Files and folders that the flags of programs name."""
+"""Files and folders that programs' flags name."""
 
 import contextlib
 import errno
@@ -15,17 +15,17 @@ from tff_fair.experiments.runs.finding import FoundRuns
 from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
-_LONGEST_NAME = 255  # In bytes, of a file or folder on Linux.
-_SHOWN = 60  # Letters of a path that is too long.
+_LONGEST_NAME = 255  # In bytes, for a file or folder on Linux.
+_SHOWN = 60  # Letters shown of a path that is too long.
 
 
 def output_dir_named() -> contextlib.AbstractContextManager[None]:
-  """Names the flag --output_dir in errors, which begin with the folder."""
+  """Names the flag --output_dir in errors that begin with the folder."""
   return blaming("--output_dir=", RunError)
 
 
 def optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
-  """Returns the path that a flag names, if the user gave it."""
+  """Returns the path that a flag names, if given."""
   if flag.value is None:
     return None
   if not flag.value:
@@ -34,7 +34,7 @@ def optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
 
 
 def parse(flag: str, text: str) -> pathlib.Path:
-  """Returns the path that a flag names, in which ~ is a home directory."""
+  """Returns the path that a flag names, with ~ for a home directory."""
   given = f"{flag if flag.isupper() else f'--{flag}'}="
   try:
     found = pathlib.Path(text).expanduser()
@@ -49,7 +49,7 @@ def parse(flag: str, text: str) -> pathlib.Path:
   except OSError as error:
     number = error.errno or 0
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
-      number = errno.ENAMETOOLONG  # Below a folder that is not there yet, too.
+      number = errno.ENAMETOOLONG  # Even below a folder that is yet missing.
     if number in _NO_PATHS:
       shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
       raise UsageError(
@@ -65,7 +65,7 @@ def new_output(
   endings: Sequence[str] = (),
   makes_folder: bool = False,
 ) -> pathlib.Path:
-  """Returns the file to write that --output names."""
+  """Returns the file to write, named by --output."""
   if not text:
     raise UsageError("--output: is empty; name the file to write.")
   found = parse("output", text)
@@ -83,7 +83,7 @@ def new_output(
 
 
 def one_run(words: Sequence[str]) -> pathlib.Path:
-  """Returns the folder of the run that the words of a command line name."""
+  """Returns the folder of the run that the arguments name."""
   if len(words) != 1:
     raise UsageError(
       f"RUN: expected the folder of one run, found {len(words)}."
@@ -94,7 +94,7 @@ def one_run(words: Sequence[str]) -> pathlib.Path:
 
 
 def end_if_changed(found: FoundRuns) -> None:
-  """Ends the program with the status 1 if runs are not as they were written."""
+  """Ends the program with status 1 if runs' files have changed."""
   if wrong := len(found.notes):
     number = wrong + len(found.runs) - len(found.changed)
     progress.say(

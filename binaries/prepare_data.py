@@ -17,7 +17,7 @@ from tasks.formats import inventory
 from tff_fair import declared, user_functions
 from tff_fair.experiments import interruption, progress as screen
 
-# Fields whose flags have other names.
+# Fields with flags of other names.
 FLAG_NAMES = {"source_format": "--convert", "sources": "--source"}
 _FLAGS = command_line.Flags()
 _CONVERT = _FLAGS.choice(
@@ -77,7 +77,7 @@ for _name in _OF_REQUEST:
 
 
 def main() -> None:
-  """Does what the flags say."""
+  """Lists, downloads or converts data, as the flags ask."""
   actions = {
     "list": _list,
     "download": _download,
@@ -122,7 +122,7 @@ def _download() -> None:
   if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
     raise UsageError(f"--sha256={sha256}: expected 64 hexadecimal digits.")
   first, *others = downloads.archives(_DOWNLOAD.value)
-  # --sha256 is the checksum of the data; TFF knows those of the other files.
+  # --sha256 is only for the data; TFF has the other files' checksums.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
     path = downloads.destination(archive, directory)
     if path.exists() and not _OVERWRITE.value:
@@ -196,7 +196,7 @@ def _convert() -> None:
 
 
 def _data_dir() -> pathlib.Path:
-  """Returns the directory of the data."""
+  """Returns the data directory."""
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
   return paths.parse("data_dir", _DATA_DIR.value)

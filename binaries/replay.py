@@ -51,7 +51,7 @@ class Rule(NamedTuple):
 
   @property
   def label(self) -> str:
-    """What tables call it: "adafed gamma=2"."""
+    """The name in tables, such as "adafed gamma=2"."""
     return " ".join(
       [self.algorithm, *spec_text.assignments(self.hparams or {})]
     )
@@ -59,7 +59,7 @@ class Rule(NamedTuple):
 
 @interruption.at_once()
 def main(*words: str) -> None:
-  """Replays as the flags say."""
+  """Runs the replay that the flags describe."""
   run = finding.find_one(paths.one_run(words))
   rules = _rules(run.algorithm)
   if _OUTPUT.value == "":

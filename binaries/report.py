@@ -33,14 +33,14 @@ _VERIFY = _FLAGS.verification()
 
 
 def main(*folders: str) -> None:
-  """Writes the page about the runs in some folders."""
+  """Writes the page about the runs in folders."""
   if not folders:
     raise UsageError(
       "RUNS: are missing; name folders of runs, or folders above them."
     )
   overwrite = _OVERWRITE.value
   path = paths.new_output(_OUTPUT.value, overwrite=overwrite, makes_folder=True)
-  # As a user can give it again.
+  # In a form that a user can repeat.
   command = shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
   with command_line.blaming("--output: ", DataError):
     found = page.find(folders, verify=_VERIFY.value)

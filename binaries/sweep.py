@@ -48,7 +48,7 @@ def main() -> None:
     if settings is None
     else settings.validation_fraction
   )
-  # Mistakes show before a process counts clients.
+  # Reports mistakes before counting clients.
   if settings is None:
     plan.expand(sweep)
   else:
@@ -116,7 +116,7 @@ def _end(
   criterion: str,
   fraction: float,
 ) -> None:
-  """Shows the best settings; exits with the status 1 if runs failed."""
+  """Shows the best settings; exits with status 1 if runs failed."""
   folders = [runner.folder / run.name for run in planned]
   finished = [
     finding.read_run(path) for path in folders if RunFolder(path).is_finished

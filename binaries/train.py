@@ -20,15 +20,15 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.texts import fairness_table, layout, run_warnings
 
-# The exit statuses of a run in which no client counted in any round, or in the
-# last ones.
+# The exit status of a run in which no client counted in any round, or in the
+# last rounds.
 _STATUS_UNTRAINED = 3
 _STATUS_STALLED = 4
 
 
 @interruption.at_once()
 def main() -> None:
-  """Trains as the flags say."""
+  """Trains the run that the flags describe."""
   if (catalog_text := run_flags.catalog_wanted()) is not None:
     print(catalog_text)
     return
@@ -50,7 +50,7 @@ def main() -> None:
     run = compute(
       spec,
       output_dir,
-      # As a user can give it again, whichever way the program was started.
+      # In a form that a user can repeat, however the program was started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )
   wrong = run_warnings.of_run(run)
@@ -75,7 +75,7 @@ def _baseline(
   spec: experiments.RunSpec,
   output_dir: pathlib.Path | None,
 ) -> experiments.Run:
-  """Returns the run beside another one, trained unless it is there."""
+  """Returns a baseline run, after training it unless it exists."""
   if output_dir is None:
     return compute(spec)
   folder = output_dir.with_name(f"{output_dir.name}-{spec.weighted_algorithm}")

@@ -1,7 +1,7 @@
-"""Demonstrations: what the papers' theorems and figures claim, on numbers.
+"""Demonstrations: the claims of papers' theorems and figures, on numbers.
 
-Each takes seconds, needs no data, and applies the rules of the library. Those
-of one paper share a file.
+Each takes seconds, needs no data, and applies the library's rules. All
+demonstrations of a paper are in one file.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["NAMES", "Check", "Demonstration", "demonstrate"]
 
-# To the module that has it, as the function of that name.
+# From each demonstration to the module with the function of that name.
 _MODULES: Mapping[str, str] = MappingProxyType(
   {
     "adafed_figure_1": "adafed",
@@ -42,19 +42,19 @@ _MODULES: Mapping[str, str] = MappingProxyType(
 
 NAMES = tuple(_MODULES)
 
-# Colours that remain apart for the colour-blind (Okabe and Ito, 2008).
+# Colours that are distinct for the colour-blind (Okabe and Ito, 2008).
 FIRST, SECOND, THIRD, QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
 _DOTS_PER_INCH = 150
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-  """A claim, and whether the numbers bear it out.
+  """A claim, and whether the numbers support it.
 
   Attributes:
-    claim: What is claimed, a sentence.
-    found: What the numbers are, a text.
-    holds: Whether the claim holds on them.
+    claim: The claim, as a sentence.
+    found: The numbers, as text.
+    holds: Whether the claim holds for these numbers.
   """
 
   claim: str
@@ -63,14 +63,14 @@ class Check:
 
 
 def at_most(claim: str, left: float, right: float) -> Check:
-  """Returns the check of an inequality, left <= right."""
+  """Returns a check of the inequality left <= right."""
   return Check(claim, f"{left:.6g} <= {right:.6g}", bool(left <= right))
 
 
 def draw_arrow(
   axes: "Axes", vector: "np.ndarray", name: str, color: str
 ) -> None:
-  """Draws a vector of the plane from the origin, with its name."""
+  """Draws a plane vector from the origin, with its name."""
   axes.annotate(
     "", tuple(vector), (0, 0), arrowprops={"arrowstyle": "->", "color": color}
   )
@@ -79,11 +79,11 @@ def draw_arrow(
 
 @dataclasses.dataclass(frozen=True)
 class Demonstration:
-  """What a paper claims, on numbers.
+  """A paper's claims, checked on numbers.
 
   Attributes:
     title: The figure or theorem.
-    setting: The numbers it is shown on, some sentences.
+    setting: The set-up of the numbers, in sentences.
     checks: The claims.
     draw: Draws into an empty figure.
   """
@@ -113,7 +113,7 @@ class Demonstration:
 
   def save(self, path: pathlib.Path) -> None:
     """Writes the drawing."""
-    # No pyplot: it would look for a display.
+    # Not pyplot, which would look for a display.
     from matplotlib import figure  # noqa: PLC0415
 
     drawing = figure.Figure(figsize=(9, 4), layout="constrained")
@@ -123,7 +123,7 @@ class Demonstration:
 
 
 def demonstrate(name: str) -> Demonstration:
-  """Computes a demonstration; imports TensorFlow."""
+  """Computes a demonstration, which imports TensorFlow."""
   if name not in _MODULES:
     raise ValueError(
       f"unknown demonstration {name!r}; valid: {', '.join(NAMES)}."

@@ -26,15 +26,15 @@ _NUM_STEPS = 80
 
 
 def _losses(theta: np.ndarray) -> np.ndarray:
-  """Returns f_k = ||theta - theta_k||^2 / 2 of both clients."""
+  """Returns both clients' f_k = ||theta - theta_k||^2 / 2."""
   return np.sum((theta - _OPTIMA) ** 2, axis=1) / 2
 
 
 def _descend(rule: typing.Any, theta: np.ndarray) -> np.ndarray:
   """Returns the losses of both clients over the steps, float64[steps + 1, 2].
 
-  f_k is 1-smooth. Theorem 5.1 allows AdaFed steps up to 2 min_k |f_k|, MGDA may
-  take 2: a tenth of each is taken.
+  f_k is 1-smooth. Theorem 5.1 allows AdaFed steps up to 2 min_k |f_k|, and MGDA
+  steps up to 2; we take a tenth of these.
   """
   path = [_losses(theta)]
   for _ in range(_NUM_STEPS):
@@ -46,7 +46,7 @@ def _descend(rule: typing.Any, theta: np.ndarray) -> np.ndarray:
 
 
 def adafed_figure_1() -> Demonstration:
-  """Shows where MGDA and AdaFed end, and what bends the least-norm vector."""
+  """Shows where MGDA and AdaFed end, and what turns the least-norm vector."""
   paths = {
     name: [_descend(rule, start) for start in _STARTS]
     for name, rule in (("MGDA", _MGDA), ("AdaFed", _ADAFED))
@@ -125,7 +125,7 @@ def _draw_paths(
 
 
 def _angle(first: np.ndarray, second: np.ndarray) -> float:
-  """Returns the angle of two vectors, in degrees."""
+  """Returns the angle between two vectors, in degrees."""
   cosine = np.clip(rounds.unit(first) @ rounds.unit(second), -1, 1)
   return float(np.degrees(np.arccos(cosine)))
 
@@ -208,7 +208,7 @@ def _orthogonalized(
 
 
 def adafed_theorem_5_1() -> Demonstration:
-  """Shows the largest step after which no client's loss has grown."""
+  """Shows the largest step that does not increase any client's loss."""
   rng = np.random.default_rng(0)
   rise, least, longest_rise, num_steps = -np.inf, 0.0, np.inf, 0
   curves = []
@@ -271,7 +271,7 @@ def adafed_theorem_5_1() -> Demonstration:
 def adafed_affine_hull() -> Demonstration:
   """Shows that d can vanish although every client could still gain.
 
-  d is the point of least norm in the affine hull of the g_k / f_k^gamma. It may
+  d is the least-norm point in the affine hull of the g_k / f_k^gamma. It may
   vanish with a negative coefficient, far from any Pareto-stationary point.
   """
   ends = [_descend_quadratics(seed) for seed in range(8)]
@@ -339,8 +339,8 @@ class _End(typing.NamedTuple):
   Attributes:
     norms: ||d|| at each step.
     coefficients: float64[m], c of the last step.
-    common: float64[d], the point of least norm in the gradients' convex hull.
-    changes: float64[m], of the losses, by a step of 0.01 along `common`.
+    common: float64[d], the least-norm point in the gradients' convex hull.
+    changes: float64[m], changes of the losses by a step of 0.01 along `common`.
   """
 
   norms: Sequence[float]

@@ -3,8 +3,8 @@
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
 Federated Adam" (2024), Appendix A: no momentum (beta1 = 0), alpha = 0.
 
-Both bound the mean of ||grad F(x_t)||^2 by F(x_1) - F(x*) over T steps. Their
-assumptions are eta <= epsilon / 2 L and 1 - beta2 <= epsilon^2 / 16 G^2.
+Both bound the mean of ||grad F(x_t)||^2 over T steps in terms of F(x_1) -
+F(x*). They assume eta <= epsilon / 2 L and 1 - beta2 <= epsilon^2 / 16 G^2.
 """
 
 import typing
@@ -28,7 +28,7 @@ _LOCAL_RATE = 0.2
 
 
 class _Problem(NamedTuple):
-  """Logistic regression; L-smooth, with gradients up to G in each entry."""
+  """L-smooth logistic regression, with gradient entries up to G."""
 
   features: np.ndarray  # float64[n, d], times the label, -1 or 1.
 
@@ -90,7 +90,7 @@ _PseudoGradient: typing.TypeAlias = typing.Callable[
 
 
 class _Path(NamedTuple):
-  """What a server met: a row a step."""
+  """What a server observed, with a row for each step."""
 
   squared_norm: np.ndarray  # ||grad F(x_t)||^2.
   ratio: np.ndarray  # R_t, the least |g_i / grad_i|.
@@ -100,7 +100,7 @@ class _Path(NamedTuple):
 
 
 def _descend(problem: _Problem, pseudo_gradient: _PseudoGradient) -> _Path:
-  """Takes Adam's steps, those of the library, from zero weights."""
+  """Takes the library's Adam steps, starting from zero weights."""
   x = np.zeros(problem.features.shape[1])
   specs = (tf.TensorSpec(x.shape, tf.float64),)
   state = certain_adam.initial_state(_settings(problem), specs)
@@ -140,7 +140,7 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def _pseudo_gradient(
   problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
 ) -> _PseudoGradient:
-  """Returns what a rule, which sends a certainty, makes of equal clients."""
+  """Returns the result of a rule that sends a certainty, for equal clients."""
 
   def of(x: np.ndarray) -> tuple[np.ndarray, float]:
     updates = np.stack([problem.local(x, n) for n in num_steps])
@@ -160,7 +160,7 @@ def _pseudo_gradient(
 
 
 def n_accadam_theorem_1() -> Demonstration:
-  """Shows the bound for Adam on the accumulated updates of N steps."""
+  """Shows the bound for Adam with the accumulated updates of N steps."""
   problem = _problem()
   rule = NAccAdamRule()
   paths = {
@@ -188,7 +188,7 @@ def n_accadam_theorem_1() -> Demonstration:
 
 
 def adafedadam_theorem_2() -> Demonstration:
-  """Shows the bound for AdaFedAdam, with clients of the same data."""
+  """Shows the bound for AdaFedAdam, for clients with the same data."""
   problem = _problem()
   rule = AdaFedAdamRule(alpha=0.0)
 
@@ -211,7 +211,7 @@ def adafedadam_theorem_2() -> Demonstration:
     )
   ]
   for name, path in paths.items():
-    # C of Algorithm 1 is log(eta' / eta) + 1 already.
+    # C in Algorithm 1 already is log(eta' / eta) + 1.
     scale = 2 / (path.ratio.min() * path.certainty.min())
     checks.append(
       at_most(

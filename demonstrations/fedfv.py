@@ -74,7 +74,7 @@ def fedfv_figure_1() -> Demonstration:
 
 
 def _harmed() -> tuple[int, int]:
-  """Returns how many clients FedFV and the mean go against, in all triples."""
+  """Returns how many clients FedFV and the mean oppose, in all triples."""
   rng = np.random.default_rng(0)
   by_fedfv = by_mean = found = 0
   while found < _NUM_TRIPLES:
@@ -89,10 +89,10 @@ def _harmed() -> tuple[int, int]:
 
 
 def fedfv_theorem_2() -> Demonstration:
-  """Shows the bounds of conflicts, which fall in the order of projections.
+  """Shows the bounds on conflicts, which decrease in the order of projections.
 
-  The theorems are on sets in which each projection meets a conflict. Both
-  bounds are on the part of the mean that goes against a client.
+  The theorems are about sets in which each projection resolves a conflict. Both
+  bound the part of the mean that opposes a client.
   """
   rng = np.random.default_rng(0)
   last = by_first = by_second = rise = 0.0
@@ -149,7 +149,7 @@ def fedfv_theorem_2() -> Demonstration:
 
 
 def _conflicting_gradients(rng: np.random.Generator) -> np.ndarray:
-  """Returns 3 to 6 gradients that point away from each other, [m, 10]."""
+  """Returns 3 to 6 pairwise conflicting gradients, [m, 10]."""
   m = int(rng.integers(3, 7))
   corners = np.eye(m, 10) - np.eye(m, 10).mean(axis=0)  # Of a simplex.
   gradients = corners + rng.normal(scale=0.05, size=(m, 10))
@@ -157,10 +157,10 @@ def _conflicting_gradients(rng: np.random.Generator) -> np.ndarray:
 
 
 def _projections(gradients: np.ndarray) -> np.ndarray | None:
-  """Returns g_i^(k) for each k from 0 to m, float64[m + 1, m, d].
+  """Returns g_i^(k) for k from 0 to m, float64[m + 1, m, d].
 
-  Without a value where a projection meets no conflict: the theorems leave such
-  sets out.
+  Returns None if a projection meets no conflict: the theorems exclude such
+  sets.
   """
   now = gradients.copy()
   paths = [now.copy()]
@@ -179,7 +179,7 @@ def _bounds_of_conflicts(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the bounds of Theorems 1 and 2 for each gradient, float64[m].
 
-  The first is on conflicts with g_k / ||g_k||, the second on those with g_k.
+  The first bounds conflicts with g_k / ||g_k||, the second those with g_k.
   """
   m = len(gradients)
   units = np.stack([rounds.unit(g) for g in gradients])
@@ -201,7 +201,7 @@ def _bounds_of_conflicts(
 
 
 def fedfv_theorem_3() -> Demonstration:
-  """Shows that two clients get to a Pareto-stationary point."""
+  """Shows that two clients reach a Pareto-stationary point."""
   optima = np.array([[-1.0, 0.5], [1.5, -0.5]])
   curvature = np.array([[1.0, 0.3], [0.2, 1.0]])  # L = 1.
   theta, path = np.array([-1.0, 2.5]), []
@@ -250,10 +250,10 @@ def fedfv_theorem_3() -> Demonstration:
 
 
 def fedfv_theorem_4() -> Demonstration:
-  """Shows that several clients get to a Pareto-stationary point.
+  """Shows that several clients reach a Pareto-stationary point.
 
   The theorem assumes that FedFV's direction has a cosine above 1/2 with the
-  mean gradient, and is no longer: the last rescaling makes them equally long.
+  mean gradient and is not longer; the last rescaling makes them equally long.
   """
   rng = np.random.default_rng(0)
   rise, outside, ends, curves = 0.0, 0, [], []
@@ -306,7 +306,7 @@ def fedfv_theorem_4() -> Demonstration:
 
 
 def _projected_mean(gradients: np.ndarray, loss: np.ndarray) -> np.ndarray:
-  """Returns FedFV's direction before it is rescaled to the mean's norm."""
+  """Returns FedFV's direction before rescaling to the mean's norm."""
   output = rounds.apply(_FEDFV, gradients, loss)
   length = float(output.measurements["norm_before_rescaling"])
   return length * rounds.unit(output.coefficients.numpy() @ gradients)

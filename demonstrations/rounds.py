@@ -1,4 +1,4 @@
-"""Rounds on vectors: a rule of the library, applied to given gradients."""
+"""Rounds on vectors: applies the library's rules to given gradients."""
 
 import functools
 from typing import Any
@@ -13,7 +13,7 @@ from tff_fair import types
 def apply(
   rule: types.Rule, updates: np.ndarray, loss: np.ndarray, **signals: np.ndarray
 ) -> types.RuleOutput:
-  """Returns what a rule returns for a first cohort, with equal weights."""
+  """Returns a rule's output for a first cohort with equal weights."""
   m = len(updates)
   known = {"weight": np.full(m, 1 / m), "loss": loss, **signals}
   return _traced(rule, m, tuple(known))(updates @ updates.T, *known.values())
@@ -21,7 +21,7 @@ def apply(
 
 @functools.cache
 def _traced(rule: types.Rule, m: int, names: tuple[str, ...]) -> Any:
-  """Returns a rule as a graph: eagerly, its solvers take a hundred times."""
+  """Returns a rule as a graph, which is a hundred times as fast as eagerly."""
   column = tf.TensorSpec([m], tf.float64)
 
   @tf.function(
@@ -43,20 +43,20 @@ def _traced(rule: types.Rule, m: int, names: tuple[str, ...]) -> Any:
 def direction(
   rule: types.Rule, updates: np.ndarray, loss: np.ndarray
 ) -> np.ndarray:
-  """Returns d = sum_k c_k Delta_k, float64[d], of a first round."""
+  """Returns d = sum_k c_k Delta_k, float64[d], for a first round."""
   return apply(rule, updates, loss).coefficients.numpy() @ updates
 
 
 def quadratics(
   theta: np.ndarray, optima: np.ndarray, curvature: np.ndarray
 ) -> np.ndarray:
-  """Returns f_k = sum_j curvature_kj (theta_j - optima_kj)^2 / 2 of clients."""
+  """Returns all f_k = sum_j curvature_kj (theta_j - optima_kj)^2 / 2."""
   return np.asarray(np.sum(curvature * (theta - optima) ** 2, axis=1) / 2)
 
 
 def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
-  """Returns the distance of a point from a convex hull."""
-  # With a large penalty on the sum of the shares, a least-squares problem.
+  """Returns the distance of a point to a convex hull."""
+  # With a large penalty on the sum of shares, this is a least-squares problem.
   penalty = 1e6
   shares, _ = scipy.optimize.nnls(
     np.vstack([corners.T, np.full(len(corners), penalty)]),
@@ -66,6 +66,6 @@ def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
-  """Returns a vector of length 1; zero stays zero."""
+  """Returns a vector scaled to length 1; zero stays zero."""
   length = np.linalg.norm(vector)
   return vector / length if length else vector

@@ -19,8 +19,8 @@ if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
 
 _BETA = 2.0
-# Example 1: all clients but the first have a share alpha / 2 of class 1, and
-# the first has that share of class 2.
+# Example 1: all clients except the first have a share alpha / 2 of class 1; the
+# first has this share of class 2.
 _NUM_CLIENTS, _ALPHA = 20, 0.1
 _SHARES = np.array(
   [
@@ -28,7 +28,7 @@ _SHARES = np.array(
     *[[_ALPHA / 2, 1 - _ALPHA / 2]] * (_NUM_CLIENTS - 1),
   ]
 )
-_STEP = 1e-5  # Of difference quotients.
+_STEP = 1e-5  # In difference quotients.
 
 
 def _objective(loss: np.ndarray) -> float:
@@ -49,7 +49,7 @@ def semi_vred_lemma_3() -> Demonstration:
     )
     found = _objective(shares @ of_class)
     errors.append(abs(found / by_class - 1))
-    # What a class counts for in the gradient, and in that of the mean.
+    # A class's weight in the gradient, and in the mean's gradient.
     above = np.maximum((shares - marginal) @ of_class, 0)
     weight = marginal + 2 * _BETA * np.mean(
       above[:, None] * (shares - marginal), axis=0
@@ -93,7 +93,7 @@ def semi_vred_lemma_3() -> Demonstration:
 
 
 def semi_vred_example_1() -> Demonstration:
-  """Shows that a minority class gains where one client holds it."""
+  """Shows that a minority class gains if a single client has it."""
   ends = {
     name: scipy.optimize.minimize_scalar(
       function, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10}
@@ -137,15 +137,15 @@ def semi_vred_example_1() -> Demonstration:
 
 @functools.cache
 def _normal_quadrature() -> tuple[np.ndarray, np.ndarray]:
-  """Returns points and weights of an expectation over a standard normal."""
+  """Returns points and weights for expectations over a standard normal."""
   points, weights = np.polynomial.hermite_e.hermegauss(60)
   return points, weights / weights.sum()
 
 
 def _class_losses(threshold: float) -> np.ndarray:
-  """Returns the loss of a logistic model of slope 2 on either class.
+  """Returns the losses of a logistic model with slope 2 on both classes.
 
-  Their inputs are normal, of unit variance, around -1 and 1.
+  Inputs of the classes are normal with unit variance around -1 and 1.
   """
   grid, weights = _normal_quadrature()
   first = np.logaddexp(0, 2 * (grid - 1 - threshold)) @ weights
@@ -162,7 +162,7 @@ def _example_mean(threshold: float) -> float:
 
 
 def _error_of_equation(threshold: float) -> float:
-  """Returns how far the objective is from Eq. 21."""
+  """Returns the distance between the objective and Eq. 21."""
   factor = _BETA * (_NUM_CLIENTS - 1) ** 2 * (1 - _ALPHA) ** 2 / _NUM_CLIENTS**3
   first, second = _class_losses(threshold)
   of_equation = _example_mean(threshold) + factor * (first - second) ** 2
@@ -170,7 +170,7 @@ def _error_of_equation(threshold: float) -> float:
 
 
 def _error_of_direction(threshold: float) -> float:
-  """Returns how far the rule's direction is from the objective's gradient."""
+  """Returns the distance of the direction from the objective's gradient."""
   after, before = threshold + _STEP, threshold - _STEP
   slopes = (_class_losses(after) - _class_losses(before)) / (2 * _STEP)
   found = rounds.direction(

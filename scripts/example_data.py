@@ -1,10 +1,10 @@
-"""Writes the data of docs/own_data.md: made up, the same each time.
+"""Writes the artificial data of docs/own_data.md, the same each time.
 
     python scripts/example_data.py examples
 
-clinics.csv has 3,200 patients of twelve clinics, one row each. Clinics differ:
-in size, in their patients, and one of them in what a high blood pressure
-means. sensors.npz has 720 windows of two signals that 18 machines measured.
+clinics.csv has 3,200 patients of twelve clinics, one row each. Clinics differ
+in size and in their patients, and one of them in the meaning of high blood
+pressure. sensors.npz has 720 windows of two signals measured at 18 machines.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ _SEED = 2026
 
 
 def clinics() -> pd.DataFrame:
-  """Returns patients: whose they are, what is known, and what came of them."""
+  """Returns patients with their clinics, features and outcomes."""
   generator = np.random.default_rng(_SEED)
   parts = []
   for number, share in enumerate(generator.dirichlet(np.full(12, 1.5))):
@@ -34,7 +34,7 @@ def clinics() -> pd.DataFrame:
     days = generator.gamma(2, 2.2, n) * np.where(
       referral == "emergency", 1.5, 1
     )
-    # One clinic treats pressure before it counts, and sees the opposite.
+    # One clinic treats high pressure early, and sees the opposite effect.
     sign = -1 if number == 7 else 1
     score = (
       0.05 * (age - 60)
@@ -66,13 +66,13 @@ def clinics() -> pd.DataFrame:
 
 
 def sensors() -> dict[str, np.ndarray]:
-  """Returns windows of two signals, the state they show, and the machine."""
+  """Returns windows of two signals, with their states and machines."""
   generator = np.random.default_rng(_SEED)
   number = 720
   machine = generator.integers(0, 18, number)
   state = generator.integers(0, 3, number)
   time = np.arange(16)
-  # Machines run at speeds of their own; a state is a pattern in time.
+  # Each machine has its own speed; a state is a pattern in time.
   speed = 0.4 + 0.02 * machine[:, np.newaxis]
   rising = (state == 1)[:, np.newaxis] * 0.08 * time
   shaking = (state == 2)[:, np.newaxis] * np.sin(2.5 * time)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs Chromium and its driver for the tests of pages, where that is
-# possible: as root, with apt-get. Without them those tests are skipped, so that
-# nothing that goes wrong here is an error.
+# Installs Chromium and its driver for the tests of pages if possible, which is as
+# root and with apt-get. Without them these tests are skipped, so failures here
+# are not errors.
 
 set -u
 
@@ -20,7 +20,7 @@ say "installing chromium and chromium-driver ..."
 export DEBIAN_FRONTEND=noninteractive
 install=(apt-get install --quiet --quiet --yes --no-install-recommends
   chromium chromium-driver fonts-dejavu-core)
-# The lists of packages may be absent, or too old.
+# The package lists may be missing or too old.
 if ! { timeout 180 "${install[@]}" ||
   { timeout 60 apt-get update --quiet --quiet &&
     timeout 180 "${install[@]}"; }; } </dev/null >/dev/null 2>&1; then

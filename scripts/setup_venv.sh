@@ -1,14 +1,14 @@
-# Sourced by ./train and ./test: sees to it that .venv holds requirements.txt,
-# and the project itself, as an editable install. With `with_dev=true`, also
-# requirements-dev.txt.
+# Sourced by ./train and ./test: installs requirements.txt into .venv, and the
+# project itself as an editable install; also requirements-dev.txt if
+# `with_dev=true`.
 #
 # Sets `root`, the project's folder, and `python`, the environment's interpreter.
-# The environment is made once, and made anew when requirements.txt changes or
-# when an earlier set-up was interrupted. The project is installed again when
-# pyproject.toml changes. Set PYTHON to choose the Python 3.11 that the
-# environment is made with.
+# The environment is created once, and created again if requirements.txt changes
+# or an earlier set-up was interrupted. The project is installed again if
+# pyproject.toml changes. Set PYTHON to choose the Python 3.11 for the
+# environment.
 #
-# Nothing here may be called where bash suspends `set -e`, as in `set_up || …`.
+# Never call these functions where bash suspends `set -e`, as in `set_up || …`.
 
 set -euo pipefail
 
@@ -16,9 +16,9 @@ root=$(CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 python=$venv/bin/python
 
-# Written first: the folder is ours to make anew.
+# Written first: marks the folder as ours, to be deleted and created again.
 owned=$venv/.made-by-setup
-# Written last: copies of the files by which all was installed.
+# Written last: copies of the files that the installation is based on.
 installed=$venv/.installed-requirements.txt
 installed_dev=$venv/.installed-requirements-dev.txt
 installed_project=$venv/.installed-pyproject.toml
@@ -49,7 +49,7 @@ find_python() {
     candidates=$(type -ap python3.11 python3 python || true)
   fi
   while read -r candidate; do
-    # With .venv active, the first is of the environment that is made anew.
+    # With .venv active, the first is in the environment to be replaced.
     [[ $candidate != "$venv"/* ]] || continue
     if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
       </dev/null >/dev/null 2>&1; then
@@ -61,7 +61,7 @@ find_python() {
     "install it, or set PYTHON to its path."
 }
 
-# Makes an environment with pip in it, also where the venv module has no pip.
+# Creates an environment with pip, even if the venv module has no pip.
 make_venv() {
   local base=$1
   "$base" -m venv "$venv" >/dev/null 2>&1 && return
@@ -75,8 +75,8 @@ install_packages() {
   "$python" -m pip install --quiet --no-input --use-pep517 --no-compile \
     --no-deps -r "$root/$1" ||
     setup_fail "the packages could not be installed; see above, then try again."
-  # By all processors, where pip would take one, and without packages' tests.
-  # Some packages bring templates that are not Python: these are left.
+  # Compiles on all processors, unlike pip, and skips packages' tests. Fails for
+  # templates in some packages that are not Python, which is fine.
   "$python" -m compileall -q -j 0 -x '/tests?/' "$venv/lib" >/dev/null 2>&1 ||
     true
 }
@@ -102,9 +102,9 @@ install_dev() {
   cp "$root/requirements-dev.txt" "$installed_dev"
 }
 
-# Makes `import tff_fair` and the programs tff-fair-* work in the environment.
+# Installs `tff_fair` and the programs tff-fair-* into the environment.
 install_project() {
-  # All that the build needs is in requirements.txt: nothing is downloaded.
+  # requirements.txt has all that the build needs, so nothing is downloaded.
   "$python" -m pip install --quiet --no-input --no-index --no-deps \
     --no-build-isolation --editable "$root" ||
     setup_fail "the project could not be installed; see above, then try again."
@@ -118,7 +118,7 @@ set_up() {
   if ! has_project; then install_project; fi
 }
 
-# One at a time. The lock ends with the subshell, however that ends.
+# One set-up at a time. The lock ends with the subshell, however it ends.
 (
   command -v flock >/dev/null && flock 9
   set_up

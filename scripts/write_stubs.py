@@ -1,9 +1,9 @@
-"""Writes the stubs of the rooms whose functions and classes are made.
+"""Writes the stubs of packages whose functions are generated.
 
   python -m scripts.write_stubs
 
-Builders and factories get their keywords from the hyperparameters that rules
-declare. The stubs say them to type checkers and editors.
+Builders and factories get their keywords from rules' declared hyperparameters.
+Stubs make these known to type checkers and editors.
 """
 
 import inspect
@@ -61,7 +61,7 @@ __all__: list[str]
 
 
 def stubs() -> dict[pathlib.Path, str]:
-  """Returns the text of each stub by its file."""
+  """Returns the text of each stub by file."""
   return {
     ROOT / "algorithms" / "__init__.pyi": "\n".join(
       [_ALGORITHMS, *_builders()]
@@ -109,7 +109,7 @@ def _factories() -> Iterator[str]:
       yield "\n".join(lines)
 
 
-# Of the arguments, what all builders share is with `compose`.
+# The arguments that all builders share are documented with `compose`.
 _SHARED = ("model_fn", "client_optimizer", "options")
 _ARGUMENT = re.compile(r"^  (?:\*\*)?(\w+): .*(?:\n    .*)*", re.MULTILINE)
 

@@ -1,6 +1,6 @@
-"""The flags of a run: the settings of `RunSpec`, and how it is computed.
+"""The flags of a run: the settings of `RunSpec`, and how to compute it.
 
-Sweeps have the flags of how runs are computed, too.
+Sweeps share the flags about how to compute runs.
 """
 
 import copy
@@ -20,12 +20,12 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.spec import settings, spec_text
 from tff_fair.runtime import schedulers
 
-# How long a Dask scheduler may take to answer.
+# The time within which a Dask scheduler must answer.
 _SECONDS_TO_DASK = 5.0
-# Errors of an invalid address, or one where no program answers.
+# Errors for an invalid address, or one where no program answers.
 _NOT_THERE = (ConnectionError, ValueError)
 
-# The catalog: what there is to choose from, with defaults and meanings.
+# The catalog: all tasks and methods, with defaults and meanings.
 
 
 def catalog() -> str:
@@ -51,7 +51,7 @@ def catalog() -> str:
 
 
 def _options_of(task: str) -> str:
-  """Returns the options of a task; or why an installed package's has none."""
+  """Returns a task's options; for an installed package's, perhaps an error."""
   try:
     defaults = tasks.option_defaults(task)
   except declared.FieldError as error:
@@ -60,11 +60,11 @@ def _options_of(task: str) -> str:
 
 
 def check_name(name: str) -> None:
-  """Checks that a name is that of a task or of a method."""
+  """Checks that a name is a task's or a method's."""
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
-    raise ValueError(methods.unknown(name))  # A class is not a task.
+    raise ValueError(methods.unknown(name))  # A class is a method.
   try:
     tasks.check_name(name)
   except declared.FieldError as error:
@@ -79,7 +79,7 @@ def check_name(name: str) -> None:
 
 
 def catalog_entry(name: str) -> str:
-  """Returns a task's options, or a method's hyperparameters, each explained."""
+  """Explains a task's options, or a method's hyperparameters."""
   name = methods.understood(name)
   if not methods.is_method(name):
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
@@ -107,7 +107,7 @@ def _lines(name: str, description: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Computing:
-  """How a run is computed, as `experiments.run` takes it."""
+  """How to compute a run: arguments of `experiments.run`."""
 
   engine: Literal["local", "dask"] | None = declared.value(
     None,
@@ -149,7 +149,7 @@ COMPUTING = tuple(declared.fields_of(_Computing))
 
 
 def define_computing(namespace: flags.FlagValues) -> None:
-  """Defines the flags of how runs are computed."""
+  """Defines the flags about how to compute runs."""
   for setting in declared.fields_of(_Computing).values():
     command_line.define(setting, namespace)
 
@@ -179,11 +179,11 @@ def computing(namespace: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
   return {**found, "wandb": found["wandb"] or None}
 
 
-# If the flags name no experiment: an included flagfile, and FedAvg's own rate.
+# If the flags name no experiment: an included flagfile, and FedAvg's rate.
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 
-# The help of flags that give a mapping name by name, by its field.
+# The help, by field, for flags that set a mapping entry by entry.
 _ASSIGNMENTS = {
   "task_options": "NAME=VALUE, an option of the task; --list shows all",
   "hparams": "NAME=VALUE, a hyperparameter of the method; --list shows all",
@@ -204,7 +204,7 @@ class _ListParser(flags.ArgumentParser):
     return str(argument)
 
 
-# The flags that --help describes; --helpfull describes all.
+# The flags in --help; --helpfull has all.
 _FIRST = frozenset(
   (
     *("task", "data_dir", "model", "task_option"),
@@ -227,7 +227,7 @@ def define_group(
   namespace: flags.FlagValues = flags.FLAGS,
   without: Container[str] = (),
 ) -> command_line.Group:
-  """Defines the flags of a group of settings, all but some."""
+  """Defines the flags of a group of settings, except some."""
   fields = [field.name for field in dataclasses.fields(group)]
   fields = [name for name in fields if name not in without]
   for name in fields:
@@ -300,13 +300,13 @@ GROUPS = (
 
 
 def names_experiment() -> bool:
-  """Returns whether the flags say more than another repetition."""
+  """Returns whether the flags set more than seeds and the number of rounds."""
   names = set(command_line.flag_values(_OF_SPEC)) - set(spec_text.REPETITIONS)
   return any(flags.FLAGS[name].present for name in names)
 
 
 def has_baselines() -> bool:
-  """Returns whether to train FedAvg beside the run."""
+  """Returns whether to also train FedAvg."""
   if _BASELINE.value is None:
     found = not names_experiment()
   else:
@@ -320,7 +320,7 @@ def has_baselines() -> bool:
 
 
 def baselines(run: RunSpec) -> list[RunSpec]:
-  """Returns the runs to train beside a run."""
+  """Returns the baselines to train with a run."""
   rates: list[str] = _BASELINE_RATE.value
   if len(rates) > 2:
     raise UsageError(
@@ -344,7 +344,7 @@ def baselines(run: RunSpec) -> list[RunSpec]:
 
 
 def take_first_look() -> None:
-  """Sets the flags of the first look, unless they name an experiment."""
+  """Sets the flags for a first look, unless they describe an experiment."""
   if not names_experiment():
     given = [
       f"--{name}={flags.FLAGS[name].value}"
@@ -362,7 +362,7 @@ def take_first_look() -> None:
 def spec(
   namespace: flags.FlagValues = flags.FLAGS, without: Container[str] = ()
 ) -> RunSpec:
-  """Returns the run of the flags; settings `without` flags have defaults."""
+  """Returns the flags' run; settings in `without` have their defaults."""
   values = {
     name: namespace[name].value
     for name in RunSpec.fields()
@@ -379,13 +379,13 @@ def spec(
 
 
 def decides(name: str) -> bool:
-  """Returns whether a flag of that name is one of `spec`."""
+  """Returns whether `spec` uses a flag."""
   return name in (*RunSpec.fields(), *spec_text.FLAG_NAMES.values())
 
 
 def spec_of_file(name: str) -> RunSpec:
-  """Returns the run that a file of flags describes."""
-  # With defaults, not the values of this program's command line.
+  """Returns the run that a flagfile describes."""
+  # Starts from defaults, not from this program's command line.
   namespace = copy.deepcopy(flags.FLAGS)
   for flag in namespace:
     namespace[flag].unparse()
@@ -404,12 +404,12 @@ def spec_of_file(name: str) -> RunSpec:
 
 
 def output_dir() -> pathlib.Path | None:
-  """Returns the folder that the user chose for the results, if any."""
+  """Returns the user's folder for the results, if any."""
   return paths.optional(_OUTPUT_DIR)
 
 
 def catalog_wanted() -> str | None:
-  """Returns the part of the catalog that the flags ask for, if any."""
+  """Returns the requested part of the catalog, if any."""
   if isinstance(_LIST.value, str):
     return catalog_entry(_LIST.value)
   return catalog() if _LIST.value else None

@@ -21,8 +21,8 @@ from tff_fair.experiments.sweeps.jobs import Executor
 from tff_fair.experiments.sweeps.study import SearchSettings
 from tff_fair.experiments.sweeps.sweep_file import Sweep
 
-# These flags share names, not meanings, with those of training; all but those
-# of how runs are computed.
+# Except the flags about how to compute runs, these share names with training's
+# flags, but not meanings.
 NAMESPACE = command_line.Flags()
 run_flags.define_computing(NAMESPACE)
 
@@ -111,7 +111,7 @@ _OF_SWEEP = tuple(n for n in NAMESPACE if n not in run_flags.COMPUTING)
 
 
 _OF_SEARCH = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
-for _name in _OF_SEARCH:  # The file of a sweep may say what no flag does.
+for _name in _OF_SEARCH:  # A sweep's file may also set these.
   command_line.define(
     dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE
   )
@@ -165,7 +165,7 @@ def sweep() -> sweep_file.Sweep:
 
 
 def base() -> RunSpec | None:
-  """Returns the run whose settings hold where the sweep has none, if any."""
+  """Returns the run with the settings that the sweep does not vary, if any."""
   if _BASE.value is None:
     return None
   place = f"--base={_BASE.value}"
@@ -184,7 +184,7 @@ def base() -> RunSpec | None:
 
 
 def _with_code(run: Run) -> RunSpec:
-  """Returns the settings of a run; refuses user code without --trust."""
+  """Returns a run's settings; refuses user code without --trust."""
   code = ", ".join(configuration.own_files(run.spec))
   if code and not NAMESPACE["trust"].value:
     raise RunError(
@@ -195,7 +195,7 @@ def _with_code(run: Run) -> RunSpec:
 
 
 def of_training(name: str) -> str | None:
-  """Returns how a sweep takes a flag of training; None of other flags."""
+  """Returns how to give a training flag to a sweep; None for other flags."""
   if not run_flags.decides(name) or name == "algorithm":
     return None
   return (
@@ -205,7 +205,7 @@ def of_training(name: str) -> str | None:
 
 
 def file() -> pathlib.Path | None:
-  """Returns the file that describes the sweep, if there is one."""
+  """Returns the sweep's file, if any."""
   if _FILE.value is None:
     return None
   path = paths.parse("file", _FILE.value)
@@ -221,14 +221,14 @@ def file() -> pathlib.Path | None:
 
 
 def included_files() -> tuple[str, ...]:
-  """Returns the names under which `--file` knows the included files."""
+  """Returns the names of the included files for `--file`."""
   return tuple(
     sorted(path.stem for path in FILES.glob(f"*{sweep_file.SUFFIX}"))
   )
 
 
 def output_dir() -> pathlib.Path:
-  """Returns the folder of the runs' folders."""
+  """Returns the folder that has the runs' folders."""
   path = paths.optional(_OUTPUT_DIR)
   if path is None:
     sweep = file()
@@ -239,26 +239,26 @@ def output_dir() -> pathlib.Path:
 
 
 def executor(*, is_search: bool) -> Executor:
-  """Returns the executor of the runs."""
+  """Returns the executor for the runs."""
   jobs: int | None = _JOBS.value
   return executors.create(
     _EXECUTOR.value,
     _assignments("executor_option", _EXECUTOR_OPTION.value),
     folder=output_dir(),
-    # Trials that begin together learn nothing from each other.
+    # Trials that begin together cannot learn from each other.
     jobs=1 if is_search and jobs is None else jobs,
   )
 
 
 def criterion() -> str:
-  """Returns the measure that settings are chosen by."""
+  """Returns the measure by which settings are chosen."""
   name: str = _CRITERION.value
   measures.check(name, "criterion")
   return name
 
 
 def _settings(flag: str, texts: list[str]) -> dict[str, str]:
-  """Reads settings; task_option=NAME=VALUE, as training has it, is one, too."""
+  """Parses settings, including training's form task_option=NAME=VALUE."""
   for prefix in spec_text.PREFIXES.values():
     word = f"{prefix[:-1]}="
     texts = [
@@ -274,9 +274,9 @@ def _assignments(flag: str, texts: list[str]) -> dict[str, str]:
 
 
 def search(sweep: Sweep) -> SearchSettings | None:
-  """Returns how to search; None if every combination is to run.
+  """Returns how to search; None to run every combination.
 
-  The flags replace what the file of the sweep says.
+  Flags override the sweep's file.
   """
   values = {name: NAMESPACE[name].value for name in _OF_SEARCH}
   given = {name: v for name, v in values.items() if v is not None}
