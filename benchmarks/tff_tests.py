@@ -78,8 +78,8 @@ def run_here(
   checkout: pathlib.Path, file: pathlib.Path, context: str, log: pathlib.Path
 ) -> None:
   """Runs a test file in this process, which then exits."""
-  # TFF ends its worker with this signal. Started by a script in the background,
-  # the worker would ignore it, and TFF would wait for ever.
+  # TFF ends its worker with this signal, and waits for its end. But a worker
+  # started by a script in the background would ignore the signal.
   signal.signal(signal.SIGINT, signal.default_int_handler)
   # Last, so that installed modules come first.
   sys.meta_path.append(_OfCheckout(checkout))

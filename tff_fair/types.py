@@ -319,8 +319,8 @@ class SeparableRule(Rule):
   secure sums suffice.
 
   Attributes:
-    own_factor: Whether c_k / p_k depends only on client k, so that a client
-      cannot change what others add to the sum.
+    own_factor: Whether c_k / p_k depends only on client k, so that a client can
+      be prevented from changing what others add to the sum.
   """
 
   own_factor: ClassVar[bool] = False

@@ -79,8 +79,8 @@ def build_certain_adam(
   """Builds the finalizer.
 
   Args:
-    settings: The hyperparameters; they become the process's, so that they can
-      be changed between rounds.
+    settings: The hyperparameters; the process has them as its hyperparameters,
+      so that they can be changed between rounds.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
     decay: The decay of the learning rate; `None` for a constant rate.
 

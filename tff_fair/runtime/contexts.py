@@ -123,7 +123,7 @@ def use_local(
 
 
 def use_default() -> None:
-  """Computes where the last `use_local` or `use_dask` chose, else locally.
+  """Applies the last `use_local` or `use_dask`; without one, `use_local`.
 
   This includes a choice made in another thread, of which TFF itself would not
   know.
