@@ -3,17 +3,14 @@
 import dataclasses
 import functools
 import typing
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tests.cases import one_of_each
 from tests.experiments.spec import run_spec_test
 from tests.experiments.training.small_run import METHODS, SMALL, parts_of
-from tests.refusals import rejected
 from tff_fair import declared, methods
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.spec import settings, task_loading
@@ -279,54 +276,3 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
 
 
 LENGTH = 10  # Of an update, and of a client's row.
-
-
-@pytest.fixture
-def keeping():
-  """Stands for one that keeps a row of floats for each client."""
-  member = SimpleNamespace(
-    global_model_weights=tff.to_type(
-      tff.learning.models.ModelWeights(
-        [tff.TensorType(np.float32, [LENGTH])], []
-      )
-    ),
-    client_work=tff.to_type(
-      {
-        "personal": (
-          tff.TensorType(np.int64, [None]),
-          tff.TensorType(np.float32, [None, LENGTH]),
-        )
-      }
-    ),
-  )
-  signature = SimpleNamespace(result=SimpleNamespace(member=member))
-  return SimpleNamespace(initialize=SimpleNamespace(type_signature=signature))
-
-
-def test_updates_of_a_part_that_pass_a_message_are_refused(
-  keeping, monkeypatch
-):
-  spec = SPEC.replace(clients_per_round=6, clients_per_part=4)
-
-  def check(aggregation="stacked", clients_per_round="3-6"):
-    run_plan = SimpleNamespace(
-      aggregation=aggregation, clients_per_round=clients_per_round
-    )
-    learning_process.check_parts(spec, keeping, run_plan)
-
-  monkeypatch.setattr(learning_process, "_MOST_BYTES", 4 * LENGTH * 4)
-  with rejected("clients_per_part"):
-    check()
-  check("streaming")
-  check(clients_per_round=4)  # Not cut.
-  monkeypatch.setattr(learning_process, "_MOST_BYTES", 4 * LENGTH * 4 + 1)
-  check()
-
-
-def test_a_table_that_passes_a_message_is_refused(keeping, monkeypatch):
-  spec = SPEC.replace(personal_lam=0.1)
-  monkeypatch.setattr(learning_process, "_MOST_BYTES", 5 * LENGTH * 4)
-  with rejected("personal_lam"):
-    learning_process.check_tables(spec, keeping, 5)
-  learning_process.check_tables(spec, keeping, 4)
-  learning_process.check_tables(SPEC, keeping, 5)  # The method keeps it.

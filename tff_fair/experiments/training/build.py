@@ -57,8 +57,6 @@ def run_parts(
   """Builds the parts of a run."""
   run_plan = plan.resolve(spec, task)
   built = learning_process.build(spec, task, run_plan, cache=cache)
-  learning_process.check_tables(spec, built.process, task.num_clients)
-  learning_process.check_parts(spec, built.process, run_plan)
   return RunParts(
     **vars(run_plan),
     **built._asdict(),

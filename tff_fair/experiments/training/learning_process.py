@@ -6,18 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 import tasks
 from tasks.models import initial_weights
-from tff_fair import algorithms, client_works, methods, optimizers, summing
+from tff_fair import algorithms, client_works, methods, optimizers
 from tff_fair.client_works import client_state, local_model
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.spec.settings import federation, learning
+from tff_fair.experiments.spec.settings import learning
 from tff_fair.experiments.training import plan, rounds, sampling
-from tff_fair.kernels import stacking
 from tff_fair.runtime import compilation_cache
 
 # A name, a learning rate, and a momentum; `None` is the default.
@@ -272,61 +270,3 @@ def has_personal_models(
   """Returns whether a process also trains a model for each client."""
   state_type = process.initialize.type_signature.result.member
   return hasattr(state_type.client_work, client_state.PERSONAL)
-
-
-_MOST_BYTES = 2**31  # Of protobuf's messages.
-_SETTINGS_OF_TABLES = {
-  client_state.PERSONAL: "personal_lam",
-  client_state.OPTIMIZER: "client_momentum_kept",
-  client_state.CONTROLS: "local_correction",
-}
-
-
-def check_tables(
-  spec: RunSpec,
-  process: tff.learning.templates.LearningProcess,
-  num_clients: int,
-) -> None:
-  """Checks that each table of all clients fits into a message."""
-  fields = spec.fields()
-  client_work = process.initialize.type_signature.result.member.client_work
-  for name, setting in _SETTINGS_OF_TABLES.items():
-    value = getattr(spec, setting)
-    if value == fields[setting].default:
-      continue  # Ditto's personal models may take more.
-    _, rows = tf.nest.flatten(
-      tff.types.type_to_tf_tensor_specs(client_work[name])
-    )
-    num_bytes = rows.shape[1] * rows.dtype.size
-    if num_clients * num_bytes >= _MOST_BYTES:
-      raise FieldError(
-        setting,
-        f"keeps a row of {num_bytes / 2**20:,.1f} MiB for each of "
-        f"{num_clients:,} clients, which exceed the 2 GiB limit of a message; "
-        "take a smaller model, or fewer clients.",
-        value=value,
-      )
-
-
-def check_parts(
-  spec: RunSpec,
-  process: tff.learning.templates.LearningProcess,
-  run_plan: plan.Plan,
-) -> None:
-  """Checks that the updates that a part of a round collects fit a message."""
-  part = federation.part_size(spec.clients_per_part, run_plan.clients_per_round)
-  if run_plan.aggregation != summing.STACKED or not part:
-    return
-  weights = process.initialize.type_signature.result.member.global_model_weights
-  update = stacking.row_spec(
-    tff.types.type_to_tf_tensor_specs(weights.trainable)
-  )
-  num_bytes = update.shape.num_elements() * update.dtype.size
-  if part * num_bytes >= _MOST_BYTES:
-    raise FieldError(
-      "clients_per_part",
-      f"the {part} updates of a part, of {num_bytes / 2**20:,.0f} MiB each, "
-      "exceed the 2 GiB limit of a message; take smaller parts, a smaller "
-      "model, a method that does not stack updates, or 0, which cuts nothing.",
-      value=part,
-    )
