@@ -233,7 +233,7 @@ def _columns(
       for name in roles
       if not (config.drop_unlabelled and name == config.label)
     ],
-    way_out={config.label: ", or leave them out by drop_unlabelled=true"},
+    remedies={config.label: ", or leave them out by drop_unlabelled=true"},
     measured=measured,
     units=[name for name in units if name in wanted],
   )
@@ -412,7 +412,7 @@ class _Preprocessing:
 
     inputs = layers.inputs(self.columns, taken=[model.name])
     outputs = model(layers.encode(inputs, self.features))
-    return layers.model(inputs, layers.in_own_units(outputs, self.labels))
+    return layers.model(inputs, layers.in_label_units(outputs, self.labels))
 
   def encoder(self) -> "tf.keras.Model":
     """Returns the part before the model: from raw values to x."""

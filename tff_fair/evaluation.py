@@ -121,7 +121,7 @@ def build_personal_evaluation(
     weights: Any, table: client_table.Table, data: tf.data.Dataset
   ) -> Rows:
     personal = tff.learning.models.ModelWeights(
-      client_table.own_or(table, batches.client_id(data), weights.trainable),
+      client_table.value_or(table, batches.client_id(data), weights.trainable),
       weights.non_trainable,
     )
     return evaluation.evaluate_client(
@@ -135,7 +135,7 @@ def build_personal_evaluation(
     tff.FederatedType(table_type, tff.CLIENTS),
     tff.FederatedType(data_type, tff.CLIENTS),
   )
-  def evaluate_own(
+  def evaluate_with_rows(
     weights: tff.Value, own: tff.Value, data: tff.Value
   ) -> tff.Value:
     return collect(
@@ -152,21 +152,21 @@ def build_personal_evaluation(
   def evaluate_clients(
     weights: tff.Value, table: tff.Value, data: tff.Value
   ) -> tff.Value:
-    return evaluate_own(weights, tff.federated_broadcast(table), data)
+    return evaluate_with_rows(weights, tff.federated_broadcast(table), data)
 
   return phases.PhasedComputation.of(
-    evaluate_clients, lambda: [evaluate_own], ends=_ENDS
+    evaluate_clients, lambda: [evaluate_with_rows], ends=_ENDS
   )
 
 
-def _with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
+def _with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
   """Returns the arguments with the table's rows distributed to clients."""
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
   return weights, client_table.rows_of(table, ids), data
 
 
-_ENDS = phases.Ends(_with_own_rows, phases.last, phases.once)
+_ENDS = phases.Ends(_with_client_rows, phases.last, phases.once)
 
 
 def _build_collect(row_type: tff.Type) -> tff.Computation:

@@ -185,7 +185,7 @@ def base() -> RunSpec | None:
 
 def _with_code(run: Run) -> RunSpec:
   """Returns a run's settings; refuses user code without --trust."""
-  code = ", ".join(configuration.own_files(run.spec))
+  code = ", ".join(configuration.user_files(run.spec))
   if code and not NAMESPACE["trust"].value:
     raise RunError(
       f"{run.path}: names code for its {code}; if you trust it to run with "

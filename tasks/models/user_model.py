@@ -304,7 +304,7 @@ def _check_calls(
       "its outputs in training differ from one call to the next, so a run "
       f"would not be reproducible; {_repeatable(model)}.",
     )
-  if not _adds_losses_of_weights_alone(model, x):
+  if not _adds_only_weight_losses(model, x):
     raise FieldError(
       name,
       "its layers add penalties on what they compute (activity_regularizer or "
@@ -348,7 +348,7 @@ def _repeatable(model: tf.keras.Model) -> str:
   return f"for Dropout(rate), take tasks.models.{_DROPOUT}"
 
 
-def _adds_losses_of_weights_alone(model: tf.keras.Model, x: tf.Tensor) -> bool:
+def _adds_only_weight_losses(model: tf.keras.Model, x: tf.Tensor) -> bool:
   """Returns whether TFF can add the layers' penalties outside of the model."""
 
   def predict(x: tf.Tensor) -> tf.Tensor:

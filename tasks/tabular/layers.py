@@ -55,7 +55,7 @@ def _joined(parts: Sequence[tf.Tensor], name: str) -> tf.Tensor:
   return tf.keras.layers.Concatenate(name=name)(parts)
 
 
-def in_own_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
+def in_label_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
   """Turns outputs into class probabilities, or into the label's own units."""
   if labels.class_names is not None:
     return tf.keras.layers.Softmax(name=PROBABILITIES)(outputs)

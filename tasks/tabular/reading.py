@@ -107,12 +107,12 @@ def read(
   complete: Collection[str] = (),
   measured: Collection[str] = (),
   units: Collection[str] = (),
-  way_out: Mapping[str, str] | None = None,
+  remedies: Mapping[str, str] | None = None,
 ) -> dict[str, columns.Column]:
   """Returns columns, read in one or two passes; a numeric column has only
   numbers and missing values.
   """
-  reading = _Reading(table, categories, exact, measured, way_out or {})
+  reading = _Reading(table, categories, exact, measured, remedies or {})
   if mixed := reading.gather(names, texts):
     # Reads again, because numbers have lost their original spelling.
     reading.gather(mixed, mixed)
@@ -141,10 +141,10 @@ class _Reading:
     categories: Collection[str],
     exact: Collection[str],
     measured: Collection[str],
-    way_out: Mapping[str, str],
+    remedies: Mapping[str, str],
   ) -> None:
     """Takes a table, and the same sets of columns as `read`."""
-    self._way_out = way_out
+    self._remedies = remedies
     self._table = table
     self._categories = categories
     self._exact = exact
@@ -216,7 +216,7 @@ class _Reading:
       self.faults[name] = (
         f"Column {name!r}, {place}: is empty{times}. Fill it in, or take "
         f"{'the row' if number == 1 else 'these rows'} out"
-        f"{self._way_out.get(name, '')}."
+        f"{self._remedies.get(name, '')}."
       )
 
   def check_texts(self, name: str) -> None:

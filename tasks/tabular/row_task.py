@@ -221,7 +221,7 @@ def _objective(
   """Returns the loss and the metric."""
   texts, number = config.class_weights, labels.num_classes
   if config.loss is not None:
-    return models.objective(number, loss=_own_loss(config.loss, labels))
+    return models.objective(number, loss=_user_loss(config.loss, labels))
   if texts is None:
     return models.objective(number)
   weights = None
@@ -242,7 +242,7 @@ def _objective(
   return models.class_objective(weights)
 
 
-def _own_loss(
+def _user_loss(
   name: str, labels: Labels
 ) -> Callable[["tf.Tensor", "tf.Tensor"], "tf.Tensor"]:
   """Returns a user's loss; checks that it gives one number per example."""

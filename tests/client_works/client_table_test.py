@@ -121,7 +121,7 @@ def test_each_client_has_what_it_keeps_or_something_new():
   new = (tf.fill([1, 2], 9.0), np.float32([8.0]))
   for table, known in ((table_of(rows), rows), (computations()[0](), {})):
     for client_id in IDS:
-      first, second = client_table.own_or(table, client_id, new)
+      first, second = client_table.value_or(table, client_id, new)
       expected = known.get(client_id, [9.0, 9.0, 8.0])
       np.testing.assert_array_equal(first, [expected[:2]])
       np.testing.assert_array_equal(second, expected[2:])

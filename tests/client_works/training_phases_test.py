@@ -22,7 +22,7 @@ def cohort_of(client_id):
 
 
 def own(client_id, cohort):
-  found = training.own_signals(cohort, tf.constant(client_id, tf.int64))
+  found = training.signals_of(cohort, tf.constant(client_id, tf.int64))
   return [x.numpy() for x in found]
 
 

@@ -242,7 +242,7 @@ def test_rounds_of_own_rows_agree_with_those_of_the_whole(process):
 
 
 def test_only_the_rows_of_a_cohort_travel_with_the_same_bits(process):
-  own = phasing.OwnRowsProcess(process, process.next.uncut, 0)
+  own = phasing.CohortRowsProcess(process, process.next.uncut, 0)
   state = own.initialize()
   for cohort in ((12, 3, 8), (31, 3, 5)):
     clients = [*map(problem.client, cohort)]
@@ -274,7 +274,7 @@ def test_larger_cohorts_are_the_runtimes_to_cut():
     def next(self, state, clients):
       return state, len(clients)
 
-  own = phasing.OwnRowsProcess(Process(), None, 2)
+  own = phasing.CohortRowsProcess(Process(), None, 2)
   assert own.next("state", [1, 2, 3]) == ("state", 3)
 
 
@@ -282,7 +282,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
   state = state_of([2, 5, 7, 9])
   clients = [*map(small_problem.whole, (5, 3, 12))]
   clients.append(problem.client(9))
-  sent, data, own = phasing.with_own_rows([state, clients])
+  sent, data, own = phasing.with_client_rows([state, clients])
   assert data is clients
   own = [tables["personal"] for tables in own]
   assert [t["client_id"].tolist() for t in own] == [[5], [], [], [9]]

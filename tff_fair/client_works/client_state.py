@@ -48,7 +48,7 @@ PERSONAL = "personal"
 OPTIMIZER = "optimizer"
 CONTROLS = "controls"
 # Tables by name, each with the row of one client, if it has one.
-Own: TypeAlias = Mapping[str, client_table.Table]
+ClientTables: TypeAlias = Mapping[str, client_table.Table]
 # The result and tally of `client_round`, and the client's rows by table name.
 Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.Kept]]
 
@@ -109,7 +109,7 @@ class Keeping:
     client: client_round.ClientRound,
     state: training_settings.RoundState,
     received: Any,
-    own: Own,
+    own: ClientTables,
     cohort: types.ClientSignals | None = None,
   ) -> Result:
     """Returns what a client reports and keeps, inside a computation.
@@ -125,7 +125,7 @@ class Keeping:
       )
       correction = controls.correction
     if self.optimizer_state:
-      states = client_table.own_or(
+      states = client_table.value_or(
         own[OPTIMIZER],
         client.data.client_id(),
         client_optimizer.initial_states(client.optimizer, theta),
@@ -133,7 +133,7 @@ class Keeping:
     if cohort is None:
       reported, after = client.run(state, received, states, correction)
     else:
-      measured = training.own_signals(cohort, client.data.client_id())
+      measured = training.signals_of(cohort, client.data.client_id())
       reported, after = client.train(
         state, received, measured, states, correction
       )
@@ -193,5 +193,5 @@ def _train_personal(
     {**state, "optimizer": client.hparams(state)},
     theta,
     client.data,
-    start=client_table.own_or(table, client_id, theta),
+    start=client_table.value_or(table, client_id, theta),
   )

@@ -18,7 +18,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import collecting
 
 # A structure of tensors.
-_Own = TypeVar("_Own")
+_Value = TypeVar("_Value")
 # The column `client_id`, and the column of rows.
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # The id, int64[n], and the new row, float[n, d], of a client; n is 1, or 0 for
@@ -69,7 +69,7 @@ def updated(
   )
 
 
-def own_or(table: Table, client_id: tf.Tensor, new: _Own) -> _Own:
+def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
   """Returns the value in a client's row, or `new` if it has no row."""
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)

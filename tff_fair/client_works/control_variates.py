@@ -77,7 +77,7 @@ def of_client(
   zeros = tuple(tf.zeros(w.shape, w.dtype) for w in theta)
   return Controls(
     stacking.unflatten_update(state[CONTROL], specs),
-    client_table.own_or(table, client_id, zeros),
+    client_table.value_or(table, client_id, zeros),
   )
 
 

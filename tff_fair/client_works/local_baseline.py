@@ -29,7 +29,7 @@ from tff_fair.client_works.training_settings import (
 from tff_fair.optimizers import checking
 
 
-class Alone(NamedTuple):
+class LocalModel(NamedTuple):
   """The best weights, their round (0 is the start) and validation loss."""
 
   weights: tff.learning.models.ModelWeights
@@ -143,7 +143,7 @@ class Training:
     *,
     patience: int | None = None,
     until: int | None = None,
-  ) -> Alone:
+  ) -> LocalModel:
     """Trains in each fold; returns the first fold's weights in the best round.
 
     The best round has the least mean validation loss over folds. A fold is a
@@ -161,7 +161,7 @@ class Training:
       ]
       return sum(losses) / len(losses)
 
-    best = Alone(weights, 0, loss())
+    best = LocalModel(weights, 0, loss())
     has_aside = all(aside is not None for _, aside in folds)
     for round_num in range(num_rounds if until is None else until):
       decay_round = round_num * total_rounds // num_rounds
@@ -179,7 +179,7 @@ class Training:
       ]
       found = loss()
       if found < best.loss or not has_aside:
-        best = Alone(models[0], round_num + 1, found)
+        best = LocalModel(models[0], round_num + 1, found)
       check()
       if patience is not None and round_num + 1 - best.rounds >= patience:
         break

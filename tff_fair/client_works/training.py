@@ -157,7 +157,7 @@ class Training:
     """
     work = self.build_for_client(
       lambda client, state, received, cohort: client.train(
-        state, received, own_signals(cohort, client.data.client_id())
+        state, received, signals_of(cohort, client.data.client_id())
       )[0],
       cohort_type(),
     )
@@ -345,7 +345,7 @@ def cohort_type() -> tff.Type:
   )
 
 
-def own_signals(
+def signals_of(
   cohort: types.ClientSignals, client_id: tf.Tensor
 ) -> types.ClientSignals:
   """Returns one client's signals, scalars, from the vectors of a cohort.

@@ -71,7 +71,7 @@ class AdaFedAdamRule(types.SeparableRule):
       tf.nn.softmax(log_weight),
       tf.zeros_like(log_weight),
     )
-    scale = _inverse_own_rate(cohort)
+    scale = _inverse_rate(cohort)
     certainty = 1.0 - tf.reduce_sum(w * _log_ratio(cohort, scale))
     measurements, for_finalizer = _reported_certainty(certainty)
     return types.RuleOutput(
@@ -85,9 +85,7 @@ class AdaFedAdamRule(types.SeparableRule):
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class."""
-    return self._log_improvement(cohort) + tf.math.log(
-      _inverse_own_rate(cohort)
-    )
+    return self._log_improvement(cohort) + tf.math.log(_inverse_rate(cohort))
 
   def _log_improvement(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns log p_k + alpha log I_k, float64[m]; its softmax is w.
@@ -108,7 +106,7 @@ class AdaFedAdamRule(types.SeparableRule):
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
     """See the base class."""
     w = tf.exp(self._log_improvement(cohort))
-    log_ratio = _log_ratio(cohort, _inverse_own_rate(cohort))
+    log_ratio = _log_ratio(cohort, _inverse_rate(cohort))
     return {"improvement": w, "log_ratio": w * log_ratio}
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
@@ -151,7 +149,7 @@ def _reported_certainty(
   )
 
 
-def _inverse_own_rate(cohort: types.Cohort) -> tf.Tensor:
+def _inverse_rate(cohort: types.Cohort) -> tf.Tensor:
   """Returns 1/eta'_k = G_k / ||Delta_k||, and 0 for a zero update."""
   return cohort.gradient_norm * norms.inverse_norms(cohort.squared_norm)
 

@@ -150,7 +150,7 @@ def compose(
     attack=attack,
   )
   if work.kept:
-    _check_kept(factory, options.get("dp"))
+    _check_client_state(factory, options.get("dp"))
   if work.settings.groups:
     _check_groups(personal_lam, options.get("dp"))
   _check_learning_rate(rule, work)
@@ -365,7 +365,7 @@ def _check_groups(
       )
 
 
-def _check_kept(
+def _check_client_state(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
   """Raises if clients' state would reveal what secure or private sums hide."""

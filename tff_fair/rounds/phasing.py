@@ -93,7 +93,7 @@ def with_next(
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnRowsProcess:
+class CohortRowsProcess:
   """A process that moves only the rows of the cohort in every round.
 
   Results equal those of the process, bit for bit, but come sooner: moving a
@@ -101,7 +101,7 @@ class OwnRowsProcess:
   """
 
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation  # The round that `build_of_own` returns.
+  next_with_rows: tff.Computation  # From `build_next_with_rows`.
   # The most clients of a part; 0 never cuts. The runtime cuts larger cohorts,
   # and then moves only their rows anyway.
   clients_per_part: int
@@ -119,11 +119,11 @@ class OwnRowsProcess:
     if 0 < self.clients_per_part < len(client_data):
       return self.process.next(state, client_data)
     args = [state, client_data]
-    return with_whole_tables(args, self.next_of_own(*with_own_rows(args)))
+    return with_whole_tables(args, self.next_with_rows(*with_client_rows(args)))
 
 
 @keras_state.restored()
-def build_of_own(
+def build_next_with_rows(
   parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
   parameter: tff.Type,
@@ -148,7 +148,7 @@ def build_of_own(
   return next_fn
 
 
-def with_own_rows(args: Sequence[Any]) -> Sequence[Any]:
+def with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
   """Returns the arguments of a round in which clients get their own rows."""
   given, data = args
   state = tff.structure.from_container(given, recursive=True)
@@ -186,7 +186,7 @@ def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
   return last._replace(state=last.state._replace(client_work=client_work))
 
 
-OF_OWN = phases.Ends(with_own_rows, with_whole_tables, phases.once)
+WITH_CLIENT_ROWS = phases.Ends(with_client_rows, with_whole_tables, phases.once)
 
 
 def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
@@ -265,9 +265,7 @@ def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
   return [*args, np.zeros([0], np.int64)]
 
 
-def without_those_that_failed(
-  first: Sequence[Any], last: Any
-) -> Sequence[Any] | None:
+def without_failed(first: Sequence[Any], last: Any) -> Sequence[Any] | None:
   """Returns the arguments to run the phases again; None if no client failed."""
   if not len(last["left_out"]):
     return None
@@ -281,7 +279,7 @@ def output_of(args: Sequence[Any], last: Any) -> Any:
   return last["output"]
 
 
-IN_PHASES = phases.Ends(with_all_clients, output_of, without_those_that_failed)
+IN_PHASES = phases.Ends(with_all_clients, output_of, without_failed)
 
 
 def build_compared(
@@ -319,7 +317,7 @@ def with_phases(
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.kept)
   build_uncut = functools.cache(
-    lambda: build_of_own(parts, aggregation, parameter)
+    lambda: build_next_with_rows(parts, aggregation, parameter)
   )
   uncut = build_uncut if kept else None
   if can_build(parts):
@@ -331,7 +329,7 @@ def with_phases(
     )
   elif kept:
     phased = phases.PhasedComputation.of(
-      process.next, lambda: [build_uncut()], ends=OF_OWN, uncut=uncut
+      process.next, lambda: [build_uncut()], ends=WITH_CLIENT_ROWS, uncut=uncut
     )
   elif isinstance(aggregation, comparing.ComparingProcess):
     sums = aggregation
@@ -344,11 +342,11 @@ def with_phases(
 
 
 def _before_both(args: Sequence[Any]) -> Sequence[Any]:
-  return IN_PHASES.before(OF_OWN.before(args))
+  return IN_PHASES.before(WITH_CLIENT_ROWS.before(args))
 
 
 def _after_both(args: Sequence[Any], last: Any) -> Any:
-  return OF_OWN.after(args, IN_PHASES.after(args, last))
+  return WITH_CLIENT_ROWS.after(args, IN_PHASES.after(args, last))
 
 
 OF_BOTH = phases.Ends(_before_both, _after_both, IN_PHASES.again)

@@ -130,7 +130,7 @@ class LocalContext(parts_context.PartsContext):
 
 def _message(comp: tff.Computation) -> admission.Message:
   """Returns a computation as TFF's compiler for native workers leaves it."""
-  return tff_internals.kept_with(
+  return tff_internals.cached_on(
     comp,
     "compiled",
     lambda: tff.framework.serialize_computation(native.compile_now(comp)),
@@ -138,7 +138,7 @@ def _message(comp: tff.Computation) -> admission.Message:
 
 
 def _steps(comp: tff.Computation) -> stepwise.StepByStep:
-  return tff_internals.kept_with(
+  return tff_internals.cached_on(
     comp, "step by step", lambda: stepwise.StepByStep(_message(comp))
   )
 

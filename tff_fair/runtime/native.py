@@ -112,7 +112,7 @@ def in_the_clear(comp: tff.Computation) -> tff.Computation:
       annotated_type=comp.type_signature,
     )
 
-  return tff_internals.kept_with(comp, "in the clear", replaced)
+  return tff_internals.cached_on(comp, "in the clear", replaced)
 
 
 def has_secure_sums(comp: tff.Computation) -> bool:
@@ -122,7 +122,7 @@ def has_secure_sums(comp: tff.Computation) -> bool:
 
 def without_secure_sums(comp: tff.Computation) -> tff.Computation:
   """Returns the computation; raises `RuntimeError` if it has secure sums."""
-  if tff_internals.kept_with(
+  if tff_internals.cached_on(
     comp, "secure sums", lambda: has_secure_sums(comp)
   ):
     raise RuntimeError(

@@ -33,9 +33,9 @@ except ImportError:
   executor_factory = None
 
 __all__ = [
+  "cached_on",
   "end_workers_with_program",
   "has_only_tensors",
-  "kept_with",
   "optimize_without_inputs",
   "options_of_calls",
 ]
@@ -54,7 +54,7 @@ _OF_TENSORS = frozenset(
 )
 
 
-def kept_with(
+def cached_on(
   comp: tff.Computation, key: Hashable, build: Callable[[], T]
 ) -> T:
   """Returns a value that is built once per computation and lives as long.

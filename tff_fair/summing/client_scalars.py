@@ -109,7 +109,7 @@ class ScalarReader:
       raise TypeError(
         f"{type(rule).__name__} needs the signals {', '.join(needed)} as the "
         f"update's weight, but {missing} cannot be read from {weight_type}. "
-        f"{_way_out(missing, found, fields)}"
+        f"{_remedy(missing, found, fields)}"
       )
     return cls(rule, client_weighting, fields, updates_checked, loss_reference)
 
@@ -193,7 +193,7 @@ def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
   )
 
 
-def _way_out(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
+def _remedy(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
   """Returns advice on how to supply missing signals, given those found."""
   if missing == "learning_rate" and fields:
     return (

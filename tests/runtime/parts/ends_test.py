@@ -84,7 +84,7 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
   [
     phases.NO_ENDS,
     phasing.IN_PHASES,
-    phasing.OF_OWN,
+    phasing.WITH_CLIENT_ROWS,
     phasing.OF_BOTH,
     evaluation._ENDS,
   ],

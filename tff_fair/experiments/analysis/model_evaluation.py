@@ -396,7 +396,7 @@ def read_model(model: object, *, trust: bool = False) -> Model:
 def _from_path(path: pathlib.Path, trust: bool) -> Model:
   try:
     model_files.check(path)
-    if model_files.has_signatures_alone(path):
+    if model_files.has_only_signatures(path):
       if not trust:
         model_files.check_code(path)
       return _of_signature(_load_signatures(path), str(path))

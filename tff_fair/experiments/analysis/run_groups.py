@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tff_fair import declared
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs.configuration import OF_OWN_FILE
+from tff_fair.experiments.runs.configuration import USER_FILE_SUFFIX
 from tff_fair.experiments.runs.finding import natural_order
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import scores
@@ -114,7 +114,7 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
 def _differs(name: str, runs: Sequence[Run]) -> bool:
   # Versions of a user's file count only between runs that name the same
   # function in it; the function is a setting itself.
-  function = name.removesuffix(OF_OWN_FILE)
+  function = name.removesuffix(USER_FILE_SUFFIX)
   values: dict[str, set[str]] = {}
   for run in runs:
     of = run.settings.get(function) if name != function else None

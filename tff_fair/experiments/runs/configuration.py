@@ -79,7 +79,7 @@ def describe_run(
     "hparams": spec.all_hparams,
   }
   started = {"line": command or spec_text.command(spec, output_dir)}
-  digests = own_files(spec)
+  digests = user_files(spec)
   if digests or initial_weights:
     started[DIRECTORY] = os.getcwd()  # Relative paths of a user's files.
   if data_folder:
@@ -180,11 +180,11 @@ def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
 
 # Ends the name of the setting with the version of a user's file: a run resumes
 # and exports only with the same version.
-OF_OWN_FILE = "_file"
+USER_FILE_SUFFIX = "_file"
 LETTERS_OF_DIGEST = 8  # The letters of a digest that people see.
 
 
-def own_files(spec: RunSpec) -> dict[str, str]:
+def user_files(spec: RunSpec) -> dict[str, str]:
   """Returns digests of a run's files, by the setting that names the file."""
   found = {
     "algorithm": methods.file_digest(spec.algorithm),
@@ -199,7 +199,7 @@ def own_files(spec: RunSpec) -> dict[str, str]:
 def short_digest(found: Mapping[str, str]) -> dict[str, str]:
   """Returns shortened digests of files, named `task_file`, `model_file`, ..."""
   return {
-    f"{name}{OF_OWN_FILE}": digest[:LETTERS_OF_DIGEST]
+    f"{name}{USER_FILE_SUFFIX}": digest[:LETTERS_OF_DIGEST]
     for name, digest in found.items()
   }
 
@@ -208,7 +208,7 @@ def with_code(
   configuration: Configuration, spec: RunSpec, *, trust: bool = False
 ) -> RunSpec:
   """Returns the run of a record, after the check that its code may run."""
-  now = own_files(spec)
+  now = user_files(spec)
   saved = configuration.get(OWN_FILES, {})
   if not trust:
     for text in _other_versions(saved, now, spec):
@@ -317,7 +317,7 @@ def differences_from_spec(
     if name in found and getattr(spec, name) == saved[RESOLVED][name]:
       del found[name]
   before = short_digest(saved.get(OWN_FILES, {}))
-  now = short_digest(own_files(spec))
+  now = short_digest(user_files(spec))
   for name in before.keys() & now.keys():
     if before[name] != now[name]:
       found[name] = before[name], now[name]

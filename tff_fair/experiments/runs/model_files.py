@@ -34,7 +34,7 @@ def check(path: pathlib.Path) -> None:
     )
 
 
-def has_signatures_alone(path: pathlib.Path) -> bool:
+def has_only_signatures(path: pathlib.Path) -> bool:
   """Returns whether a path is a SavedModel without Keras metadata."""
   return path.is_dir() and not (path / _KERAS_METADATA).exists()
 
@@ -69,7 +69,7 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     contextlib.nullcontext() if trust else exportable.without_custom_objects()
   )
   try:
-    if has_signatures_alone(path):
+    if has_only_signatures(path):
       raise ValueError("it is a SavedModel without Keras' description")
     with hidden:
       model = tf.keras.models.load_model(
@@ -115,7 +115,7 @@ def _code(path: pathlib.Path) -> Iterator[str]:
   """Yields parts of a model that may run code or reach other files."""
   if path.is_dir():
     yield from saved_model_programs.outward_operations(path)
-    if not has_signatures_alone(path):
+    if not has_only_signatures(path):
       yield from _code_of_saved_layers(path / _KERAS_METADATA)
   # As Keras distinguishes the formats.
   elif path.suffix == ".keras" and zipfile.is_zipfile(path):

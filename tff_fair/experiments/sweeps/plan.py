@@ -65,7 +65,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
       f"{method.place}: {run.name} is the same run as {first.name} of "
       f"{other.place}; leave one of them out."
     )
-  with_names = _with_own_names([run for _, run in planned.values()])
+  with_names = _with_distinct_names([run for _, run in planned.values()])
   return sorted(with_names, key=lambda run: run.spec.seeds)
 
 
@@ -98,7 +98,7 @@ def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
     PlannedRun(name, spec.algorithm, spec)
     for name, spec in zip(names, different.values(), strict=True)
   ]
-  found = dict(zip(different, _with_own_names(runs), strict=True))
+  found = dict(zip(different, _with_distinct_names(runs), strict=True))
   return [found[_identity(spec)] for spec in specs]
 
 
@@ -109,7 +109,7 @@ def _identity(spec: RunSpec) -> Identity:
   return names, tuple(settings[name] for name in names)
 
 
-def _with_own_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
   # A hyperparameter and an option of the task may have the same name.
   counts = collections.Counter(run.name for run in runs)
   return [

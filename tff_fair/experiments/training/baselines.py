@@ -145,7 +145,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   def train(
     each: float, folds: Sequence[_Fold], client_id: int, **options: int
-  ) -> local_baseline.Alone:
+  ) -> local_baseline.LocalModel:
     return trainings[each].train(
       initial,
       [
@@ -163,7 +163,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   def model_of(
     arrays: Arrays, client_id: int
-  ) -> tuple[local_baseline.Alone, float]:
+  ) -> tuple[local_baseline.LocalModel, float]:
     seed, chosen = (spec.seed, client_id), rate
     if kind == POOLED:
       trained = train(rate, [with_aside(arrays, seed)], client_id)

@@ -35,7 +35,7 @@ class RunParts(plan.Plan):
 
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation | None  # See learning_process.Built.
+  next_with_rows: tff.Computation | None  # See learning_process.Built.
   begin: Callable[[rounds.State], rounds.State]  # Likewise.
   schedule: loop.Schedule
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]

@@ -41,7 +41,7 @@ _SETTINGS_OF_OPTIONS = {
 }
 
 
-_NEXT_OF_OWN = "next_of_own"
+_NEXT_OF_OWN = "next_with_rows"
 # The clients' rate in compiled computations; the state has that of the run.
 _SHARED_RATE = 1.0
 
@@ -50,7 +50,7 @@ class Built(NamedTuple):
   """The process of a run; its computations do not depend on seed and rate."""
 
   process: tff.learning.templates.LearningProcess
-  next_of_own: tff.Computation | None  # For phasing.OwnRowsProcess.
+  next_with_rows: tff.Computation | None  # For phasing.CohortRowsProcess.
   begin: Callable[[rounds.State], rounds.State]  # Sets seed, rate, weights.
 
 
@@ -90,7 +90,7 @@ def build(
       ("process", spec.algorithm, chosen, shared.model_parts), computations
     )
   }
-  next_of_own = compiled.pop(_NEXT_OF_OWN, None)
+  next_with_rows = compiled.pop(_NEXT_OF_OWN, None)
   process = tff.learning.templates.LearningProcess(**compiled)
 
   def begin(state: rounds.State) -> rounds.State:
@@ -100,7 +100,7 @@ def build(
       return state
     return process.set_model_weights(state, _initial_weights(task, cache))
 
-  return Built(process, next_of_own, begin)
+  return Built(process, next_with_rows, begin)
 
 
 def _initial_weights(

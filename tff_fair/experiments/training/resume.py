@@ -234,9 +234,9 @@ def rounds_of(
     return parts.process.set_model_weights(state, weights)
 
   process: rounds.Process = parts.process
-  if parts.next_of_own is not None:
-    process = phasing.OwnRowsProcess(
-      parts.process, parts.next_of_own, spec.clients_per_part
+  if parts.next_with_rows is not None:
+    process = phasing.CohortRowsProcess(
+      parts.process, parts.next_with_rows, spec.clients_per_part
     )
   return rounds.Rounds(
     process=process,

@@ -33,7 +33,7 @@ _BLOCKING = "blocking_weights"
 _TAPE = "tape_"  # As in `tff_fair.summing.tape`, which imports TensorFlow.
 
 
-# Or an object with the same interface, such as `phasing.OwnRowsProcess`.
+# Or an object with the same interface, such as `phasing.CohortRowsProcess`.
 Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 

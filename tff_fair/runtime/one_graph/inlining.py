@@ -117,7 +117,7 @@ def _inlined(message: admission.Message) -> Function:
   if variables:
     if not program.initialize_op:
       raise admission.NotAdmittedError("variables without an initializer")
-    graph_def = _with_own_variables(graph_def, program.initialize_op)
+    graph_def = _with_unique_variables(graph_def, program.initialize_op)
   results = names(program.result)
   nodes = _keep_needed(graph_def, [*results, *variables])
 
@@ -137,7 +137,7 @@ def _inlined(message: admission.Message) -> Function:
     }
     inputs |= {f"^{_node(name)}": tensor for name, tensor in inputs.items()}
     outputs = tf.graph_util.import_graph_def(
-      _with_own_frames(graph_def, f"_inlined_{next(_numbers)}"),
+      _with_unique_frames(graph_def, f"_inlined_{next(_numbers)}"),
       inputs,
       [*results, *(f"{variable}:0" for variable in variables)],
       name="inlined",
@@ -186,7 +186,7 @@ def _all_or_none(
     return [*map(tf.identity, results)]
 
 
-def _with_own_frames(graph_def: Any, suffix: str) -> Any:
+def _with_unique_frames(graph_def: Any, suffix: str) -> Any:
   """Returns a graph in which each lowered loop has a unique name.
 
   TensorFlow treats loops of the same name as one loop.
@@ -300,7 +300,7 @@ def _variables_of(graph_def: Any) -> list[str]:
   return [node.name for node in graph_def.node if node.op == admission.VARIABLE]
 
 
-def _with_own_variables(graph_def: Any, initializer: str) -> Any:
+def _with_unique_variables(graph_def: Any, initializer: str) -> Any:
   """Returns a graph that creates its own variables first.
 
   TFF runs the graph of each client in a new session: first the initializers of

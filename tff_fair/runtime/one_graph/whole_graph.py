@@ -158,7 +158,7 @@ def of(
       for column, (_, value) in zip(columns, clients, strict=True)
     ):
       name = f"one graph; {clients_at_a_time} at a time, {reading.name}"
-      graph: WholeGraph | None = tff_internals.kept_with(comp, name, build)
+      graph: WholeGraph | None = tff_internals.cached_on(comp, name, build)
       return graph
   return None
 

@@ -243,7 +243,7 @@ def _is_of_clients(type_spec: tff.Type) -> bool:
 
 def phases_of(comp: tff.Computation) -> Phases:
   """Returns the phases of a computation; none if it cannot be cut."""
-  return tff_internals.kept_with(comp, "phases", lambda: _find(comp))
+  return tff_internals.cached_on(comp, "phases", lambda: _find(comp))
 
 
 def _find(comp: tff.Computation) -> Phases:
