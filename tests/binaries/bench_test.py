@@ -363,3 +363,12 @@ def test_the_page_shows_what_the_published_results_say(
   if picture is not None:
     drawn = (tmp_path / "again.svg").read_text()
     assert drawn == (docs / picture).read_text()
+
+
+def test_with_a_hidden_layer_only_ditto_differs_clearly():
+  path = source_tree.ROOT / "docs" / "fair_bench_mlp.csv.gz"
+  compared = analysis.compare(pd.read_csv(path), analysis.BETTER)
+  clear = [one for one in compared if one.verdict != "neither"]
+  assert {(one.federation, one.method) for one in clear} == {
+    ("parkinsons", "ditto")
+  }
