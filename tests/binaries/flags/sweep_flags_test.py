@@ -226,7 +226,7 @@ def test_an_included_file_is_known_by_its_name():
     (["--algorithms=fedfv:uniform"], "fedfv does not use the weights of cl"),
     (["--algorithms=fedawg"], "--algorithms: unknown algorithm 'fedawg'; did"),
     (["--algorithms=term", "--grid=hparam.t=1,x"], "--grid: hparam.t=x: "),
-    (["--algorithms=term", "--grid=patience=3"], "--grid: patience=3: does no"),
+    (["--algorithms=term", "--grid=patience=3"], "--grid: patience=3: needs a"),
   ],
 )
 def test_mistakes_on_the_command_line_are_told(arguments, message):

@@ -213,7 +213,7 @@ def test_without_a_finished_run_the_page_says_what_there_is(tmp_path):
     report_runs.make(tmp_path / f"{seed}", seed=seed, is_finished=False)
   _, root = build(tmp_path)
   assert "2 unfinished" in words(root.find(".//header"))
-  assert "Without 2 unfinished runs, listed at the end." in words(root)
+  assert "Left out: 2 unfinished runs, listed at the end." in words(root)
   assert headings(root) == ["Runs"]
   assert root.findall(".//svg") == []
 
