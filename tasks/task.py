@@ -117,7 +117,7 @@ class Objective:
       the data, to `Task.model_fn`.
     functional_model_fn: Maps the same to `Task.functional_model_fn`.
     activation: Turns the model's outputs into probabilities, like the loss
-    does; None if the outputs are the predictions.
+      does; None if the outputs are the predictions.
     padding: The class of padding labels in sequences.
   """
 
@@ -162,8 +162,9 @@ class Task:
   client's data only when a caller asks for it.
 
   Attributes:
-    name: The name in the registry. description: One line about the data and the
-    numbers of clients and examples.
+    name: The name in the registry.
+    description: One line about the data and the numbers of clients and
+      examples.
     client_names: Names of the clients in the data.
     train: The clients' training data.
     test: The clients' test data.
@@ -181,7 +182,7 @@ class Task:
       has groups; see `Split.groups`.
     preprocessing: How raw values become x, if the task has raw values.
     client_weights: Each client's weight by id, float64[num_clients], if the
-    data has weights; used with `client_weighting="column"`.
+      data has weights; used with `client_weighting="column"`.
     validation: Training examples that are set aside for choosing settings (see
       `tasks.with_validation`); a client may have none. None if no examples are
       set aside.

@@ -118,7 +118,7 @@ def test_a_run_whose_cluster_is_killed_ends_as_on_one_machine(
     *_, last = log.read_text().splitlines()
     assert "Traceback" not in log.read_text()
     assert cluster.address in last
-    assert f"of {NUM_ROUNDS} rounds are saved in run; the same comm" in last
+    assert f"of {NUM_ROUNDS} rounds are saved in run; repeat the" in last
     later.kill()
 
     start_cluster()
