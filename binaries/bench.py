@@ -267,7 +267,7 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns how many pairs of method and federation are found different.
+  """Returns how many differences are significant, and their share of all pairs.
 
   The baseline is always FedAvg by examples: choosing the better of two
   baselines would depend on the compared numbers.

@@ -74,7 +74,7 @@ def fedfv_figure_1() -> Demonstration:
 
 
 def _harmed() -> tuple[int, int]:
-  """Returns how many clients FedFV and the mean oppose, in all triples."""
+  """Returns the numbers of clients that FedFV and the mean conflict with."""
   rng = np.random.default_rng(0)
   by_fedfv = by_mean = found = 0
   while found < _NUM_TRIPLES:

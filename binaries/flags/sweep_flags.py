@@ -195,7 +195,7 @@ def _with_code(run: Run) -> RunSpec:
 
 
 def of_training(name: str) -> str | None:
-  """Returns how to give a training flag to a sweep; None for other flags."""
+  """Returns advice about a training flag; None for other flags."""
   if not run_flags.decides(name) or name == "algorithm":
     return None
   return (

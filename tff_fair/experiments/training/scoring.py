@@ -239,7 +239,9 @@ def summarize_outputs(
   low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]
   spread = float(label_high - label_low)
   same = _SAME * spread if outputs.kind == "number" else 0
-  is_finite = bool(np.isfinite([low, high, *columns["loss"]]).all())
+  is_finite = (
+    np.isfinite([low, high]).all() and np.isfinite(columns["loss"]).all()
+  )
   is_constant = is_finite and spread > 0 and high - low <= same
   found: dict[str, float | dict[str, float]] = {}
   if is_constant:
