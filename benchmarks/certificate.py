@@ -1,4 +1,4 @@
-"""Times a round's certificate: stacked sums with and without it.
+"""Times a round with and without measuring its Pareto stationarity.
 
 FedAvg needs no Gram matrix, so for FedAvg the certificate adds the matrix, too.
 Methods that have one pay only for the least-norm point, on the last line.

@@ -203,7 +203,7 @@ def summary(found: pd.DataFrame) -> str:
   of_all = share("A fair method is recommended", [*found["is_fair"]])
   if "regret" not in found:
     return of_all
-  of_share = found["score"] != RMSE.name  # RMSE is in the unit of the label.
+  of_share = found["score"] != RMSE.name  # RMSE is in std of the label.
   much = found[of_share & (found["hindsight_gain"] >= _MUCH)]
   regret = found[of_share].groupby("federation", sort=False)["regret"].mean()
   helpful = much["is_fair"] & (much["gain"] >= _MUCH)

@@ -1,4 +1,4 @@
-"""Runs TensorFlow Federated's own tests in our contexts, if you have them.
+"""Runs the tests in a checkout of TensorFlow Federated in our contexts.
 
 Each test file in a checkout of TFF runs in a separate process, once for each
 context:

@@ -1,4 +1,4 @@
-"""Models of plain TensorFlow operations, random clients, and rounds of them."""
+"""The models, random clients and rounds that the benchmarks of rounds share."""
 
 import math
 from collections.abc import Callable, Mapping

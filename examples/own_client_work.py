@@ -1,7 +1,7 @@
-"""Client work of your own: the clients' reports decide which count more.
+"""Custom client work: clients report losses on held-out examples to TERM.
 
-A client holds back a fifth of its examples, and its loss on them is its signal.
-So TERM turns to clients for which the model does badly on new examples.
+Each client holds a fifth of its examples out and reports its loss on them. TERM
+then gives larger weights to clients for which the model does badly on these.
 """
 
 import tff_fair  # First: this silences TensorFlow's hardware messages.

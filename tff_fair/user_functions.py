@@ -322,7 +322,7 @@ def _import_module(
 # The files that determine what a function does: its own and, recursively, those
 # that it imports from its folder or package. Finding them runs no code.
 
-# A user's file may be in the folder of our packages.
+# This project's packages, which are not user code even beside a user's file.
 _OURS = ("binaries", "tasks", "tff_fair")
 
 

@@ -1,4 +1,4 @@
-"""The flags of a run: the settings of `RunSpec`, and how to compute it.
+"""Defines the flags of a run, reads them as a `RunSpec`, and prints `--list`.
 
 Sweeps share the flags about how to compute runs.
 """

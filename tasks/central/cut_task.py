@@ -1,4 +1,4 @@
-"""Builds tasks from data sets that are cut over clients, such as images.
+"""Builds tasks from central data, such as images, partitioned over clients.
 
 Images may be in memory or on disk.
 """

@@ -51,7 +51,7 @@ def deal(
   keep_splits: bool,
   on_example: data_files.OnRead = data_files.ignore,
 ) -> Iterator[Example]:
-  """Yields the examples, client by client."""
+  """Yields the examples, grouped by client."""
   if clients is None:
     grouped = cuts.by_value(np.array(images.clients))
     clients = dict(zip(*grouped, strict=True))

@@ -29,11 +29,11 @@ def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
 
 
 class ClientData:
-  """A client's data inside a `tf.function`; reads a single element only once.
+  """A client's dataset inside a `tf.function`.
 
-  If the data are a single element, every pass gets it as tensors. Reading it
-  again for each pass, or through an iterator, would take longer than a forward
-  pass of a small model.
+  If the dataset has exactly one element, it is read once, and every pass gets
+  the element as tensors. Reading it again for each pass, or through an
+  iterator, would take longer than a forward pass of a small model.
   """
 
   def __init__(self, data: tf.data.Dataset) -> None:

@@ -246,7 +246,7 @@ class ClientRound:
         num_examples=tf.where(counts, signals.num_examples, 0.0)
       ),
     )
-    # The NaN metrics of a client that does not count would spoil the round's.
+    # The NaN metrics of an excluded client would make those of the round NaN.
     metrics = tf.cond(
       counts,
       lambda: trained.metrics,

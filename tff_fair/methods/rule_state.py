@@ -1,4 +1,4 @@
-"""Reads and replaces the rule's state within the state of its process.
+"""Reads and replaces the state of a rule inside a learning process's state.
 
 For some methods, a caller measures values that clients do not report, and puts
 them into the state between two rounds.

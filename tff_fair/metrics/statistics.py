@@ -173,7 +173,7 @@ def _none(value: Vector, weight: Vector) -> Vector:
   return np.full(weight.shape[:-1], math.nan)
 
 
-# The statistics of ratios of values to their mean.
+# The statistics that depend only on each value's ratio to the mean.
 RATIOS = (
   "relative_std",
   "angle",

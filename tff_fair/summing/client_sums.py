@@ -247,9 +247,10 @@ def build_client_sums(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  `terms` maps a client's update and weight to its terms, `factories` add them
-  by the same names, and `finish` maps the rule's state and the sums to the
-  round. The measurement `sum` has those of the sum of the updates, if any.
+  `terms` maps a client's update and weight to named values. `factories` has,
+  under the same names, the factories of the aggregations that sum these values.
+  `finish` maps the rule's state and the sums to the round. The measurement
+  `sum` contains those of the sum of the updates, if there is one.
   """
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)

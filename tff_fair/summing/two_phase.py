@@ -96,7 +96,7 @@ def build_two_phase(
 
 
 class _Steps(NamedTuple):
-  """The steps between the broadcasts and the sum, as TFF computations."""
+  """The TFF computations of a round, except its broadcasts and sum."""
 
   # Returns the rule's state before the first round.
   initialize_rule: tff.Computation

@@ -58,7 +58,7 @@ class Measure(NamedTuple):
 
 
 class Value(NamedTuple):
-  """A measure over seeds, as in tables."""
+  """The mean and the standard deviation of a measure over seeds."""
 
   mean: float
   std: float | None

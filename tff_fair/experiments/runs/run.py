@@ -147,7 +147,7 @@ class Run:
     Flags have their own names, hyperparameters "hparam.NAME", options of the
     task "task_option.NAME". Settings without a value are left out.
     """
-    # If each cohort is one part, the size of parts has no effect.
+    # `clients_per_part` has no effect if it is not below the cohort's size.
     part = federation.part_size(
       self.flags[configuration.PART], self.flags["clients_per_round"]
     )

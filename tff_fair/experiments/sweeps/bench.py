@@ -325,7 +325,7 @@ def describe(spec: RunSpec) -> str:
   return f"{found}, {own} {spec.all_hparams[own]:g}" if own else found
 
 
-# Carrying out.
+# Running the items.
 
 
 def carry_out(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The best setting of each method, chosen on some data and shown on other data.
+"""Tabulates each method's best setting, chosen on some data, shown on other.
 
 If runs set validation data aside, these data of all clients decide. Otherwise
 the test data of some clients decide, drawn once and the same for all runs. With

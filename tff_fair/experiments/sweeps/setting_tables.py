@@ -75,7 +75,7 @@ def parse_range(text: str) -> Range:
 
 
 def _number(text: str) -> float:
-  """Returns an int if the text is one, since some settings take only ints."""
+  """Parses an int if possible, as some settings take only ints; else a float."""
   try:
     return int(text)
   except ValueError:

@@ -214,7 +214,7 @@ def _union(parts: build.RunParts) -> Arrays:
   return x, y
 
 
-_Fold = tuple[Arrays, Arrays | None]  # To train on, and kept aside.
+_Fold = tuple[Arrays, Arrays | None]  # Training and held-out examples.
 
 
 def _thirds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:

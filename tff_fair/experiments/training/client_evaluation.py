@@ -168,7 +168,8 @@ def _compiled(
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
-  task = initial_weights.with_seed_0(parts.task)  # Its weights are arguments.
+  # Any seed will do: weights are arguments of the evaluation.
+  task = initial_weights.with_seed_0(parts.task)
   return parts.cache.compiled(
     (form.__name__, task.model_parts, sums, outputs),
     lambda: {"evaluate": form(task.model, sums=sums, outputs=outputs)},

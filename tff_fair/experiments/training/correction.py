@@ -294,7 +294,7 @@ class CorrectionRecord:
   """The progress and the findings of label correction."""
 
   iterations: int  # Done, of the first stage.
-  is_done: bool  # The second stage, too.
+  is_done: bool  # Whether the second stage is done, too.
   weights: Sequence[np.ndarray]  # The trainable ones, flat.
   labels: Mapping[int, np.ndarray]  # New labels by client id.
   dimensions: np.ndarray  # float64[K], summed over iterations; NaN if unknown.

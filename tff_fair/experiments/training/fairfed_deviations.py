@@ -1,4 +1,4 @@
-"""FairFed's deviations: each client's gap between groups before a round."""
+"""Measures each client's deviation in group fairness before a FairFed round."""
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -222,7 +222,8 @@ class _Cut:
     def form() -> Any:
       return self._forms[number]
 
-    # The first phase has the parameter of the whole computation.
+    # Without a conversion before it, the first phase takes the computation's
+    # own parameter.
     if number == 0 and self._ends.before is phases.unchanged:
       return Phase(self._parameter, form, keep)
 

@@ -189,7 +189,7 @@ _LOSS_DASHES = (None, "4 3")
 
 
 class Losses(NamedTuple):
-  """The losses of a client in the rounds in which it took part, ascending."""
+  """The losses of a client, ordered by the rounds in which it took part."""
 
   client: int
   of_rounds: "pd.Series[float]"

@@ -141,7 +141,7 @@ class RunSettings(
 
   @property
   def measures_stationarity(self) -> bool:
-    """Whether each round has a certificate, even if the rule needs none."""
+    """Whether each round measures stationarity even if the rule does not."""
     return (
       self.certificate
       or self.stop_at_stationarity is not None
