@@ -75,7 +75,7 @@ def parse_range(text: str) -> Range:
 
 
 def _number(text: str) -> float:
-  """Parses an int if possible, as some settings take only ints; else a float."""
+  """Parses an int if possible, since some settings take only ints."""
   try:
     return int(text)
   except ValueError:
