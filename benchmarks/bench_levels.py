@@ -54,14 +54,14 @@ _DETECTABLE = _FLAGS.text(
 _LEVEL, _POWER = 0.05, 0.8
 
 
-def of_seed(
+def evaluate_seed(
   table: bench.Table, seed: int, known: dict[object, np.ndarray]
 ) -> list[pd.DataFrame]:
   """Returns the results of all methods with a data seed."""
   shared = table.spec().replace(seed=seed)
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
-  data = Federation.of(task, score.name, is_number=is_number)
+  data = Federation.from_task(task, score.name, is_number=is_number)
   key = *data.shape, seed
   if key not in known:
     known[key] = numpy_methods.first_weights(task)
@@ -99,7 +99,7 @@ def summary(found: pd.DataFrame) -> str:
   )
   compared["missed"] = compared.groupby(["federation", "method", "measure"])[
     "difference"
-  ].transform(lambda differences: _missed(differences).astype(float))
+  ].transform(lambda differences: _misses_mean(differences).astype(float))
   shown = ["uncorrected", "gain", "loss", "missed"]
   lines = []
   for keys in (["measure"], ["measure", "federation"], ["measure", "method"]):
@@ -114,7 +114,7 @@ def summary(found: pd.DataFrame) -> str:
   return "\n\n".join(lines)
 
 
-def _missed(differences: pd.Series) -> np.ndarray:
+def _misses_mean(differences: pd.Series) -> np.ndarray:
   """Returns which intervals miss the mean of all estimates."""
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
@@ -130,7 +130,7 @@ def _missed(differences: pd.Series) -> np.ndarray:
   )
 
 
-def detectable(
+def detectable_difference(
   difference: Difference, num_seeds: int, num_methods: int, draws: int = 20_000
 ) -> float:
   """Returns the true difference that would be found clear in 80 % of draws.
@@ -142,8 +142,8 @@ def detectable(
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)
   for part in difference.parts:
-    of_seeds = part.freedom == difference.num_seeds - 1
-    freedom = num_seeds - 1 if of_seeds else part.freedom
+    of_seeds = part.degrees_of_freedom == difference.num_seeds - 1
+    freedom = num_seeds - 1 if of_seeds else part.degrees_of_freedom
     share = difference.num_seeds / num_seeds if of_seeds else 1.0
     variance += share * part.variance
     estimate = rng.chisquare(freedom, draws) / freedom * share * part.variance
@@ -156,7 +156,9 @@ def detectable_table(found: pd.DataFrame) -> str:
   """Returns the detectable differences in the worst 10 %, by federation."""
   rows = []
   num_others = found["method"].nunique() - 1
-  for result in analysis.compare(found, analysis.BETTER, columns=["worst_10"]):
+  for result in analysis.compare(
+    found, analysis.BETTER_FEDAVG, columns=["worst_10"]
+  ):
     if result.difference.parts:
       rows.append(
         {
@@ -164,7 +166,9 @@ def detectable_table(found: pd.DataFrame) -> str:
           "score": result.score,
           "seen": abs(result.gain),
           **{
-            f"{seeds} seeds": detectable(result.difference, seeds, num_others)
+            f"{seeds} seeds": detectable_difference(
+              result.difference, seeds, num_others
+            )
             for seeds in (3, 5, 10, 30)
           },
         }
@@ -209,7 +213,7 @@ def main() -> None:
   folder = pathlib.Path(_OUTPUT_DIR.value)
   folder.mkdir(parents=True, exist_ok=True)
   kind = None if _CALIBRATION.value == "none" else _CALIBRATION.value
-  asked = bench.Bench(
+  planned = bench.Bench(
     folder=folder,
     data_dir=pathlib.Path(_DATA_DIR.value),
     federations=tuple(_FEDERATIONS.value),
@@ -220,16 +224,16 @@ def main() -> None:
     copies=_DRAWS.value,
     share=_SHARE.value,
   )
-  asked.record()
+  planned.record()
   known: dict[object, np.ndarray] = {}
   found = []
   # First draws of all federations, then second draws.
-  for table in sorted(asked.tables(), key=lambda table: table.draw):
-    for seed in asked.seeds:
+  for table in sorted(planned.tables(), key=lambda table: table.draw):
+    for seed in planned.seeds:
       path = folder / f"{table.name}-seed-{seed}.csv"
       if not path.exists():
         with np.errstate(all="ignore"):  # Some settings diverge.
-          rows = pd.concat(of_seed(table, seed, known))
+          rows = pd.concat(evaluate_seed(table, seed, known))
         atomic.write(path, rows.to_csv(index=False, lineterminator="\n"))
         print(table.name, seed, f"{time.process_time():.0f} s", flush=True)
       found.append(pd.read_csv(path))

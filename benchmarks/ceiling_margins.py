@@ -28,7 +28,7 @@ from tff_fair.experiments.sweeps.bench import Bench
 from tff_fair.experiments.sweeps.sweep_file import SweptMethod
 from tff_fair.experiments.training.round_state import RoundEvaluation
 from tff_fair.files import atomic
-from tff_fair.metrics import ceiling as least
+from tff_fair.metrics import ceiling as risk_ceiling
 
 _FLAGS = command_line.Flags()
 _FEDERATIONS = _FLAGS.names(
@@ -101,12 +101,16 @@ def _row(
   setting = {"rate": spec.client_learning_rate, "seed": spec.seed}
   found: dict[str, Any] = {"method": spec.title, **setting}
   for name, risk in {
-    MEAN: least.mean_loss(weights),
-    TAIL: least.tail_loss(weights, 0.1),
-    LARGEST: least.largest_loss(weights),
+    MEAN: risk_ceiling.mean_loss(weights),
+    TAIL: risk_ceiling.tail_loss(weights, 0.1),
+    LARGEST: risk_ceiling.largest_loss(weights),
   }.items():
-    found[f"margin_{name}"] = risk.of(losses) - least_losses.loc[name, "bound"]
-    found[f"above_{name}"] = risk.of(losses) - least_losses.loc[name, "value"]
+    found[f"margin_{name}"] = (
+      risk.evaluate(losses) - least_losses.loc[name, "bound"]
+    )
+    found[f"above_{name}"] = (
+      risk.evaluate(losses) - least_losses.loc[name, "value"]
+    )
   return found
 
 

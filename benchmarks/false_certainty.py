@@ -39,7 +39,7 @@ from tff_fair.experiments.analysis import (
 )
 from tff_fair.experiments.analysis.client_results import (
   Clients,
-  Seeds,
+  ResultsBySeed,
   Statistic,
 )
 from tff_fair.experiments.analysis.paired import Difference
@@ -63,13 +63,13 @@ _BETA = (4.2, 1.8)  # Of the true accuracies.
 _OF_RUN, _OF_CLIENT, _OF_METHOD = 0.2, 0.3, 0.3
 
 
-def methods(
+def draw_methods(
   generator: np.random.Generator,
   num_seeds: int,
   num_clients: int,
   size: int,
   question: questions.Name = questions.OTHER_CLIENTS,
-) -> list[Seeds]:
+) -> list[ResultsBySeed]:
   """Returns the results of methods that differ only by chance."""
   shape = (_METHODS, num_seeds, num_clients)
   shares = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
@@ -95,7 +95,7 @@ def _clients(accuracy: np.ndarray, size: int) -> Clients:
   return Clients(ids, accuracy, np.subtract(1.0, accuracy), sizes)
 
 
-def _gaining(method: Seeds, gain: float) -> Seeds:
+def _with_gain(method: ResultsBySeed, gain: float) -> ResultsBySeed:
   """Returns a method with all accuracies raised by the gain, at most to 1."""
   return {
     seed: [e._replace(score=np.minimum(e.score + gain, 1.0)) for e in found]
@@ -110,16 +110,16 @@ def _statistic(name: str) -> Statistic:
 
 
 def differences(
-  drawn: Sequence[Seeds],
+  drawn: Sequence[ResultsBySeed],
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> dict[str, list[Difference]]:
   """Returns all pairs' differences, by measure, and for single clients."""
-  better = [_gaining(method, gain) for method in drawn] if gain else drawn
+  better = [_with_gain(method, gain) for method in drawn] if gain else drawn
   places = list(itertools.combinations(range(len(drawn)), 2))
   found: dict[str, list[Difference]] = {}
   for name in MEASURES:
-    statistic = paired.remembering(_statistic(name))
+    statistic = paired.memoize(_statistic(name))
     found[name] = [
       paired.difference(statistic, better[one], drawn[other], question=question)
       for one, other in places
@@ -130,7 +130,7 @@ def differences(
   found[CLIENT] = []
   for client in range(_SINGLE_CLIENTS):
     firsts, seconds = (
-      [client_results.only(method, [client]) for method in methods_of_pairs]
+      [client_results.subset(method, [client]) for method in methods_of_pairs]
       for methods_of_pairs in (better, drawn)
     )
     found[CLIENT] += [
@@ -162,7 +162,7 @@ def rows(
     generator = np.random.default_rng(row)
     found: dict[str, list[Difference]] = {}
     while len(found.get(MEASURES[0], [])) < num_pairs:
-      drawn = methods(generator, *row, question)
+      drawn = draw_methods(generator, *row, question)
       for name, more in differences(drawn, gain, question).items():
         found.setdefault(name, []).extend(more)
     yield row, {name: _shares(values) for name, values in found.items()}

@@ -226,11 +226,11 @@ def read_results(folder: pathlib.Path) -> pd.DataFrame:
 def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
   """Returns a table of both, with a row for each strategy and hospital."""
 
-  def of(rows: pd.DataFrame) -> pd.DataFrame:
+  def summarize(rows: pd.DataFrame) -> pd.DataFrame:
     by = rows.groupby(["strategy", "hospital"], sort=False)["accuracy"]
     return by.agg(["mean", "std", "count"])
 
-  both = of(ours).join(of(theirs), rsuffix="_flamby")
+  both = summarize(ours).join(summarize(theirs), rsuffix="_flamby")
   errors = both["std"] ** 2 / both["count"]
   errors += both["std_flamby"] ** 2 / both["count_flamby"]
   return both.assign(

@@ -39,7 +39,7 @@ from tff_fair.experiments.analysis import paired
 from tff_fair.metrics import gains
 from tff_fair.metrics.gains import Outputs
 
-_OF = flags.DEFINE_enum(
+_SUBJECT = flags.DEFINE_enum(
   "of", "accuracy", ["accuracy", "scores", "tests"], "What to measure."
 )
 _TEST_SETS = flags.DEFINE_integer("test_sets", 1000, "Of each coverage.")
@@ -196,7 +196,7 @@ def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
   return lambda generator, size: outputs(generator, size, HEAVY_TAILS, shift)
 
 
-def told_apart(
+def rejection_rate(
   score: str,
   draw: Callable[[np.random.Generator, int], Outputs],
   federations: int,
@@ -206,7 +206,7 @@ def told_apart(
   draws: int = 500,
 ) -> float:
   """Returns the share of federations where any client's test is significant."""
-  told = 0
+  num_rejected = 0
   for federation in range(federations):
     generator = np.random.default_rng(federation)
     p_values = [
@@ -220,11 +220,15 @@ def told_apart(
       for client in range(num_clients)
     ]
     factors = paired.holm_factors(p_values)
-    told += bool(np.nanmin([1.0, *np.multiply(factors, p_values)]) < 0.05)
-  return told / federations
+    num_rejected += bool(
+      np.nanmin([1.0, *np.multiply(factors, p_values)]) < 0.05
+    )
+  return num_rejected / federations
 
 
-def exchangeable(score: str) -> Callable[[np.random.Generator, int], Outputs]:
+def exchangeable_draws(
+  score: str,
+) -> Callable[[np.random.Generator, int], Outputs]:
   """Returns draws of two models that are exchangeable."""
   of_numbers = score in _OF_NUMBERS
   return lambda generator, size: outputs(
@@ -265,8 +269,8 @@ def _print_tests() -> None:
   for score in TESTED:
     unlike = unlike_numbers if score == "rmse" else unlike_classes(score)
     rates = [
-      100 * told_apart(score, draw, _FEDERATIONS.value)
-      for draw in (exchangeable(score), unlike)
+      100 * rejection_rate(score, draw, _FEDERATIONS.value)
+      for draw in (exchangeable_draws(score), unlike)
     ]
     print(f"{score:10} {rates[0]:14.1f} {rates[1]:16.1f}", flush=True)
 
@@ -277,7 +281,7 @@ def main() -> None:
     "accuracy": _print_accuracy,
     "scores": _print_scores,
     "tests": _print_tests,
-  }[_OF.value]()
+  }[_SUBJECT.value]()
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from tasks.formats import example_proto
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.training import client_data, sampling
 
-_OF = flags.DEFINE_enum("of", None, ["population", "run"], "")
+_SUBJECT = flags.DEFINE_enum("of", None, ["population", "run"], "")
 _CLIENTS = flags.DEFINE_integer("clients", 100_000, "Clients, at most.")
 _ROUNDS = flags.DEFINE_integer("rounds", 1000, "Rounds.")
 _METHOD = flags.DEFINE_string("method", "fedavg", "Of a run.")
@@ -100,7 +100,9 @@ def _write_population(directory: pathlib.Path, num_clients: int) -> None:
   client_data_writer.write(
     directory / "stackoverflow.sqlite",
     examples(),
-    client_data_writer.Cut(choose_test=client_data_writer.last_share(0.5)),
+    client_data_writer.SplitSettings(
+      choose_test=client_data_writer.last_share(0.5)
+    ),
   )
 
 
@@ -152,7 +154,7 @@ def _run() -> None:
 
 def main() -> None:
   """Prints the requested measurements."""
-  {"population": _population, "run": _run}[_OF.value]()
+  {"population": _population, "run": _run}[_SUBJECT.value]()
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class Model(NamedTuple):
     return special.logsumexp(out, -1) - (out * y).sum(-1)
 
 
-def padded(split: Split, num_classes: int | None) -> Data:
+def pad_clients(split: Split, num_classes: int | None) -> Data:
   """Returns the examples of all clients, with a column of ones."""
   parts = [split.load(k) for k in range(split.num_examples.size)]
   most = max(int(split.num_examples.max()), 1)
@@ -320,7 +320,7 @@ RULES: dict[str, Callable[[Round], np.ndarray]] = {
 _WITHOUT_SIGNALS = ("fedavg", "ditto")
 
 
-def trained(
+def train_settings(
   settings: Sequence[RunSpec],
   model: Model,
   data: Data,
@@ -413,12 +413,14 @@ class Federation(NamedTuple):
   test: Data
 
   @classmethod
-  def of(cls, task: Task, score: str, *, is_number: bool) -> "Federation":
+  def from_task(
+    cls, task: Task, score: str, *, is_number: bool
+  ) -> "Federation":
     """Reads the data of a task with validation examples."""
     num_classes = None if is_number else task.num_classes
     assert task.validation is not None
     parts = (task.train, task.validation, task.test)
-    train, validation, test = (padded(part, num_classes) for part in parts)
+    train, validation, test = (pad_clients(part, num_classes) for part in parts)
     return cls(task, score, Model(is_number), train, validation, test)
 
   @property
@@ -435,7 +437,7 @@ class Federation(NamedTuple):
     and setting: setting, client_id, client, num_examples, and the score on test
     data and, with the prefix validation_, on validation data.
     """
-    theta = trained(specs, self.model, self.train, first, seed)
+    theta = train_settings(specs, self.model, self.train, first, seed)
     clients = np.arange(self.test.num_examples.size)
     found = {
       "setting": np.tile(np.arange(len(specs)), clients.size),

@@ -39,7 +39,7 @@ def _clients(
   """Returns each client's training and test data `(x, y)`, with x as bytes."""
   _, (train, test) = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   train_parts = cuts.label_shards(train.labels, num_clients, 2, _SEED)
-  test_parts = cuts.in_proportion(
+  test_parts = cuts.match_label_proportions(
     train_parts, train.labels, test.labels, (_SEED, 1)
   )
   halves = []

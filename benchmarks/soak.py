@@ -145,7 +145,9 @@ class Program:
 _FINISHED = "the run was finished"
 
 
-def _at_a_moment(folder: pathlib.Path, draw: random.Random) -> Program | None:
+def _run_until_random_moment(
+  folder: pathlib.Path, draw: random.Random
+) -> Program | None:
   """Starts a program; returns it at a random moment, or None if it has ended.
 
   Half of the moments are during its start, half during training.
@@ -166,7 +168,7 @@ def _at_a_moment(folder: pathlib.Path, draw: random.Random) -> Program | None:
 
 def _signal(folder: pathlib.Path, draw: random.Random) -> str:
   number = draw.choice(list(_STATUSES))
-  program = _at_a_moment(folder, draw)
+  program = _run_until_random_moment(folder, draw)
   if program is None:
     return _FINISHED
   program.process.send_signal(number)
@@ -191,7 +193,7 @@ def _signal(folder: pathlib.Path, draw: random.Random) -> str:
 
 
 def _kill(folder: pathlib.Path, draw: random.Random) -> str:
-  program = _at_a_moment(folder, draw)
+  program = _run_until_random_moment(folder, draw)
   if program is None:
     return _FINISHED
   program.process.kill()
@@ -245,7 +247,7 @@ class Soak:
     folder.mkdir()
     return folder
 
-  def _take(self) -> bool:
+  def _take_case(self) -> bool:
     with self._locked:
       self._left -= 1
       return self._left >= 0 and time.monotonic() < self._deadline
@@ -255,21 +257,21 @@ class Soak:
     draw = random.Random(f"{self._seed} {job}")
     number = 0
     folder = self._folder(f"{job}-{number}")
-    while self._take():
+    while self._take_case():
       kind = draw.choice(self._kinds)
       try:
-        came = _DISTURBANCES[kind](folder, draw)
-        if came == _FINISHED and _results(folder) != self._expected:
+        outcome = _DISTURBANCES[kind](folder, draw)
+        if outcome == _FINISHED and _results(folder) != self._expected:
           raise BrokenError("other results than those of an undisturbed run")
       except BrokenError as error:
-        came = "BROKEN"
+        outcome = "BROKEN"
         self.broken.append(f"{kind}: {error} (see {folder})")
         print(self.broken[-1], flush=True)
       with self._locked:
-        self.counts[f"{kind}: {came}"] += 1
-      if came == _FINISHED:
+        self.counts[f"{kind}: {outcome}"] += 1
+      if outcome == _FINISHED:
         shutil.rmtree(folder)
-      if came in (_FINISHED, "BROKEN"):
+      if outcome in (_FINISHED, "BROKEN"):
         number += 1
         folder = self._folder(f"{job}-{number}")
 

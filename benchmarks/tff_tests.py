@@ -51,7 +51,7 @@ _LONGEST_TEXT = 500
 Outcomes = Mapping[str, str]
 
 
-class _OfCheckout:
+class _CheckoutFinder:
   """Finds TFF modules that are not in any installed package."""
 
   def __init__(self, checkout: pathlib.Path) -> None:
@@ -82,7 +82,7 @@ def run_here(
   # started by a script in the background would ignore the signal.
   signal.signal(signal.SIGINT, signal.default_int_handler)
   # Last, so that installed modules come first.
-  sys.meta_path.append(_OfCheckout(checkout))
+  sys.meta_path.append(_CheckoutFinder(checkout))
   # It also ends TFF's own worker at the end of a program.
   importlib.import_module("tff_fair")
   importlib.import_module(f"{_PACKAGE}.python.core.backends.test")
@@ -114,11 +114,14 @@ def outcomes(
 ) -> Outcomes:
   """Returns the outcomes of a test file, run in a separate process."""
   with tempfile.TemporaryDirectory() as folder:
-    log, said = pathlib.Path(folder, "log.xml"), pathlib.Path(folder, "said")
+    log, output_path = (
+      pathlib.Path(folder, "log.xml"),
+      pathlib.Path(folder, "said"),
+    )
     order = [f"--tests={checkout}", f"--one={file}", f"--context={context}"]
     try:
       # To a file, since a pipe would only end with all workers.
-      with said.open("wb") as output:
+      with output_path.open("wb") as output:
         ended = subprocess.run(
           [sys.executable, "-m", _THIS, *order, f"--log={log}"],
           stdout=output,
@@ -129,7 +132,7 @@ def outcomes(
     except subprocess.TimeoutExpired:
       return {_FILE: f"did not end in {timeout:g} s"}
     if not log.exists():
-      text = _end(said.read_text(errors="replace"))
+      text = _end(output_path.read_text(errors="replace"))
       return {_FILE: f"ended with status {ended.returncode}: {text}"}
     return _read(log)
 

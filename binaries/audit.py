@@ -74,16 +74,16 @@ _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 @interruption.at_once()
 def main() -> None:
   """Runs the audit that the flags describe."""
-  folder, overwrite = paths.optional(_OUTPUT_DIR), _OVERWRITE.value
+  folder, overwrite = paths.parse_optional(_OUTPUT_DIR), _OVERWRITE.value
   assert folder is not None  # The flag has a default.
-  with paths.output_dir_named():
+  with paths.prefixing_output_dir():
     check_folder(folder, overwrite=overwrite)
   if _MODEL.value and _RESULTS.value is None:
     progress.say_on_screen("Loading TensorFlow ...")
   found = audit(
-    paths.optional(_MODEL),
+    paths.parse_optional(_MODEL),
     _TASK.value,
-    results=paths.optional(_RESULTS),
+    results=paths.parse_optional(_RESULTS),
     task_options=spec_text.parse_task_options(_TASK.value, _TASK_OPTION.value)
     if _TASK.value
     else declared.assignments(_TASK_OPTION.value),
@@ -95,7 +95,7 @@ def main() -> None:
     **{name: _FLAGS[name].value for name in _SCORES},
   )
   print(found.describe())
-  with paths.output_dir_named():
+  with paths.prefixing_output_dir():
     path = found.write(folder, overwrite=overwrite)
   progress.say(f"{path}: written, with a table of the clients beside it.")
 

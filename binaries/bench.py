@@ -134,35 +134,36 @@ def main() -> None:
   if _READ.value is not None:
     found = _read(paths.parse("read", _READ.value))
   else:
-    asked = _bench()
+    planned = _bench_of_flags()
     if _DRY_RUN.value:
-      _show(asked)
+      _show(planned)
       return
-    bench.carry_out(asked, _JOBS.value)
+    bench.carry_out(planned, _JOBS.value)
     if _BASELINES.value:
-      bench_baselines.carry_out(asked)
-    found = collected(asked)
+      bench_baselines.carry_out(planned)
+    found = collect_results(planned)
   if _RESULTS.name in outputs:
     write_results(outputs[_RESULTS.name], found)
   if _CALIBRATION.value is not None:
     print(calibration(found, _CRITERION.value))
     return
   is_better = _BASELINE.value != analysis.FEDAVG
-  baseline = analysis.BETTER if is_better else analysis.FEDAVG
+  baseline = analysis.BETTER_FEDAVG if is_better else analysis.FEDAVG
   compared = analysis.compare(
     found, baseline, criterion=_CRITERION.value, question=_QUESTION.value
   )
   titles = _titles(found)
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
-  rows = analysis.over_federations(compared, spreads)
+  rows = analysis.summarize_methods(compared, spreads)
   print(
     f"Differences to {baseline if is_better else 'FedAvg'}; settings chosen by "
     f"{_CRITERION.value} of validation rows; 95 % intervals over "
-    f"{questions.Question(_QUESTION.value).about}, after Holm's correction; "
+    f"{questions.Question(_QUESTION.value).population}, after Holm's "
+    "correction; "
     "bold is clear.",
-    fair_bench.by_federation(compared, titles),
+    fair_bench.federation_table(compared, titles),
     "Worst 10 %, over federations: Wilcoxon's signed ranks.",
-    fair_bench.over_federations(rows),
+    fair_bench.method_table(rows),
     sep="\n\n",
   )
   if _PICTURE.name in outputs:
@@ -170,7 +171,7 @@ def main() -> None:
     paths.write_output(outputs[_PICTURE.name], text)
 
 
-def _bench() -> bench.Bench:
+def _bench_of_flags() -> bench.Bench:
   names = _FEDERATIONS.value
   algorithms = _ALGORITHMS.value
   if algorithms == [_ALL]:
@@ -219,7 +220,7 @@ def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
     found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
 
 
-def collected(asked: bench.Bench) -> pd.DataFrame:
+def collect_results(asked: bench.Bench) -> pd.DataFrame:
   """Returns a row for each federation, method, seed and client."""
   parts = [
     (item, analysis.chosen_rows(rows, item.table.score))

@@ -72,7 +72,7 @@ _OUTPUT = _FLAGS.texts(
 )
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 _CONTENTS = {".html": presenting.page, ".json": presenting.json}
-_OF_TASK = (_TASK_OPTION, _DATA_DIR, _SEED, _MODEL)
+_TASK_FLAGS = (_TASK_OPTION, _DATA_DIR, _SEED, _MODEL)
 
 
 @interruption.at_once()
@@ -88,7 +88,7 @@ def main(*words: str) -> None:
       "RUN: expected folders of runs, or --task, and not both; the data of "
       "runs are those of their task."
     )
-  for flag in _OF_TASK:
+  for flag in _TASK_FLAGS:
     if runs and flag.present:
       raise UsageError(f"--{flag.name}: goes with --task; leave it out.")
   progress.say_on_screen("Loading TensorFlow ...")

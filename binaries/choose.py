@@ -24,8 +24,8 @@ _ALGORITHMS = _FLAGS.names(
   list(choosing.METHODS),
   "The methods to try besides FedAvg, by name or as FILE.py:NAME.",
 )
-_OF_CHOICE = declared.fields_of(ChoiceSettings)
-for _setting in _OF_CHOICE.values():
+_CHOICE_FIELDS = declared.fields_of(ChoiceSettings)
+for _setting in _CHOICE_FIELDS.values():
   command_line.define(_setting, _FLAGS)
 _GROUPS = (
   command_line.Group(
@@ -43,12 +43,12 @@ _GROUPS = (
 def main() -> None:
   """Makes the choice that the flags describe."""
   folder = paths.parse("output_dir", _OUTPUT_DIR.value or "outputs/choice")
-  with paths.output_dir_named():
+  with paths.prefixing_output_dir():
     choice = choosing.choose(
       run_flags.spec(_FLAGS, choosing.DECIDED),
       folder,
       algorithms=_ALGORITHMS.value,
-      **{name: _FLAGS[name].value for name in _OF_CHOICE},
+      **{name: _FLAGS[name].value for name in _CHOICE_FIELDS},
     )
   print(choice_text.describe(choice))
 

@@ -100,9 +100,9 @@ class Flags(flags.FlagValues):
   """The flags of one program; other programs may use the same names."""
 
   def _define(
-    self, define: Callable[..., _Holder], *of: Any, **bounds: Any
+    self, define: Callable[..., _Holder], *arguments: Any, **bounds: Any
   ) -> _Holder:
-    return define(*of, flag_values=self, **bounds)
+    return define(*arguments, flag_values=self, **bounds)
 
   text = functools.partialmethod(_define, flags.DEFINE_string)
   # Repeated for each text.
@@ -151,7 +151,7 @@ class Program(NamedTuple):
   arguments: str = ""  # Positional arguments in the usage, such as "RUN ...".
   namespace: flags.FlagValues = flags.FLAGS  # Has the flags.
   # Returns a hint for a flag that another program has.
-  elsewhere: Callable[[str], str | None] | None = None
+  flag_hint: Callable[[str], str | None] | None = None
   flag_names: Mapping[str, str] = MappingProxyType({})  # If not --FIELD.
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
@@ -163,12 +163,12 @@ class Program(NamedTuple):
     """
     argv = list(sys.argv if argv is None else argv)
     program = pathlib.Path(argv[0]).stem
-    prepare()
+    prepare_streams()
     status = 0
     try:
       with interruption.raised(owns_process=True):
         _check_words(argv)
-        words = parse(argv, self.groups, self.namespace, self.elsewhere)
+        words = parse(argv, self.groups, self.namespace, self.flag_hint)
         if words and not self.arguments:
           raise UsageError(
             f"{words[0]!r}: every argument must be a flag, such as "
@@ -184,8 +184,8 @@ class Program(NamedTuple):
           self.main(*words)
         sys.stdout.flush()
     except (UsageError, FieldError, RunError, DataError) as error:
-      text = f"{program}: {line(error, self.flag_names)}"
-      print(shortened(text), file=sys.stderr)
+      text = f"{program}: {error_line(error, self.flag_names)}"
+      print(shorten(text), file=sys.stderr)
       status = 2
     except interruption.Interrupted as interrupted:
       print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
@@ -210,7 +210,7 @@ class Program(NamedTuple):
 _MOST_CHARACTERS = 300
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
   """Returns a text as one line of at most 300 characters."""
   text = " ".join(text.split())
   if len(text) <= _MOST_CHARACTERS:
@@ -242,7 +242,7 @@ def _check_words(words: Sequence[str]) -> None:
       ) from error
 
 
-def line(
+def error_line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
   """Returns the line that reports a mistake, with the flag at fault first."""
@@ -259,7 +259,7 @@ def line(
 
 
 @contextlib.contextmanager
-def blaming(flag: str, *kinds: type[Exception]) -> Iterator[None]:
+def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
   """Prefixes errors of some classes with the flag at fault."""
   try:
     yield
@@ -373,7 +373,7 @@ def _help(
   for group in groups:
     lines += ["", group.title]
     for flag in (namespace[n] for n in group.names if n not in group.rare):
-      lines += _described(flag)
+      lines += _help_lines(flag)
     if group.rare:
       rare = ", ".join(f"--{name}" for name in group.rare)
       lines.append(_wrap(f"With --helpfull: {rare}.", first="  "))
@@ -392,7 +392,7 @@ def _help(
   return "\n".join(lines)
 
 
-def _described(flag: flags.Flag) -> list[str]:
+def _help_lines(flag: flags.Flag) -> list[str]:
   """Returns a flag's lines in the help."""
   line, meaning = f"  --{flag.name}", _meaning(flag)
   if flag.boolean:
@@ -427,7 +427,7 @@ def _wrap(text: str, first: str = " " * 6) -> str:
 # Makes standard output and error always writable.
 
 
-class _TakesAll(io.FileIO):
+class _LossyStderr(io.FileIO):
   """Standard error that drops what the system does not accept."""
 
   def write(self, content: Any, /) -> int:
@@ -442,7 +442,7 @@ class _TakesAll(io.FileIO):
     return memoryview(content).nbytes if written is None else written
 
 
-def prepare() -> None:
+def prepare_streams() -> None:
   """Makes the streams accept any text, even if they are closed or full."""
   for number in range(3):
     try:
@@ -458,7 +458,7 @@ def prepare() -> None:
   # But not the stream of a test or notebook.
   if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
     sys.stderr = io.TextIOWrapper(
-      io.BufferedWriter(_TakesAll(sys.stderr.fileno(), "w", closefd=False)),
+      io.BufferedWriter(_LossyStderr(sys.stderr.fileno(), "w", closefd=False)),
       encoding=sys.stderr.encoding,
       errors=sys.stderr.errors,
       line_buffering=True,

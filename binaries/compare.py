@@ -119,7 +119,7 @@ def main(*words: str) -> None:
     criterion=_CRITERION.value,
     honest=_HONEST.value,
     unfinished=_UNFINISHED.value,
-    including="--unfinished",
+    inclusion_hint="--unfinished",
     last=_LAST.value,
   )
   columns: list[str] = _COLUMNS.value
@@ -128,7 +128,7 @@ def main(*words: str) -> None:
   for name in columns:
     if columns.count(name) > 1:
       raise UsageError(f"--columns: {name} is given twice.")
-  target = Target.asked(_TARGET.value, _TARGET_OF.value)
+  target = Target.from_options(_TARGET.value, _TARGET_OF.value)
   found = compare.find(
     runs, with_costs=target is not None, verify=_VERIFY.value
   )
@@ -139,7 +139,7 @@ def main(*words: str) -> None:
   for path in outputs:
     paths.write_output(path, _CONTENTS[path.suffix](tables))
   if _VERIFY.value:
-    paths.end_if_changed(found)
+    paths.exit_if_changed(found)
 
 
 def _round() -> str | int:

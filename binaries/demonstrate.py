@@ -43,7 +43,7 @@ def main(*names: str) -> None:
   found = demonstrations.demonstrate(names[0])
   print(found.describe())
   if path is not None:
-    with command_line.blaming("--output=", OSError):
+    with command_line.prefixing_errors("--output=", OSError):
       found.save(path)
     progress.say(f"{path}: written.")
   if not found.holds:

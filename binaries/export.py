@@ -82,7 +82,7 @@ _OVERWRITE = _FLAGS.switch(
 
 def main(*folders: str) -> None:
   """Exports the model or the form of a round that the flags ask for."""
-  run = finding.only(paths.one_run(folders))
+  run = finding.only(paths.run_folder(folders))
   if not _OUTPUT.value:
     raise UsageError(
       "--output: is missing; name the file to write, such as model.keras."

@@ -9,22 +9,22 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from binaries.command_line import UsageError, blaming
+from binaries.command_line import UsageError, prefixing_errors
 from tff_fair.experiments import RunError, progress
 from tff_fair.experiments.runs.finding import FoundRuns
 from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _LONGEST_NAME = 255  # In bytes, for a file or folder on Linux.
-_SHOWN = 60  # Letters shown of a path that is too long.
+_MAX_SHOWN_LETTERS = 60  # Letters shown of a path that is too long.
 
 
-def output_dir_named() -> contextlib.AbstractContextManager[None]:
+def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
   """Names the flag --output_dir in errors that begin with the folder."""
-  return blaming("--output_dir=", RunError)
+  return prefixing_errors("--output_dir=", RunError)
 
 
-def optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
+def parse_optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
   """Returns the path that a flag names, if given."""
   if flag.value is None:
     return None
@@ -51,7 +51,11 @@ def parse(flag: str, text: str) -> pathlib.Path:
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
       number = errno.ENAMETOOLONG  # Even below a folder that is yet missing.
     if number in _NO_PATHS:
-      shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+      shown = (
+        text
+        if len(text) <= _MAX_SHOWN_LETTERS
+        else f"{text[:_MAX_SHOWN_LETTERS]}..."
+      )
       raise UsageError(
         f"{given}{shown}: {os.strerror(number)}; give another path."
       ) from error
@@ -73,7 +77,7 @@ def new_output(
     raise UsageError(
       f"--output={found}: expected a name that ends in {', '.join(endings)}."
     )
-  with blaming("--output=", OSError):
+  with prefixing_errors("--output=", OSError):
     atomic.check_free(found, overwrite=overwrite)
   if not makes_folder and not found.parent.is_dir():
     raise UsageError(
@@ -82,7 +86,7 @@ def new_output(
   return found
 
 
-def one_run(words: Sequence[str]) -> pathlib.Path:
+def run_folder(words: Sequence[str]) -> pathlib.Path:
   """Returns the folder of the run that the arguments name."""
   if len(words) != 1:
     raise UsageError(
@@ -93,7 +97,7 @@ def one_run(words: Sequence[str]) -> pathlib.Path:
   return parse("RUN", words[0])
 
 
-def end_if_changed(found: FoundRuns) -> None:
+def exit_if_changed(found: FoundRuns) -> None:
   """Ends the program with status 1 if runs' files have changed."""
   if wrong := len(found.notes):
     number = wrong + len(found.runs) - len(found.changed)

@@ -68,11 +68,11 @@ _SHA256 = _FLAGS.text(
   None,
   "SHA-256 checksum that the downloaded (compressed) data must have.",
 )
-_OF_DATA = tuple(_FLAGS)
-_OF_REQUEST = tuple(
-  name for name in _FIELDS if name not in ("source_format", *_OF_DATA)
+_DATA_FLAGS = tuple(_FLAGS)
+_REQUEST_FLAGS = tuple(
+  name for name in _FIELDS if name not in ("source_format", *_DATA_FLAGS)
 )
-for _name in _OF_REQUEST:
+for _name in _REQUEST_FLAGS:
   command_line.define(_FIELDS[_name], _FLAGS)
 
 
@@ -169,7 +169,7 @@ def _convert() -> None:
     data_dir=_data_dir(),
     output_name=_OUTPUT_NAME.value,
     overwrite=_OVERWRITE.value,
-    **{name: _FLAGS[name].value for name in _OF_REQUEST},
+    **{name: _FLAGS[name].value for name in _REQUEST_FLAGS},
   )
   conversion = plan(request)
   path = conversion.path
@@ -206,8 +206,8 @@ PROGRAM = command_line.Program(
   main,
   str(__doc__),
   (
-    command_line.Group("Data: what to do, and where files are.", _OF_DATA),
-    command_line.Group("Conversion: clients, train and test.", _OF_REQUEST),
+    command_line.Group("Data: what to do, and where files are.", _DATA_FLAGS),
+    command_line.Group("Conversion: clients, train and test.", _REQUEST_FLAGS),
   ),
   namespace=_FLAGS,
   flag_names=FLAG_NAMES,

@@ -43,7 +43,7 @@ _OUTPUT = _FLAGS.text(
 )
 
 
-class Rule(NamedTuple):
+class RuleChoice(NamedTuple):
   """A rule to apply."""
 
   algorithm: str
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 @interruption.at_once()
 def main(*words: str) -> None:
   """Runs the replay that the flags describe."""
-  run = finding.find_one(paths.one_run(words))
+  run = finding.find_one(paths.run_folder(words))
   rules = _rules(run.algorithm)
   if _OUTPUT.value == "":
     raise UsageError("--output: is empty; name the CSV file to write.")
@@ -84,7 +84,7 @@ def main(*words: str) -> None:
   paths.write_output(output, replays.to_csv(index=False))
 
 
-def _rules(own: str) -> list[Rule]:
+def _rules(own: str) -> list[RuleChoice]:
   """Returns the rules to apply."""
   names = [methods.understood(name) for name in _ALGORITHMS.value]
   if not names:
@@ -105,7 +105,7 @@ def _rules(own: str) -> list[Rule]:
       )
     texts[methods.understood(name)].append(assignment)
   return [
-    Rule(name, spec_text.parse_hparams(name, given) if given else None)
+    RuleChoice(name, spec_text.parse_hparams(name, given) if given else None)
     for name, given in texts.items()
   ]
 

@@ -42,7 +42,7 @@ def main(*folders: str) -> None:
   path = paths.new_output(_OUTPUT.value, overwrite=overwrite, makes_folder=True)
   # In a form that a user can repeat.
   command = shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
-  with command_line.blaming("--output: ", DataError):
+  with command_line.prefixing_errors("--output: ", DataError):
     found = page.find(folders, verify=_VERIFY.value)
     tasks = task_runs.arrange(
       found.runs,
@@ -56,7 +56,7 @@ def main(*folders: str) -> None:
   megabytes = path.stat().st_size / 1e6
   print(f"Wrote {path}: {page.describe(tasks)}; {megabytes:.1f} MB.")
   if _VERIFY.value:
-    paths.end_if_changed(found)
+    paths.exit_if_changed(found)
 
 
 PROGRAM = _FLAGS.program(

@@ -38,8 +38,8 @@ def main() -> None:
   runner = Runner(
     sweep_flags.output_dir(),
     executor=executor,
-    describe=command_line.line,
-    options=run_flags.computing(sweep_flags.NAMESPACE),
+    describe=command_line.error_line,
+    options=run_flags.compute_options(sweep_flags.NAMESPACE),
   )
   if not sweep_flags.DRY_RUN.value:
     runner.check_limits()
@@ -66,7 +66,7 @@ def _train(
   sweep: Sweep, runner: Runner, criterion: str, fraction: float
 ) -> None:
   planned = plan.expand(sweep)
-  with paths.output_dir_named():
+  with paths.prefixing_output_dir():
     states = runner.states(planned)
     if sweep_flags.DRY_RUN.value:
       for run, state in zip(planned, states, strict=True):
@@ -81,7 +81,7 @@ def _train(
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
   studies = study.of_sweep(sweep)
-  with paths.output_dir_named():
+  with paths.prefixing_output_dir():
     searcher = Searcher(studies, settings, runner)
     if sweep_flags.DRY_RUN.value:
       for one in studies:
@@ -135,7 +135,7 @@ PROGRAM = command_line.Program(
   str(__doc__),
   sweep_flags.GROUPS,
   namespace=sweep_flags.NAMESPACE,
-  elsewhere=sweep_flags.of_training,
+  flag_hint=sweep_flags.training_flag_hint,
 )
 run = PROGRAM.run  # The console script tff-fair-sweep.
 

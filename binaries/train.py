@@ -29,24 +29,26 @@ _STATUS_STALLED = 4
 @interruption.at_once()
 def main() -> None:
   """Trains the run that the flags describe."""
-  if (catalog_text := run_flags.catalog_wanted()) is not None:
+  if (catalog_text := run_flags.requested_catalog()) is not None:
     print(catalog_text)
     return
   output_dir = run_flags.output_dir()
   importing.check_limits()
-  with paths.output_dir_named():
+  with paths.prefixing_output_dir():
     has_baselines = run_flags.has_baselines()
     run_flags.take_first_look()
     spec = run_flags.spec()
     baselines = run_flags.baselines(spec) if has_baselines else []
     if output_dir is not None:
       RunFolder(output_dir).check_usable(spec.to_dict())
-    options = run_flags.computing()
+    options = run_flags.compute_options()
     task_loading.load_ahead(spec)
     train = experiments.run  # Imports it.
     importing.spare_what_stays()
     compute = functools.partial(train, **options)
-    beside = [_baseline(compute, found, output_dir) for found in baselines]
+    baseline_runs = [
+      _baseline(compute, found, output_dir) for found in baselines
+    ]
     run = compute(
       spec,
       output_dir,
@@ -58,10 +60,10 @@ def main() -> None:
   if idle := run.num_idle_rounds:
     is_untrained = idle == len(run.rounds)
     sys.exit(_STATUS_UNTRAINED if is_untrained else _STATUS_STALLED)
-  if beside:
-    theirs = {found.title: found.summary or {} for found in beside}
-    gain = fairness_table.gain(run.summary or {}, theirs)
-    print(f"\n{layout.filled(gain)}")
+  if baseline_runs:
+    theirs = {found.title: found.summary or {} for found in baseline_runs}
+    gain = fairness_table.compare_worst_clients(run.summary or {}, theirs)
+    print(f"\n{layout.wrap(gain)}")
     rates = dict.fromkeys(f"{b.client_learning_rate:g}" for b in baselines)
     print(
       f"The client_learning_rate is {spec.client_learning_rate:g}, that of the "

@@ -63,7 +63,7 @@ def adafed_figure_1() -> Demonstration:
   rises = max(np.diff(path, axis=0).max() for path in paths["AdaFed"])
   short, long = np.array([1.0, 0.4]), np.array([0.2, 2.6])
   raw = np.stack([short, long])
-  normed = np.stack([rounds.unit(short), rounds.unit(long)])
+  normed = np.stack([rounds.unit_vector(short), rounds.unit_vector(long)])
   bent, even = (
     rounds.direction(_MGDA, pair, np.ones(2)) for pair in (raw, normed)
   )
@@ -126,7 +126,9 @@ def _draw_paths(
 
 def _angle(first: np.ndarray, second: np.ndarray) -> float:
   """Returns the angle between two vectors, in degrees."""
-  cosine = np.clip(rounds.unit(first) @ rounds.unit(second), -1, 1)
+  cosine = np.clip(
+    rounds.unit_vector(first) @ rounds.unit_vector(second), -1, 1
+  )
   return float(np.degrees(np.arccos(cosine)))
 
 
@@ -295,12 +297,12 @@ def adafed_affine_hull() -> Demonstration:
     "AdaFed, Theorems 5.3 to 5.5: a vanishing d need not be Pareto-stationary",
     "Three strongly convex quadratics of 5 numbers, curvatures in [0.5, 2], "
     "gamma = 1, steps (t + 2)^-0.6 as Theorem 5.5 allows, 8 seeds, until "
-    f"||d|| < {_VANISHED:g}.",
+    f"||d|| < {_VANISHING_NORM:g}.",
     [
       at_most(
         "||d|| vanishes in each run; largest:",
         max(end.norms[-1] for end in ends),
-        _VANISHED,
+        _VANISHING_NORM,
       ),
       Check(
         "Runs whose d vanishes with a negative coefficient:",
@@ -322,14 +324,14 @@ def adafed_affine_hull() -> Demonstration:
       at_most(
         "In the others, the least norm of the convex hull vanishes; largest:",
         max(float(np.linalg.norm(end.common)) for end in others),
-        10 * _VANISHED,
+        10 * _VANISHING_NORM,
       ),
     ],
     draw,
   )
 
 
-_VANISHED = 1e-4
+_VANISHING_NORM = 1e-4
 _MOST_STEPS = 3000
 
 
@@ -359,18 +361,23 @@ def _descend_quadratics(seed: int) -> _End:
   )
   optima, theta = rng.normal(size=(m, size)), 2 * rng.normal(size=size)
 
-  def at(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  def gradients_and_losses(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     away = theta - optima
     gradients = np.einsum("kij,kj->ki", curvatures, away)
     return gradients, np.sum(away * gradients, axis=1) / 2
 
   norms: list[float] = []
-  while not norms or (norms[-1] > _VANISHED and len(norms) < _MOST_STEPS):
-    gradients, losses = at(theta)
+  while not norms or (norms[-1] > _VANISHING_NORM and len(norms) < _MOST_STEPS):
+    gradients, losses = gradients_and_losses(theta)
     coefficients = rounds.apply(_ADAFED, gradients, losses).coefficients.numpy()
     d = coefficients @ gradients
     step = (len(norms) + 2.0) ** -0.6
     norms.append(float(np.linalg.norm(d)))
     last, theta = theta, theta - step * d
   common = rounds.direction(_MGDA, gradients, losses)
-  return _End(norms, coefficients, common, at(last - 0.01 * common)[1] - losses)
+  return _End(
+    norms,
+    coefficients,
+    common,
+    gradients_and_losses(last - 0.01 * common)[1] - losses,
+  )

@@ -48,7 +48,7 @@ class _Problem(NamedTuple):
   def bound(self) -> float:
     return float(np.abs(self.features).mean(axis=0).max())
 
-  def local(self, x: np.ndarray, num_steps: int) -> np.ndarray:
+  def local_update(self, x: np.ndarray, num_steps: int) -> np.ndarray:
     """Returns Delta = x - SGD(x), with full batches."""
     trained = x.copy()
     for _ in range(num_steps):
@@ -142,8 +142,8 @@ def _pseudo_gradient(
 ) -> _PseudoGradient:
   """Returns the result of a rule that sends a certainty, for equal clients."""
 
-  def of(x: np.ndarray) -> tuple[np.ndarray, float]:
-    updates = np.stack([problem.local(x, n) for n in num_steps])
+  def pseudo_gradient(x: np.ndarray) -> tuple[np.ndarray, float]:
+    updates = np.stack([problem.local_update(x, n) for n in num_steps])
     ones = np.ones(len(num_steps))
     output = rounds.apply(
       rule,
@@ -156,7 +156,7 @@ def _pseudo_gradient(
     certainty = float(output.for_finalizer["certainty"])
     return output.coefficients.numpy() @ updates, certainty
 
-  return of
+  return pseudo_gradient
 
 
 def n_accadam_theorem_1() -> Demonstration:

@@ -30,8 +30,11 @@ def fedfv_figure_1() -> Demonstration:
   loss = 1 / lengths  # The longest update comes first.
   mean = gradients.mean(axis=0)
   fair = rounds.direction(_FEDFV, gradients, loss)
-  units = np.stack([rounds.unit(g) for g in gradients])
-  of_mean, of_fair = units @ rounds.unit(mean), units @ rounds.unit(fair)
+  units = np.stack([rounds.unit_vector(g) for g in gradients])
+  of_mean, of_fair = (
+    units @ rounds.unit_vector(mean),
+    units @ rounds.unit_vector(fair),
+  )
 
   def draw(figure: "Figure") -> None:
     axes = figure.subplots()
@@ -66,14 +69,14 @@ def fedfv_figure_1() -> Demonstration:
       at_most(
         f"Of {_NUM_TRIPLES} random such triples of 10 numbers, clients whom "
         "FedFV harms, whom the mean harms:",
-        *_harmed(),
+        *_count_harmed(),
       ),
     ],
     draw,
   )
 
 
-def _harmed() -> tuple[int, int]:
+def _count_harmed() -> tuple[int, int]:
   """Returns the numbers of clients that FedFV and the mean conflict with."""
   rng = np.random.default_rng(0)
   by_fedfv = by_mean = found = 0
@@ -182,9 +185,9 @@ def _bounds_of_conflicts(
   The first bounds conflicts with g_k / ||g_k||, the second those with g_k.
   """
   m = len(gradients)
-  units = np.stack([rounds.unit(g) for g in gradients])
+  units = np.stack([rounds.unit_vector(g) for g in gradients])
   met = [  # Each projection, of g_i^(k - 1) on g_k.
-    rounds.unit(paths[k][i]) @ units[k]
+    rounds.unit_vector(paths[k][i]) @ units[k]
     for k in range(m)
     for i in range(m)
     if i != k
@@ -272,7 +275,7 @@ def fedfv_theorem_4() -> Demonstration:
           rounds.distance_to_hull(np.zeros_like(theta), gradients),
         ]
       )
-      if rounds.unit(mean) @ rounds.unit(direction) <= 0.5:
+      if rounds.unit_vector(mean) @ rounds.unit_vector(direction) <= 0.5:
         outside += 1
         break
       theta = theta - direction
@@ -309,4 +312,4 @@ def _projected_mean(gradients: np.ndarray, loss: np.ndarray) -> np.ndarray:
   """Returns FedFV's direction before rescaling to the mean's norm."""
   output = rounds.apply(_FEDFV, gradients, loss)
   length = float(output.measurements["norm_before_rescaling"])
-  return length * rounds.unit(output.coefficients.numpy() @ gradients)
+  return length * rounds.unit_vector(output.coefficients.numpy() @ gradients)

@@ -65,7 +65,7 @@ def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
   return float(np.linalg.norm(shares @ corners - point))
 
 
-def unit(vector: np.ndarray) -> np.ndarray:
+def unit_vector(vector: np.ndarray) -> np.ndarray:
   """Returns a vector scaled to length 1; zero stays zero."""
   length = np.linalg.norm(vector)
   return vector / length if length else vector

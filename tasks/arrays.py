@@ -46,12 +46,12 @@ class Options(row_task.RowOptions):
   )
 
 
-@data_error.named_by_file()
+@data_error.reporting_file_option()
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task; y is int32[n], or for numbers float32[n] or [n, t]."""
-  path = reading.located(config.file, data_dir)
+  path = reading.locate(config.file, data_dir)
   if path.suffix.lower() in _TABLES:
     raise DataError(
       path,
@@ -83,7 +83,7 @@ def load(
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
-    else labels.numbered(
+    else labels.number_classes(
       classes, clients, source=f"{path}, y", place=example_checks.place
     )
   )

@@ -12,7 +12,7 @@ import pathlib
 
 from tasks import central, task
 from tasks.data_error import DataError
-from tasks.formats import cifar, data_files, prepared
+from tasks.formats import cifar, data_files, tfds_format
 from tasks.formats.images import LabeledImages
 
 CLASS_NAMES = (
@@ -37,7 +37,7 @@ def load(
   folder), one file `cifar10*.npz`, or a folder `cifar10` of
   tensorflow-datasets; the first of these that exists is read.
   """
-  data = central.in_memory(
+  data = central.images_in_memory(
     "CIFAR-10", _read(data_dir), CLASS_NAMES, pixels=config.pixels
   )
   return central.build_image_task(
@@ -59,8 +59,8 @@ def _read(data_dir: pathlib.Path | None) -> tuple[LabeledImages, LabeledImages]:
         "has only one of them.",
       )
     return cifar.read_npz(npz[0])
-  if directory := prepared.find(data_dir, "cifar10"):
-    return prepared.read(directory)
+  if directory := tfds_format.find(data_dir, "cifar10"):
+    return tfds_format.read(directory)
   raise DataError(
     data_dir,
     f"has no CIFAR-10; expected {files}, or cifar10/ as tensorflow-datasets "

@@ -16,7 +16,7 @@ import pathlib
 import numpy as np
 
 from tasks import central, task
-from tasks.formats import cifar, prepared
+from tasks.formats import cifar, tfds_format
 from tasks.formats.images import LabeledImages
 from tasks.tff_native import native_clients
 
@@ -45,7 +45,7 @@ def load(
   halves = None if config.partition == "users" else _central(data_dir)
   if halves is None:
     halves, users = _native(data_dir)
-  data = central.in_memory(
+  data = central.images_in_memory(
     "CIFAR-100",
     halves,
     tuple(f"class_{label:02}" for label in range(_NUM_CLASSES)),
@@ -65,8 +65,8 @@ def _central(
   kind = cifar.CIFAR100
   if folder := cifar.find(data_dir, kind):
     return cifar.read(folder, kind)
-  if directory := prepared.find(data_dir, "cifar100"):
-    return prepared.read(directory)
+  if directory := tfds_format.find(data_dir, "cifar100"):
+    return tfds_format.read(directory)
   return None
 
 

@@ -39,9 +39,9 @@ def load(
     images.class_folders(root, half, cifar10.CLASS_NAMES)
     for half in ("train", "valid", "test")
   )
-  data = central.on_disk(
+  data = central.images_on_disk(
     "CINIC-10",
-    (images.joined([train, valid]), test),
+    (images.concatenate([train, valid]), test),
     cifar10.CLASS_NAMES,
     _IMAGE_SIZE,
   )

@@ -22,7 +22,7 @@ from tasks.formats import data_files, example_proto, sqlite_file
 from tasks.from_client_data import from_client_data
 from tasks.models import names as model_names
 from tasks.tabular import reading
-from tasks.user_code.in_memory import LABELS
+from tasks.user_code.user_arrays import LABELS
 from tff_fair import declared
 from tff_fair.declared import FieldError
 
@@ -65,12 +65,12 @@ class Options(options.TaskOptions):
   )
 
 
-@data_error.named_by_file()
+@data_error.reporting_file_option()
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task; x is float32[n, *shape], y is int32[n] or float32[n]."""
-  path = reading.located(config.file, data_dir)
+  path = reading.locate(config.file, data_dir)
   sqlite_file.check(path)
   everyone, counts = sqlite_file.population(path, _HALVES)
   in_both = np.flatnonzero((counts > 0).all(axis=1))

@@ -28,7 +28,7 @@ SplitName = Literal["train", "test", "validation"]
 _NUM_CACHED_TASKS = 2
 # The number of clients whose examples determine a version.
 _NUM_CLIENTS_IN_VERSION = 8
-_using = threading.Lock()  # Tasks need not be thread-safe.
+_task_lock = threading.Lock()  # Tasks need not be thread-safe.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class ClientSource:
       ValueError: If there is no such client, or the task cannot be loaded.
       tasks.DataError: If the data cannot be used (a ValueError too).
     """
-    with _using:
+    with _task_lock:
       task = self._load()
       task.check_client_id(client_id)
       return self._part(task).load(client_id)
@@ -96,7 +96,7 @@ class ClientSource:
       ValueError: If the task cannot be loaded.
       tasks.DataError: If the data cannot be used (a ValueError too).
     """
-    with _using:
+    with _task_lock:
       task = self._load()
       return _digest(task, self._part(task))
 

@@ -24,7 +24,7 @@ def of_rows(
   return found
 
 
-def in_order(
+def as_array(
   weights: Mapping[str, float], names: Iterable[str], source: str
 ) -> np.ndarray:
   """Returns the weights of clients, float64[clients]."""
@@ -53,4 +53,4 @@ def of_parts(
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)
   )
-  return in_order(of_rows(values, rows, source), names, source)
+  return as_array(of_rows(values, rows, source), names, source)

@@ -53,7 +53,7 @@ def load(
   files = f"the folder images and {', '.join((*_TRAIN, *_TEST))}"
   root = data_files.require(data_dir, what="Clothing1M", files=files)
   lists = root / _LISTS_FOLDER if (root / _LISTS_FOLDER).is_dir() else root
-  data = central.on_disk(
+  data = central.images_on_disk(
     "Clothing1M",
     (_listed(root, lists, *_TRAIN), _listed(root, lists, *_TEST)),
     CLASS_NAMES,
@@ -85,4 +85,4 @@ def _listed(
         raise DataError(place, f"{key!r} has no label in {key_labels}.")
       yield key, label_of[key]
 
-  return images.listed(root, lists / keys, found())
+  return images.paths_from_list(root, lists / keys, found())

@@ -26,7 +26,7 @@ class DataError(ValueError):
 
 
 @contextlib.contextmanager
-def named_by_file() -> Iterator[None]:
+def reporting_file_option() -> Iterator[None]:
   """Blames the option `file` for a `DataError` within the context."""
   try:
     yield

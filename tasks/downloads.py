@@ -278,7 +278,7 @@ def fetch(
       _unpacked(packed, path.name) as source,
       staged.open("wb") as file,
     ):
-      shutil.copyfileobj(data_files.bounded(source, packed), file)
+      shutil.copyfileobj(data_files.limit_size(source, packed), file)
     if staged.suffix == ".sqlite":
       sqlite_file.check(staged)
   # TFF unpacks its tables every time, from an archive that it compares.

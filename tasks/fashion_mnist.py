@@ -54,7 +54,7 @@ def load(
   )
   if config.image_size != train.images.shape[1]:
     train, test = (half.resized(config.image_size) for half in (train, test))
-  data = central.in_memory(
+  data = central.images_in_memory(
     "Fashion-MNIST", (train, test), _CLASS_NAMES, pixels=config.pixels
   )
   if config.classes == "tops":

@@ -40,11 +40,11 @@ def load(
   own cache, ~/.tff.
   """
   users: np.ndarray | None = None
-  if data_dir is not None and mnist.is_there(data_dir, _PREFIXES[0]):
+  if data_dir is not None and mnist.has_half(data_dir, _PREFIXES[0]):
     halves = _from_idx(data_dir)
   else:
     halves, users = _native(data_dir)
-  data = central.in_memory(
+  data = central.images_in_memory(
     "EMNIST a ... j", halves, _LETTERS, pixels=config.pixels, users=users
   )
   return central.build_image_task(

@@ -23,8 +23,8 @@ from tasks.task import (
   element_spec,
 )
 from tasks.tff_native import native_clients
-from tasks.user_code import in_memory
-from tasks.user_code.in_memory import Counted
+from tasks.user_code import user_arrays
+from tasks.user_code.user_arrays import ClientCounts
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -126,7 +126,7 @@ def from_client_data(
   column = client_weights if isinstance(client_weights, str) else None
   clients = _clients(
     [train] if fraction is not None else [train, test],
-    in_memory.Roles(
+    user_arrays.Roles(
       client,
       label,
       [features] if isinstance(features, str) else features,
@@ -135,7 +135,7 @@ def from_client_data(
     ),
     name,
   )
-  counted, num_left_out = _take_part(clients, 1 if fraction is None else 2)
+  counted, num_left_out = _select_clients(clients, 1 if fraction is None else 2)
   num_classes = _num_classes(clients, counted, num_classes)
   train_half, test_half = _halves(clients, counted, fraction, seed)
   left_out = f" ({num_left_out:,} without train or test examples left out)"
@@ -151,7 +151,7 @@ def from_client_data(
     element_spec=clients.spec,
     num_classes=num_classes,
     class_names=clients.class_names,
-    keras_model_fn=user_model.fitting(
+    keras_model_fn=user_model.build_fn(
       f"{name}: model", model, clients.spec, num_classes, seed=seed
     ),
     objective=objective
@@ -162,14 +162,14 @@ def from_client_data(
 
 
 def _clients(
-  halves: Sequence[Any], roles: in_memory.Roles, name: str
+  halves: Sequence[Any], roles: user_arrays.Roles, name: str
 ) -> "_Clients":
   """Returns the clients, for any kind of data."""
   are_client_data = [
     hasattr(half, "create_tf_dataset_for_client") for half in halves
   ]
   if not any(are_client_data):
-    return in_memory.ArrayClients(halves, roles, name)
+    return user_arrays.ArrayClients(halves, roles, name)
   if not all(are_client_data):
     kinds = " and ".join(type(half).__name__ for half in halves)
     raise DataError(
@@ -187,9 +187,9 @@ def _clients(
   return _DatasetClients(halves, name)
 
 
-def _take_part(
+def _select_clients(
   clients: "_Clients", least: int
-) -> tuple[dict[str, list[Counted]], int]:
+) -> tuple[dict[str, list[ClientCounts]], int]:
   """Returns the counts of clients with enough examples, by name, and the number
   of other clients.
   """
@@ -204,7 +204,7 @@ def _take_part(
   enough = {
     k: found
     for k, found in counted.items()
-    if all(half.number >= least for half in found)
+    if all(half.num_examples >= least for half in found)
   }
   if not enough:
     raise DataError(
@@ -216,7 +216,7 @@ def _take_part(
 
 def _halves(
   clients: "_Clients",
-  counted: Mapping[str, Sequence[Counted]],
+  counted: Mapping[str, Sequence[ClientCounts]],
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
@@ -254,23 +254,23 @@ def _weights(
         f"client_weights is {type(given).__name__}, expected a mapping of "
         "clients to numbers, or the name of a column.",
       )
-  return of_clients.in_order(weights, names, f"{clients.name}, client_weights")
+  return of_clients.as_array(weights, names, f"{clients.name}, client_weights")
 
 
 def _num_classes(
   clients: "_Clients",
-  counted: Mapping[str, Sequence[Counted]],
+  counted: Mapping[str, Sequence[ClientCounts]],
   given: int | None,
 ) -> int | None:
   """Returns the number of classes; None if labels are numbers."""
   if not clients.is_classifier:
     return None
   every_half = (half for halves in counted.values() for half in halves)
-  largest = max(max(half.labels) for half in every_half)
+  largest = max(max(half.label_range) for half in every_half)
   number = given or len(clients.class_names or ()) or 1 + largest
   for k, halves in counted.items():
     for place, half in enumerate(halves):
-      for label in half.labels:
+      for label in half.label_range:
         if not 0 <= label < number:
           raise DataError(
             f"{clients.name}, {_HALVES[place]}, client {k}",
@@ -308,12 +308,12 @@ def _objective(
     _check_class_weights(class_weights, num_classes, name)
   if loss is not None:
     if isinstance(loss, tf.keras.losses.Loss):
-      loss = functools.partial(_of_each_example, loss)
+      loss = functools.partial(_unreduced_loss, loss)
     user_model.check_loss(f"{name}: loss", loss, clients.spec[1], num_classes)
   return models.objective(num_classes, class_weights, loss)
 
 
-def _of_each_example(
+def _unreduced_loss(
   loss: "tf.keras.losses.Loss", y: "tf.Tensor", outputs: "tf.Tensor"
 ) -> "tf.Tensor":
   """Returns each example's loss from a Keras loss, which averages them."""
@@ -356,7 +356,7 @@ class _DatasetClients:
     self.weights: dict[str, float] = {}
     self.num_halves = len(halves)
     self._elements = halves[0].element_type_structure
-    self._keys = in_memory.keys(self._elements, name)
+    self._keys = user_arrays.keys(self._elements, name)
     x, y = (self._elements[key] for key in self._keys)
     for title, found in (("x", x), ("y", y)):
       if not hasattr(found, "dtype") or not found.shape.is_fully_defined():
@@ -386,7 +386,7 @@ class _DatasetClients:
     """Returns the client ids of a half of the data."""
     return self._halves[half].client_ids
 
-  def count(self, half: int, client: str) -> Counted:
+  def count(self, half: int, client: str) -> ClientCounts:
     """Reads a client once; counts examples, and finds the range of classes."""
     number, labels = 0, set[int]()
     examples = self._halves[half].create_tf_dataset_for_client(client)
@@ -394,17 +394,17 @@ class _DatasetClients:
       number += len(batch["y"])
       if self.is_classifier:
         labels |= {int(batch["y"].min()), int(batch["y"].max())}
-    return Counted(number, (min(labels), max(labels)) if labels else ())
+    return ClientCounts(number, (min(labels), max(labels)) if labels else ())
 
   def split(
     self,
     half: int,
     names: Sequence[str],
-    counted: Sequence[Counted],
+    counted: Sequence[ClientCounts],
     source: str,
   ) -> Split:
     """Returns a half's data of the clients that take part."""
-    counts = np.array([c.number for c in counted], np.int64)
+    counts = np.array([c.num_examples for c in counted], np.int64)
     return native_clients.split(
       native_clients.reader(self._halves[half]),
       names,
@@ -441,7 +441,7 @@ class _DatasetClients:
     return client_data.preprocess(lambda dataset: dataset.map(convert))
 
 
-_Clients = in_memory.ArrayClients | _DatasetClients
+_Clients = user_arrays.ArrayClients | _DatasetClients
 
 
 def _finite_arrays(examples: Mapping[str, np.ndarray]) -> Arrays:

@@ -114,7 +114,7 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
       f"{np.count_nonzero(levels):,} clients"
     ),
     train=dataclasses.replace(
-      relabelled(task.train, noisy), noise_levels=levels
+      replace_labels(task.train, noisy), noise_levels=levels
     ),
   )
 
@@ -134,7 +134,7 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   def given(client_id: int, labels: np.ndarray) -> np.ndarray:
     return new.get(client_id, labels).astype(labels.dtype)
 
-  return dataclasses.replace(task, train=relabelled(task.train, given))
+  return dataclasses.replace(task, train=replace_labels(task.train, given))
 
 
 def wrong_share(split: Split, client_id: int) -> float:
@@ -160,7 +160,9 @@ def no_class_labels(name: str) -> ValueError:
 
 
 @functools.cache
-def added_to(base: type[options.TaskOptions]) -> type[options.TaskOptions]:
+def extend_options(
+  base: type[options.TaskOptions],
+) -> type[options.TaskOptions]:
   """Returns options extended by label noise, unless names collide."""
   if set(NAMES) & set(options.fields_of(base)):
     return base
@@ -185,7 +187,7 @@ def _check(labels: np.ndarray, count: int, num_classes: int) -> None:
 _X = TypeVar("_X")
 
 
-def relabelled(
+def replace_labels(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
   """Returns data with other labels, which keeps the true labels, too."""

@@ -37,7 +37,7 @@ def load(
   users: np.ndarray | None = None
   if config.partition == "users":
     users = mnist.read_writers(directory, [half.labels for half in halves])
-  data = central.in_memory(
+  data = central.images_in_memory(
     "MNIST", halves, _CLASS_NAMES, pixels=config.pixels, users=users
   )
   return central.build_image_task(

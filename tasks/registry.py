@@ -90,7 +90,9 @@ class TaskModule(Protocol):
 def _unknown(name: str) -> FieldError:
   """Returns the error for an unknown task."""
   problem = f"unknown task; {spelling.advice(name, names(), 'tasks')}"
-  if reader := _READERS.get(file_kinds.unpacked(name.lower()).suffix):
+  if reader := _READERS.get(
+    file_kinds.strip_compression_suffix(name.lower()).suffix
+  ):
     options = [f"file={name}", *reader[1]]
     shown = " ".join(f"--task_option={option}" for option in options)
     problem = (
@@ -112,7 +114,7 @@ def check_name(name: str) -> None:
     FieldError: If there is no such task, the user's function cannot be
       imported, or its arguments cannot be options.
   """
-  if not _is_closed(name):
+  if not _may_not_run(name):
     _module(name)
 
 
@@ -205,7 +207,7 @@ def option_names(name: str) -> tuple[str, ...]:
 
 def option_defaults(name: str) -> dict[str, task_options.Value]:
   """Returns a task's options with their default values."""
-  return {} if _is_closed(name) else _options_type(name)().to_dict()
+  return {} if _may_not_run(name) else _options_type(name)().to_dict()
 
 
 def option_fields(name: str) -> Mapping[str, declared.Declared]:
@@ -242,7 +244,7 @@ def parse_options(
   """
   texts = list(assignments)
   given = declared.assignments(texts)
-  if _is_closed(name):
+  if _may_not_run(name):
     return dict(given)
   return task_options.parse(_options_type(name, given), texts)
 
@@ -263,7 +265,7 @@ def check_options(
     ValueError: If the task, an option or a value is not valid; the message
       names the option.
   """
-  if _is_closed(name):
+  if _may_not_run(name):
     return dict(options)  # type: ignore[arg-type]  # As recorded.
   options_type = _options_type(name, options)
   checked = task_options.build(options_type, options).to_dict()
@@ -279,7 +281,7 @@ def _options_type(
     if set(label_noise.NAMES) & set(given):
       raise label_noise.no_class_labels(name)
     return base_type
-  return label_noise.added_to(base_type)  # type: ignore[arg-type]  # Classes hash.
+  return label_noise.extend_options(base_type)  # type: ignore[arg-type]  # Classes hash.
 
 
 def _module(name: str) -> TaskModule:
@@ -292,7 +294,7 @@ def _module(name: str) -> TaskModule:
     return _user_task(function, user_functions.load(function))
 
 
-def _is_closed(name: str) -> bool:
+def _may_not_run(name: str) -> bool:
   """Returns whether a task is a user's code that may not run now."""
   function = _function(name)
   return function is not None and not user_functions.may_run(function)
@@ -387,11 +389,11 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
   data = task.element_spec, task.num_classes
   if user_functions.is_name(name):
     with user_functions.given_as("model", name):
-      build = user_model.fitting(
+      build = user_model.build_fn(
         name, user_functions.load(name), *data, seed=seed
       )
   else:
-    wanted = catalog.of_task(*data)
+    wanted = catalog.required_shapes(*data)
     try:
       build = catalog.build_fn(name, wanted, seed)
     except ValueError as error:

@@ -75,7 +75,7 @@ def load(
     words, embedding = _read_glove(data_dir / config.glove, words)
   numbers = {word: k for k, word in enumerate(words, _FIRST_WORD)}
   train, test = (
-    _numbered(half, numbers, config.sequence_length)
+    _encode_words(half, numbers, config.sequence_length)
     for half in (users.train, users.test)
   )
   return task.Task(
@@ -162,7 +162,7 @@ def _read_glove(
   return known, np.concatenate([special, table])
 
 
-def _numbered(
+def _encode_words(
   half: task.Split, numbers: Mapping[str, int], length: int
 ) -> task.Split:
   def load(client_id: int) -> task.Arrays:

@@ -236,7 +236,7 @@ def _from_leaf_texts(config: Options, path: pathlib.Path) -> leaf_json.Users:
   """Cuts texts as LEAF does: test windows share no characters with training."""
   length = config.sequence_length
   texts = {
-    name: _leaf_numbers(_known(text).encode())
+    name: _leaf_numbers(_replace_unknown_characters(text).encode())
     for name, text in leaf_json.read_texts(path).items()
   }
   sizes = {}
@@ -266,12 +266,12 @@ def _leaf_arrays(
       _text(position, name, value, expected)
       for name, value, expected in (("x", text, length), ("y", following, 1))
     )
-    numbers = _leaf_numbers(_known(whole).encode())
+    numbers = _leaf_numbers(_replace_unknown_characters(whole).encode())
     sequences[position], labels[position] = numbers[:-1], numbers[-1]
   return sequences.astype(np.int32), labels.astype(np.int32)
 
 
-def _known(text: str) -> str:
+def _replace_unknown_characters(text: str) -> str:
   """Replaces each character that LEAF lacks by a space; keeps lengths."""
   return "".join(c if c in LEAF_CHARACTERS else " " for c in text)
 

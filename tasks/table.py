@@ -155,18 +155,18 @@ class Options(table_file.Format, row_task.RowOptions):
     )
 
 
-@data_error.named_by_file()
+@data_error.reporting_file_option()
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
   """Builds the task; x is float32[n, width], y is int32[n] or float32[n]."""
-  table = _opened(config, data_dir)
+  table = _open_table(config, data_dir)
   names = _feature_names(config, table)
   found = _columns(config, table, names)
   names = _without_ids(config, table, names, found)
-  rows: table_folder.Table | reading.SomeRows = table
+  rows: table_folder.Table | reading.SelectedRows = table
   if config.drop_unlabelled:
-    rows, found = reading.with_label(table, found, config.label)
+    rows, found = reading.keep_labelled_rows(table, found, config.label)
   clients, of_label = _clients_and_labels(config, rows, found, seed)
   inputs = {name: found[name] for name in names}
   fitted = features.fit(inputs, clients.train)
@@ -189,12 +189,12 @@ def load(
   )
 
 
-def _opened(
+def _open_table(
   config: Options, data_dir: pathlib.Path | None
 ) -> table_folder.Table:
-  path = reading.located(config.file, data_dir, several=True)
+  path = reading.locate(config.file, data_dir, several=True)
   open_file = functools.partial(reading.open_table, written=config)
-  files = table_folder.files_of(path)
+  files = table_folder.find_files(path)
   if files is None:
     return open_file(path)
   return table_folder.FolderTable(path, files, config.client, open_file)
@@ -237,16 +237,16 @@ def _columns(
     measured=measured,
     units=[name for name in units if name in wanted],
   )
-  reading.tell(table, found, measured=measured)
+  reading.notify_unusual_cells(table, found, measured=measured)
   for role in dict.fromkeys(roles):
     if role != config.split_by:
-      reading.tell_near(table, role, found[role])
+      reading.notify_similar_texts(table, role, found[role])
   return found
 
 
 def _clients_and_labels(
   config: Options,
-  table: table_folder.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SelectedRows,
   found: dict[str, columns.Column],
   seed: int,
 ) -> tuple[population.Population, labels.Labels]:
@@ -255,13 +255,11 @@ def _clients_and_labels(
   classes = labels.classes_of(label, config.kind, source=source)
   clients = _clients(config, table, found, classes, seed)
   if classes is not None:
-    return clients, labels.numbered(
+    return clients, labels.number_classes(
       classes, clients, source=source, place=table.place
     )
   assert isinstance(label, columns.Numbers)
-  return clients, labels.standardized(
-    label.values, clients.train, source=source
-  )
+  return clients, labels.standardize(label.values, clients.train, source=source)
 
 
 def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
@@ -295,12 +293,12 @@ def _may_be_id(config: Options, name: str) -> bool:
 
 
 def _is_named_as_id(config: Options, name: str) -> bool:
-  return _may_be_id(config, name) and identifiers.has_name(name)
+  return _may_be_id(config, name) and identifiers.looks_like_id(name)
 
 
 def _without_ids(
   config: Options,
-  table: table_folder.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SelectedRows,
   names: list[str],
   found: Mapping[str, columns.Column],
 ) -> list[str]:
@@ -309,7 +307,9 @@ def _without_ids(
   def is_id(name: str) -> bool:
     column, is_named = found[name], _is_named_as_id(config, name)
     if isinstance(column, columns.Numbers):
-      return _may_be_id(config, name) and (is_named or column.number_rows)
+      return _may_be_id(config, name) and (
+        is_named or column.may_be_row_numbers
+      )
     num_texts = int((column.codes >= 0).sum())
     return (
       is_named and text_columns.refusal(column.values, num_texts) is not None
@@ -324,13 +324,13 @@ def _without_ids(
       f"or row numbers: {', '.join(map(repr, ids))}. Name those that are "
       "something else in keep=...",
     )
-  identifiers.tell(table.path, ids, "keep={}")
+  identifiers.notify_left_out(table.path, ids, "keep={}")
   return left
 
 
 def _clients(
   config: Options,
-  table: table_folder.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SelectedRows,
   found: dict[str, columns.Column],
   classes: labels.Classes | None,
   seed: int,
@@ -358,7 +358,7 @@ def _clients(
 
 def _client_weights(
   config: Options,
-  table: table_folder.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SelectedRows,
   found: dict[str, columns.Column],
 ) -> tuple[np.ndarray, str] | None:
   if config.client_weight is None:
@@ -376,7 +376,7 @@ def _client_weights(
 
 def _groups(
   config: Options,
-  table: table_folder.Table | reading.SomeRows,
+  table: table_folder.Table | reading.SelectedRows,
   found: dict[str, columns.Column],
 ) -> row_task.Groups | None:
   if config.group is None:
@@ -406,7 +406,7 @@ class _Preprocessing:
     }
     self.typical = {feature.name: _typical(feature) for feature in found}
 
-  def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
+  def wrap(self, model: "tf.keras.Model") -> "tf.keras.Model":
     """Returns a model from columns by name to probabilities or numbers."""
     from tasks.tabular import layers  # noqa: PLC0415
 

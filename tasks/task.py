@@ -141,7 +141,7 @@ class Preprocessing(Protocol):
   columns: Mapping[str, Literal["number", "text"]]
   typical: Mapping[str, float | str]
 
-  def around(self, model: "tf.keras.Model") -> "tf.keras.Model":
+  def wrap(self, model: "tf.keras.Model") -> "tf.keras.Model":
     """Returns a model that takes raw values, with `model` as a layer.
 
     Args:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from tasks import central, models, task
-from tasks.central import cut_task, cutting
+from tasks.central import partitioned_task, partitioning
 from tasks.data_error import DataError
-from tasks.formats import data_files, prepared
+from tasks.formats import data_files, tfds_format
 from tasks.formats.images import resize
 from tasks.models import names as model_names
 from tasks.tabular import columns, features, labels, population, text_columns
@@ -136,7 +136,7 @@ def load(
   table. `data_dir` is the folder of tensorflow-datasets; None means its
   default, TFDS_DATA_DIR or ~/tensorflow_datasets.
   """
-  data_set = prepared.DataSet(_located(config, data_dir))
+  data_set = tfds_format.DataSet(_find_data_set(config, data_dir))
   inputs, label = _roles(config, data_set)
   found = _read(config, data_set, inputs, label)
   if found.numbers is not None:
@@ -150,7 +150,7 @@ def load(
       not config.model.endswith("softmax"),
       f"one without a softmax, since {label!r} is a number",
     )
-  data = _without_inputs(config, data_set, found)
+  data = _central_data(config, data_set, found)
   if [data_set.features[name].kind for name in inputs] == ["image"]:
     return central.build_image_task(
       "tfds",
@@ -165,7 +165,7 @@ def load(
       f"expected linear, mlp or mlp_128: {config.name} has no images.",
       value=config.model,
     )
-  split = cutting.cut(config, data, seed)
+  split = partitioning.make_split(config, data, seed)
   train = population.ClientRows(
     np.concatenate(split.train), np.array([len(part) for part in split.train])
   )
@@ -179,7 +179,9 @@ def load(
   return central.build_task("tfds", config, data, build, seed=seed, split=split)
 
 
-def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
+def _find_data_set(
+  config: Options, data_dir: pathlib.Path | None
+) -> pathlib.Path:
   """Returns the folder of the data set."""
   if not config.name:
     raise DataError(
@@ -192,7 +194,7 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
     ).expanduser()
   )
   name, _, version = config.name.partition(":")
-  found = prepared.find(directory, name, version or "*.*.*")
+  found = tfds_format.find(directory, name, version or "*.*.*")
   if found is None and config.download:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
@@ -200,9 +202,9 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
       f"{directory}: {config.name}", "cannot be prepared"
     ):
       tfds.builder(config.name, data_dir=str(directory)).download_and_prepare()
-    found = prepared.find(directory, name, version or "*.*.*")
+    found = tfds_format.find(directory, name, version or "*.*.*")
   if found is None:
-    there = ", ".join(prepared.names(directory)) or "nothing"
+    there = ", ".join(tfds_format.names(directory)) or "nothing"
     raise DataError(
       directory,
       f"there is no data set {config.name} that tensorflow-datasets has "
@@ -212,7 +214,7 @@ def _located(config: Options, data_dir: pathlib.Path | None) -> pathlib.Path:
 
 
 def _roles(
-  config: Options, data_set: prepared.DataSet
+  config: Options, data_set: tfds_format.DataSet
 ) -> tuple[list[str], str]:
   """Returns the features to predict from, and the one to predict."""
   supervised = data_set.supervised
@@ -247,7 +249,10 @@ def _roles(
 
 
 def _read(
-  config: Options, data_set: prepared.DataSet, inputs: Sequence[str], label: str
+  config: Options,
+  data_set: tfds_format.DataSet,
+  inputs: Sequence[str],
+  label: str,
 ) -> _Examples:
   """Reads the examples that have a label."""
   place = data_set.directory
@@ -297,7 +302,7 @@ def _read(
   )
 
 
-def _texts(feature: prepared.Feature, values: Sequence[Any]) -> np.ndarray:
+def _texts(feature: tfds_format.Feature, values: Sequence[Any]) -> np.ndarray:
   """Returns values as texts, object[n]."""
   if feature.kind == "class":
     return np.array(
@@ -312,8 +317,8 @@ def _texts(feature: prepared.Feature, values: Sequence[Any]) -> np.ndarray:
   )
 
 
-def _without_inputs(
-  config: Options, data_set: prepared.DataSet, found: _Examples
+def _central_data(
+  config: Options, data_set: tfds_format.DataSet, found: _Examples
 ) -> central.CentralData:
   """Returns all that a cut needs; x is added later."""
   title = f"{config.name.partition(':')[0]} {data_set.directory.name}"
@@ -366,20 +371,20 @@ def _with_images(
   return dataclasses.replace(
     data,
     x_shape=pixels.shape[1:],
-    load_x=cut_task.load_x(pixels, data.num_train, config.pixels),
+    load_x=partitioned_task.image_loader(pixels, data.num_train, config.pixels),
   )
 
 
 def _inputs(
   config: Options,
-  data_set: prepared.DataSet,
+  data_set: tfds_format.DataSet,
   names: Sequence[str],
   found: _Examples,
   train: population.ClientRows,
 ) -> tuple[str, LoadX, tuple[int, ...]]:
   """Returns x in words, the function that loads it, and its shape."""
   kinds = {data_set.features[name].kind for name in names}
-  if kinds == {"text"} and _are_free(data_set, names, found):
+  if kinds == {"text"} and _has_free_text(data_set, names, found):
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]
     joined = [" ".join(parts) for parts in zip(*texts, strict=True)]
     bag = BagOfWords(joined, train.rows, config.num_words)
@@ -419,7 +424,7 @@ def _inputs(
 def _column(
   place: pathlib.Path,
   name: str,
-  feature: prepared.Feature,
+  feature: tfds_format.Feature,
   values: Sequence[Any],
 ) -> columns.Column:
   """Returns the values of a feature as a column."""
@@ -439,8 +444,8 @@ def _column(
   return gatherer.column()
 
 
-def _are_free(
-  data_set: prepared.DataSet, names: Sequence[str], found: _Examples
+def _has_free_text(
+  data_set: tfds_format.DataSet, names: Sequence[str], found: _Examples
 ) -> bool:
   """Returns whether some text feature does not hold categories."""
   return len(names) == 1 or any(

@@ -41,7 +41,7 @@ def load(
   if (root / _FOLDER).is_dir():
     root = root / _FOLDER
   class_names = tuple(text for _, text in images.lines(root / "wnids.txt"))
-  data = central.on_disk(
+  data = central.images_on_disk(
     "Tiny ImageNet",
     (
       images.class_folders(root, "train", class_names, "images"),
@@ -71,4 +71,4 @@ def _validation(
         )
       yield f"val/images/{image}", number[fields[0]]
 
-  return images.listed(root, path, found())
+  return images.paths_from_list(root, path, found())

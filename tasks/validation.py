@@ -50,12 +50,14 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
 
   @functools.lru_cache(_NUM_CACHED_CUTS)
   def cut(client_id: int) -> tuple[np.ndarray, np.ndarray]:
-    aside = np.zeros(sizes[client_id], bool)
+    is_validation = np.zeros(sizes[client_id], bool)
     if number[client_id]:
       labels = task.train.load(client_id)[1] if task.has_class_labels else None
       rng = cuts.generator((seed, _STREAM, client_id))
-      aside[draw(labels, len(aside), int(number[client_id]), rng)] = True
-    return np.flatnonzero(~aside), np.flatnonzero(aside)
+      is_validation[
+        draw(labels, len(is_validation), int(number[client_id]), rng)
+      ] = True
+    return np.flatnonzero(~is_validation), np.flatnonzero(is_validation)
 
   return dataclasses.replace(
     task,

@@ -42,7 +42,7 @@ def test_a_large_difference_is_found():
 
 
 def test_simulated_accuracies_are_on_the_grid_of_float32():
-  methods = false_certainty.methods(np.random.default_rng(0), 3, 5, 6)
+  methods = false_certainty.draw_methods(np.random.default_rng(0), 3, 5, 6)
   found = [clients for m in methods for (clients,) in m.values()]
   assert len(found) == 3 * len(methods)
   for clients in found:

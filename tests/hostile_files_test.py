@@ -326,7 +326,7 @@ def test_a_description_may_be_nested_deeply(tmp_path):
   deep: object = {"class_name": "Lambda"}
   for _ in range(5000):
     deep = {"a": deep}
-  assert list(keras_parts.foreign(deep)) == ["Lambda"]
+  assert list(keras_parts.find_foreign(deep)) == ["Lambda"]
   path = tmp_path / "m.keras"
   parts = with_config(path, lambda found: found[1]["config"].update(x=7))
   nested = b'{"a": ' * 900 + b"7" + b"}" * 900

@@ -23,7 +23,7 @@ from tff_fair.runtime import schedulers
 # The time within which a Dask scheduler must answer.
 _SECONDS_TO_DASK = 5.0
 # Errors for an invalid address, or one where no program answers.
-_NOT_THERE = (ConnectionError, ValueError)
+_CONNECTION_ERRORS = (ConnectionError, ValueError)
 
 # The catalog: all tasks and methods, with defaults and meanings.
 
@@ -106,7 +106,7 @@ def _lines(name: str, description: str) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Computing:
+class _ComputeOptions:
   """How to compute a run: arguments of `experiments.run`."""
 
   engine: Literal["local", "dask"] | None = declared.value(
@@ -145,18 +145,20 @@ class _Computing:
   )
 
 
-COMPUTING = tuple(declared.fields_of(_Computing))
+COMPUTE_FLAGS = tuple(declared.fields_of(_ComputeOptions))
 
 
-def define_computing(namespace: flags.FlagValues) -> None:
+def define_compute_flags(namespace: flags.FlagValues) -> None:
   """Defines the flags about how to compute runs."""
-  for setting in declared.fields_of(_Computing).values():
+  for setting in declared.fields_of(_ComputeOptions).values():
     command_line.define(setting, namespace)
 
 
-def computing(namespace: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
+def compute_options(
+  namespace: flags.FlagValues = flags.FLAGS,
+) -> dict[str, Any]:
   """Returns these flags, checked without TensorFlow, for `experiments.run`."""
-  found = {name: namespace[name].value for name in COMPUTING}
+  found = {name: namespace[name].value for name in COMPUTE_FLAGS}
   scheduler, number = found["scheduler"], found["dask_workers"]
   if scheduler is not None and number is not None:
     raise UsageError(
@@ -171,10 +173,12 @@ def computing(namespace: flags.FlagValues = flags.FLAGS) -> dict[str, Any]:
         "--scheduler and --dask_workers out, or choose dask."
       )
   if found["engine"] == "dask":
-    with command_line.blaming("--engine=dask: ", ModuleNotFoundError):
+    with command_line.prefixing_errors("--engine=dask: ", ModuleNotFoundError):
       schedulers.check_dask_installed()
   if scheduler is not None:
-    with command_line.blaming(f"--scheduler={scheduler}: ", *_NOT_THERE):
+    with command_line.prefixing_errors(
+      f"--scheduler={scheduler}: ", *_CONNECTION_ERRORS
+    ):
       schedulers.check_scheduler(scheduler, timeout=_SECONDS_TO_DASK)
   return {**found, "wandb": found["wandb"] or None}
 
@@ -205,7 +209,7 @@ class _ListParser(flags.ArgumentParser):
 
 
 # The flags in --help; --helpfull has all.
-_FIRST = frozenset(
+_COMMON_FLAGS = frozenset(
   (
     *("task", "data_dir", "model", "task_option"),
     *("algorithm", "hparam", "client_weighting", "aggregation", "personal_lam"),
@@ -245,7 +249,7 @@ def define_group(
 
 
 def _group(title: str, names: tuple[str, ...]) -> command_line.Group:
-  rare = tuple(name for name in names if name not in _FIRST)
+  rare = tuple(name for name in names if name not in _COMMON_FLAGS)
   return command_line.Group(title, names, rare)
 
 
@@ -272,7 +276,7 @@ _BASELINE_RATE = flags.DEFINE_list(
   "carefully as the method's: one rate for both FedAvgs, or two with a comma "
   "between, by numbers of examples first. By default the method's.",
 )
-define_computing(flags.FLAGS)
+define_compute_flags(flags.FLAGS)
 _LIST = flags.DEFINE_flag(
   command_line.OptionalValueFlag(
     _ListParser(),
@@ -285,14 +289,14 @@ _LIST = flags.DEFINE_flag(
   )
 )
 
-_OF_SPEC = tuple(map(define_group, settings.GROUPS))
+_SPEC_GROUPS = tuple(map(define_group, settings.GROUPS))
 GROUPS = (
-  *_OF_SPEC,
+  *_SPEC_GROUPS,
   _group(
     "Output: where results go, and where computations run.",
     (
       *(_OUTPUT_DIR.name, _BASELINE.name, _BASELINE_RATE.name),
-      *COMPUTING,
+      *COMPUTE_FLAGS,
     ),
   ),
   command_line.Group("Catalog: what there is to choose from.", (_LIST.name,)),
@@ -301,7 +305,9 @@ GROUPS = (
 
 def names_experiment() -> bool:
   """Returns whether the flags set more than seeds and the number of rounds."""
-  names = set(command_line.flag_values(_OF_SPEC)) - set(spec_text.REPETITIONS)
+  names = set(command_line.flag_values(_SPEC_GROUPS)) - set(
+    spec_text.REPETITIONS
+  )
   return any(flags.FLAGS[name].present for name in names)
 
 
@@ -328,7 +334,7 @@ def baselines(run: RunSpec) -> list[RunSpec]:
       "by numbers of examples, and with equal weights."
     )
   field = RunSpec.fields()["client_learning_rate"]
-  with command_line.blaming(f"--{_BASELINE_RATE.name}: ", ValueError):
+  with command_line.prefixing_errors(f"--{_BASELINE_RATE.name}: ", ValueError):
     checked = [field.check(field.parse(text)) for text in rates]
   if not checked:
     return run.baselines()
@@ -378,7 +384,7 @@ def spec(
   return RunSpec.from_dict(values)
 
 
-def decides(name: str) -> bool:
+def is_run_setting(name: str) -> bool:
   """Returns whether `spec` uses a flag."""
   return name in (*RunSpec.fields(), *spec_text.FLAG_NAMES.values())
 
@@ -393,7 +399,7 @@ def spec_of_file(name: str) -> RunSpec:
   others = [
     flag
     for flag in command_line.flag_values(GROUPS, namespace)
-    if namespace[flag].present and not decides(flag)
+    if namespace[flag].present and not is_run_setting(flag)
   ]
   if words:
     raise UsageError(f"{words[0][:40]!r}: expected lines such as --name=value.")
@@ -405,10 +411,10 @@ def spec_of_file(name: str) -> RunSpec:
 
 def output_dir() -> pathlib.Path | None:
   """Returns the user's folder for the results, if any."""
-  return paths.optional(_OUTPUT_DIR)
+  return paths.parse_optional(_OUTPUT_DIR)
 
 
-def catalog_wanted() -> str | None:
+def requested_catalog() -> str | None:
   """Returns the requested part of the catalog, if any."""
   if isinstance(_LIST.value, str):
     return catalog_entry(_LIST.value)

@@ -24,7 +24,7 @@ from tff_fair.experiments.sweeps.sweep_file import Sweep
 # Except the flags about how to compute runs, these share names with training's
 # flags, but not meanings.
 NAMESPACE = command_line.Flags()
-run_flags.define_computing(NAMESPACE)
+run_flags.define_compute_flags(NAMESPACE)
 
 FILES = pathlib.Path(__file__).parent.parent / "sweeps"
 _OUTPUTS = pathlib.Path("outputs")
@@ -107,27 +107,27 @@ _SEARCH = declared.fields_of(SearchSettings)
 VALIDATION_FRACTION = command_line.define(
   _SEARCH["validation_fraction"], NAMESPACE
 )
-_OF_SWEEP = tuple(n for n in NAMESPACE if n not in run_flags.COMPUTING)
+_SWEEP_FLAGS = tuple(n for n in NAMESPACE if n not in run_flags.COMPUTE_FLAGS)
 
 
-_OF_SEARCH = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
-for _name in _OF_SEARCH:  # A sweep's file may also set these.
+_SEARCH_FLAGS = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
+for _name in _SEARCH_FLAGS:  # A sweep's file may also set these.
   command_line.define(
     dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE
   )
 GROUPS = (
   command_line.Group(
     "Sweep: the runs, their folder, and the choice of the best settings.",
-    _OF_SWEEP,
+    _SWEEP_FLAGS,
   ),
   command_line.Group(
     "Computation: how each run is computed, and where it reports.",
-    run_flags.COMPUTING,
+    run_flags.COMPUTE_FLAGS,
   ),
   command_line.Group(
     "Search: instead of every combination, settings that Optuna suggests.\n\n"
     "Needs the package optuna: pip install --no-deps -r requirements-dev.txt.",
-    _OF_SEARCH,
+    _SEARCH_FLAGS,
   ),
 )
 
@@ -144,7 +144,7 @@ def sweep() -> sweep_file.Sweep:
   )
   fixed = setting_tables.read_fixed("--flag", _settings("flag", _FLAG.value))
   final = setting_tables.join(fixed, varying)
-  path, over = file(), base()
+  path, base_run = file(), base()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
   if path is not None:
     described = sweep_file.read(path, included=FILES, place=f"--file={path}")
@@ -152,15 +152,15 @@ def sweep() -> sweep_file.Sweep:
       described = described.only(chosen, "--algorithms")
   elif chosen:
     described = sweep_file.of_methods(chosen, "--algorithms")
-  elif over is not None:
-    described = sweep_file.of_methods([over.algorithm], "--base")
+  elif base_run is not None:
+    described = sweep_file.of_methods([base_run.algorithm], "--base")
   else:
     raise UsageError(
       "--algorithms: is missing; name the methods to run, or give a --file or "
       "a --base."
     )
-  if over is not None:
-    described = described.over(over, f"--base={_BASE.value}")
+  if base_run is not None:
+    described = described.over(base_run, f"--base={_BASE.value}")
   return dataclasses.replace(described, final=final)
 
 
@@ -180,7 +180,7 @@ def base() -> RunSpec | None:
       return _with_code(finding.find_one(path))
     return run_flags.spec_of_file(str(path))
   except (UsageError, FieldError, RunError) as error:
-    raise UsageError(f"{place}: {command_line.line(error)}") from error
+    raise UsageError(f"{place}: {command_line.error_line(error)}") from error
 
 
 def _with_code(run: Run) -> RunSpec:
@@ -194,9 +194,9 @@ def _with_code(run: Run) -> RunSpec:
   return configuration.with_code(run.config, run.spec, trust=True)
 
 
-def of_training(name: str) -> str | None:
+def training_flag_hint(name: str) -> str | None:
   """Returns advice about a training flag; None for other flags."""
-  if not run_flags.decides(name) or name == "algorithm":
+  if not run_flags.is_run_setting(name) or name == "algorithm":
     return None
   return (
     f"is a flag of training; give it as --flag={name}=..., several values as "
@@ -229,7 +229,7 @@ def included_files() -> tuple[str, ...]:
 
 def output_dir() -> pathlib.Path:
   """Returns the folder that has the runs' folders."""
-  path = paths.optional(_OUTPUT_DIR)
+  path = paths.parse_optional(_OUTPUT_DIR)
   if path is None:
     sweep = file()
     return _OUTPUTS / (sweep.stem if sweep else "sweep")
@@ -269,7 +269,7 @@ def _settings(flag: str, texts: list[str]) -> dict[str, str]:
 
 
 def _assignments(flag: str, texts: list[str]) -> dict[str, str]:
-  with command_line.blaming(f"--{flag}=", FieldError):
+  with command_line.prefixing_errors(f"--{flag}=", FieldError):
     return declared.assignments(texts)
 
 
@@ -278,7 +278,7 @@ def search(sweep: Sweep) -> SearchSettings | None:
 
   Flags override the sweep's file.
   """
-  values = {name: NAMESPACE[name].value for name in _OF_SEARCH}
+  values = {name: NAMESPACE[name].value for name in _SEARCH_FLAGS}
   given = {name: v for name, v in values.items() if v is not None}
   values = {
     "objective": criterion(),

@@ -1,14 +1,14 @@
 """Centrally stored data sets, divided among clients."""
 
-from tasks.central.cut_task import (
+from tasks.central.partitioned_task import (
   ImageOptions as ImageOptions,
   ModelOptions as ModelOptions,
   build_image_task as build_image_task,
   build_task as build_task,
-  in_memory as in_memory,
-  on_disk as on_disk,
+  images_in_memory as images_in_memory,
+  images_on_disk as images_on_disk,
 )
-from tasks.central.cutting import (
+from tasks.central.partitioning import (
   CentralData as CentralData,
   CutOptions as CutOptions,
   Partition as Partition,

@@ -45,11 +45,11 @@ class Example(NamedTuple):
 
   client: str  # The client's name.
   serialized: bytes  # A serialized `tf.train.Example`.
-  split: str | None = None  # None leaves it to `Cut`.
+  split: str | None = None  # None leaves it to `SplitSettings`.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cut:
+class SplitSettings:
   """How to split examples that have no split, and which clients to keep."""
 
   # Chooses test examples for a client that has at least two examples.
@@ -61,7 +61,7 @@ class Cut:
   required: tuple[str, ...] = ()
 
 
-class Dropped(NamedTuple):
+class DroppedCounts(NamedTuple):
   """The number of clients that were too small, and of their examples."""
 
   clients: int
@@ -71,10 +71,10 @@ class Dropped(NamedTuple):
 def write(
   path: pathlib.Path,
   examples: Iterable[Example],
-  cut: Cut,
+  cut: SplitSettings,
   *,
   overwrite: bool = False,
-) -> Dropped:
+) -> DroppedCounts:
   """Writes a file for TFF's loaders, whole or not at all."""
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
@@ -87,8 +87,8 @@ def _write(
   path: pathlib.Path,
   staged: pathlib.Path,
   examples: Iterable[Example],
-  cut: Cut,
-) -> Dropped:
+  cut: SplitSettings,
+) -> DroppedCounts:
   with contextlib.closing(sqlite3.connect(staged)) as connection:
     # Neither file needs a journal: an incomplete file is thrown away.
     connection.execute("PRAGMA journal_mode = OFF")
@@ -116,7 +116,7 @@ def _write(
   return dropped
 
 
-def _sort(connection: sqlite3.Connection, cut: Cut) -> Dropped:
+def _sort(connection: sqlite3.Connection, cut: SplitSettings) -> DroppedCounts:
   """Copies client by client, so that a client's examples are contiguous."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
@@ -129,11 +129,14 @@ def _sort(connection: sqlite3.Connection, cut: Cut) -> Dropped:
       num_examples += count
     else:
       _copy(connection, cut, client, num_to_cut)
-  return Dropped(num_clients, num_examples)
+  return DroppedCounts(num_clients, num_examples)
 
 
 def _copy(
-  connection: sqlite3.Connection, cut: Cut, client: str, num_to_cut: int
+  connection: sqlite3.Connection,
+  cut: SplitSettings,
+  client: str,
+  num_to_cut: int,
 ) -> None:
   rows = connection.execute(
     "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
@@ -159,7 +162,10 @@ def _copy(
 
 
 def _check_splits(
-  path: pathlib.Path, connection: sqlite3.Connection, dropped: Dropped, cut: Cut
+  path: pathlib.Path,
+  connection: sqlite3.Connection,
+  dropped: DroppedCounts,
+  cut: SplitSettings,
 ) -> None:
   found = sqlite_file.split_names(connection)
   if not found:
@@ -182,7 +188,7 @@ def _client_id(name: str) -> str:
   return name.replace("'", "’")
 
 
-def _dropped_text(dropped: Dropped, cut: Cut) -> str:
+def _dropped_text(dropped: DroppedCounts, cut: SplitSettings) -> str:
   if not dropped.clients:
     return "there are no examples"
   return (

@@ -22,7 +22,11 @@ from tasks.conversions import (
   plays,
   stack_exchange,
 )
-from tasks.conversions.client_data_writer import Cut, Dropped, Example
+from tasks.conversions.client_data_writer import (
+  DroppedCounts,
+  Example,
+  SplitSettings,
+)
 from tasks.conversions.request import (
   OF_SEVERAL_SOURCES,
   ConversionRequest,
@@ -63,7 +67,7 @@ class Conversion:
 
   def write(
     self, on_progress: data_files.OnRead = data_files.ignore
-  ) -> Dropped:
+  ) -> DroppedCounts:
     """Writes the client data, whole or not at all; returns what was dropped."""
     request = self.request
     choose_test = (
@@ -71,7 +75,7 @@ class Conversion:
       if self.split == "order"
       else client_data_writer.random_share(request.test_fraction, request.seed)
     )
-    cut = Cut(
+    cut = SplitSettings(
       choose_test=choose_test,
       train=self.train,
       test=self.test,
@@ -148,7 +152,7 @@ def _leaf(request: ConversionRequest) -> Conversion:
   left_out: collections.Counter[str] = collections.Counter()
   if request.sources[0].is_dir():
     read = {path for paths in halves.values() for path in paths}
-    left_out += image_sets.files_left_out(request.sources[0], read)
+    left_out += image_sets.count_unread_files(request.sources[0], read)
   return Conversion(
     request=request,
     filename=leaf_json.FILENAME,
@@ -222,7 +226,7 @@ def _images(
     split=split,
     total=len(images.labels),
     unit="example",
-    examples=lambda on_progress: image_sets.deal(
+    examples=lambda on_progress: image_sets.examples_by_client(
       images, clients, keep_splits=split == "source", on_example=on_progress
     ),
     train=train,

@@ -44,7 +44,7 @@ class CentralImages(NamedTuple):
   left_out: Mapping[str, int] = types.MappingProxyType({})
 
 
-def deal(
+def examples_by_client(
   images: CentralImages,
   clients: Mapping[str, np.ndarray] | None = None,
   *,
@@ -164,7 +164,7 @@ def folder_images(
   if has_halves:
     _check_halves(path, found)
   tables = {root / _LABELS for root in roots}
-  left_out += files_left_out(path, tables | {image.path for image in found})
+  left_out += count_unread_files(path, tables | {image.path for image in found})
   classes = sorted({image.label for image in found})
   number = {name: k for k, name in enumerate(classes)}
   labels = np.array([number[image.label] for image in found], np.int64)
@@ -189,7 +189,7 @@ def folder_images(
   )
 
 
-def files_left_out(
+def count_unread_files(
   folder: pathlib.Path, read: Collection[pathlib.Path]
 ) -> Counter[str]:
   """Counts the files under a folder that are not read, by ending."""

@@ -111,7 +111,7 @@ class StackExchangePosts:
       )
 
   def _split(self, author: int, date: str) -> str | None:
-    """Returns the split of a post; None leaves it to `Cut`."""
+    """Returns the split of a post; None leaves it to `SplitSettings`."""
     if self._heldout_every and author % self._heldout_every == 0:
       return HELDOUT
     if self._test_date is None:

@@ -22,8 +22,8 @@ from tasks.cuts.partitions import (
   dirichlet_per_client as dirichlet_per_client,
   few_labels as few_labels,
   iid as iid,
-  in_proportion as in_proportion,
   label_shards as label_shards,
+  match_label_proportions as match_label_proportions,
   power_law as power_law,
 )
 from tasks.cuts.split_file import (

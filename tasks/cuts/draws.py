@@ -93,14 +93,14 @@ def with_rows(
     chosen = rows(client_id)
     return {name: column[chosen] for name, column in columns.items()}, y[chosen]
 
-  def of(read: _ReadColumn | None) -> _ReadColumn | None:
+  def select(read: _ReadColumn | None) -> _ReadColumn | None:
     return read and (lambda client_id: read(client_id)[rows(client_id)])
 
   return Split(
     num_examples=num_examples,
     load=load,
     raw=whole.raw and raw_rows,
-    true_labels=of(whole.true_labels),
-    groups=of(whole.groups),
+    true_labels=select(whole.true_labels),
+    groups=select(whole.groups),
     noise_levels=whole.noise_levels,
   )

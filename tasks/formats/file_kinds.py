@@ -14,7 +14,7 @@ BEGINNING = 512
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
-def unpacked(name: str) -> pathlib.PurePath:
+def strip_compression_suffix(name: str) -> pathlib.PurePath:
   """Returns a file's name without a compression's ending."""
   path = pathlib.PurePath(name)
   return path.with_suffix("") if path.suffix.lower() in _PACKED else path

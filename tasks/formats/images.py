@@ -90,10 +90,10 @@ def class_folders(
       )
     images += [(str(folder / file), label) for file in found]
   notices.notify_left_out(root / half, left_out, _ENDINGS)
-  return listed(root, root / half, images)
+  return paths_from_list(root, root / half, images)
 
 
-def listed(
+def paths_from_list(
   root: pathlib.Path, source: pathlib.Path, images: Iterable[tuple[str, int]]
 ) -> LabeledPaths:
   """Returns images that a list names."""
@@ -110,7 +110,7 @@ def listed(
   )
 
 
-def joined(halves: Sequence[LabeledPaths]) -> LabeledPaths:
+def concatenate(halves: Sequence[LabeledPaths]) -> LabeledPaths:
   """Returns the images of several folders or lists with one root, in order."""
   return LabeledPaths(
     root=halves[0].root,

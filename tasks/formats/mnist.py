@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import data_files, prepared
+from tasks.formats import data_files, tfds_format
 from tasks.formats.images import LabeledImages
 
 _TYPES: Mapping[int, np.dtype] = {
@@ -71,19 +71,19 @@ def find_and_read(
   files = "train-images-idx3-ubyte and its three companions"
   data_dir = data_files.require(data_dir, what=what, files=files)
   for directory in (data_dir, data_dir / name):
-    if is_there(directory, "train"):
+    if has_half(directory, "train"):
       return directory, read_halves(directory, what=what)
-  directory_of_version = prepared.find(data_dir, name)
+  directory_of_version = tfds_format.find(data_dir, name)
   if directory_of_version is None:
     raise DataError(
       data_dir,
       f"has no {what}; expected {files} there or in {name}/, or {name}/ as "
       f"tensorflow-datasets prepares it; see {data_files.PAGE}.",
     )
-  return directory_of_version, prepared.read(directory_of_version)
+  return directory_of_version, tfds_format.read(directory_of_version)
 
 
-def is_there(directory: pathlib.Path, half: str) -> bool:
+def has_half(directory: pathlib.Path, half: str) -> bool:
   """Returns whether a directory has a half's images."""
   names = _names(f"{half}-images-idx3-ubyte")
   return any((directory / name).exists() for name in names)

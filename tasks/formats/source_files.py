@@ -70,7 +70,7 @@ def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
   }
   if len(found) <= _MOST_NAMES:
     return found
-  return {f"{len(found):,} files": combined(found)}
+  return {f"{len(found):,} files": combine(found)}
 
 
 def common_folder(files: Iterable[str | os.PathLike[str]]) -> str | None:
@@ -79,7 +79,7 @@ def common_folder(files: Iterable[str | os.PathLike[str]]) -> str | None:
   return os.path.commonpath(folders) if folders else None
 
 
-def combined(found: Mapping[str, str]) -> str:
+def combine(found: Mapping[str, str]) -> str:
   """Combines several digests into one."""
   lines = (f"{name}\0{digest}\n" for name, digest in sorted(found.items()))
   return hashlib.sha256(os.fsencode("".join(lines))).hexdigest()
@@ -110,6 +110,6 @@ def _blocks(file: BinaryIO, size: int, share: float) -> Iterator[bytes]:
     yield file.read(block)
 
 
-def below(folder: pathlib.Path) -> Sequence[pathlib.Path]:
+def list_files(folder: pathlib.Path) -> Sequence[pathlib.Path]:
   """Returns the files in a folder and its subfolders."""
   return sorted(path for path in folder.rglob("*") if path.is_file())

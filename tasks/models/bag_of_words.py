@@ -103,7 +103,7 @@ def _count_recalled(
   )
 
 
-_FORM = objectives.Form(
+_FORM = objectives.LossAndMetric(
   _SummedBinaryCrossentropy, _Recall, _RECALL, _count_recalled
 )
 

@@ -35,7 +35,9 @@ class Shapes(NamedTuple):
     )
 
 
-def of_task(element_spec: ElementSpec, num_classes: int | None) -> Shapes:
+def required_shapes(
+  element_spec: ElementSpec, num_classes: int | None
+) -> Shapes:
   """Returns the shapes of a task's models."""
   x, y = element_spec
   outputs: tuple[int | None, ...] = (num_classes or 1,)

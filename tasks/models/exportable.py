@@ -34,8 +34,8 @@ class NotExportableError(ValueError):
 def describe(model: tf.keras.Model, name: str) -> Config:
   """Returns the config of an equivalent model of Keras layers."""
   try:
-    if any(map(_is_changed, _layers(model))):
-      model = _changed(model)
+    if any(map(_needs_replacement, _layers(model))):
+      model = _replace_layers(model)
   except (NotImplementedError, TypeError, ValueError) as error:
     # The model is not a graph of layers, or a layer has no config.
     raise NotExportableError(f"{model.name}: {error}") from error
@@ -89,15 +89,15 @@ def _layers(model: tf.keras.Model) -> Iterator[tf.keras.layers.Layer]:
       yield layer
 
 
-def _is_changed(layer: tf.keras.layers.Layer) -> bool:
+def _needs_replacement(layer: tf.keras.layers.Layer) -> bool:
   return hasattr(layer, "exportable") or any(
     map(_is_array, layer.get_config().values())
   )
 
 
-def _changed(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
+def _replace_layers(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
   if isinstance(layer, tf.keras.Model):
-    return tf.keras.models.clone_model(layer, clone_function=_changed)
+    return tf.keras.models.clone_model(layer, clone_function=_replace_layers)
   if hasattr(layer, "exportable"):
     return layer.exportable()
   config = {
@@ -117,7 +117,7 @@ def _is_array(initializer: object) -> bool:
 
 
 def _check(config: Config) -> None:
-  if foreign := sorted(set(keras_parts.foreign(config))):
+  if foreign := sorted(set(keras_parts.find_foreign(config))):
     raise NotExportableError(f"{', '.join(foreign)}: not part of Keras")
 
 

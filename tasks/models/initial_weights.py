@@ -26,7 +26,7 @@ from tff_fair import keras_state, user_functions
 from tff_fair.declared import FieldError
 
 
-class Make:
+class SeededModelBuilder:
   """Builds a user's model, with weights that a seed determines.
 
   It is not a dataclass, so later programs compile it again: we do not know what
@@ -46,21 +46,23 @@ class Make:
     self._function = function
     self._arguments = arguments
     self._seed = seed
-    self._starting: Starting | None = None
+    self._starting: FixedWeightsBuilder | None = None
 
-  def of_seed(self, seed: int) -> Make:
+  def with_seed(self, seed: int) -> SeededModelBuilder:
     """Returns a builder of the same model with another seed."""
     arguments = dict(self._arguments)
     if "seed" in arguments:
       arguments["seed"] = seed
-    make = Make(self.name, self._function, arguments, self.wanted, seed)
+    make = SeededModelBuilder(
+      self.name, self._function, arguments, self.wanted, seed
+    )
     if self._starting is not None:
-      make.keep(make.anew())
+      make.fix_weights(make.new_model())
     return make
 
   def __call__(self) -> tf.keras.Model:
     """Returns a new model with its weights."""
-    return self.anew() if self._starting is None else self._starting()
+    return self.new_model() if self._starting is None else self._starting()
 
   @property
   def digest(self) -> str | None:
@@ -68,7 +70,7 @@ class Make:
     return None if self._starting is None else self._starting.digest
 
   @keras_state.restored()
-  def keep(self, model: tf.keras.Model) -> None:
+  def fix_weights(self, model: tf.keras.Model) -> None:
     """Gives all later models the current weights of this model."""
     build: task.KerasModelFn = functools.partial(clone, model)
     try:
@@ -76,24 +78,24 @@ class Make:
         build()
     # A user's layer may report wrong settings.
     except Exception:
-      build = self.anew
-    self._starting = Starting.of(
+      build = self.new_model
+    self._starting = FixedWeightsBuilder.from_weights(
       build, [weight.numpy() for weight in model.weights]
     )
 
-  def anew(self, *, other_draws: bool = False) -> tf.keras.Model:
+  def new_model(self, *, other_draws: bool = False) -> tf.keras.Model:
     """Returns a new model from the function, with its own initial weights."""
     seed = self._seed + other_draws
-    model = self.unbuilt(seed)
+    model = self.adapted_model(seed)
     if not model.built:
       with layers.seeded(seed):
         model(tf.keras.Input(self.wanted.x, dtype=self.wanted.x_dtype))
     return model
 
-  def unbuilt(self, seed: int | None = None) -> Any:
+  def adapted_model(self, seed: int | None = None) -> Any:
     """Returns the user's model, with one tensor of logits for the classes."""
     seed = self._seed if seed is None else seed
-    model = self.returned(seed)
+    model = self.raw_model(seed)
     if not isinstance(model, tf.keras.Model):
       return model
     model = with_one_tensor(model, self.wanted, seed)
@@ -101,7 +103,7 @@ class Make:
       return with_two_logits(model, self.wanted, seed)
     return model
 
-  def returned(self, seed: int | None = None) -> Any:
+  def raw_model(self, seed: int | None = None) -> Any:
     """Returns the result of the user's function."""
     seed = self._seed if seed is None else seed
     with layers.seeded(seed):
@@ -126,7 +128,7 @@ _Creator = Callable[..., tf.Variable]
 
 
 @dataclasses.dataclass(frozen=True)
-class Starting:
+class FixedWeightsBuilder:
   """Builds models that all start with the same given weights."""
 
   build: task.KerasModelFn  # Returns a new model with other weights.
@@ -134,11 +136,13 @@ class Starting:
   weights: tuple[np.ndarray, ...]
   # For each variable, in the order of creation in a graph, its index in the
   # weights; None if it is not a weight.
-  places: tuple[int | None, ...]
+  weight_indices: tuple[int | None, ...]
 
   @classmethod
   @keras_state.restored()
-  def of(cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]) -> Self:
+  def from_weights(
+    cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]
+  ) -> Self:
     """Returns a builder of models with given weights; builds one model."""
     created: list[tf.Variable] = []
 
@@ -151,7 +155,7 @@ class Starting:
     place_of = {id(variable): k for k, variable in enumerate(variables)}
     return cls(
       build,
-      tuple(_fitting(variables, weights)),
+      tuple(_cast_weights(variables, weights)),
       tuple(place_of.get(id(variable)) for variable in created),
     )
 
@@ -177,7 +181,7 @@ class Starting:
   @contextlib.contextmanager
   def _initial_values(self) -> Iterator[None]:
     """Sets the initial value of each variable created in a graph."""
-    places = iter(self.places)
+    places = iter(self.weight_indices)
 
     def begin(create: _Creator, **arguments: Any) -> tf.Variable:
       place = next(places)
@@ -190,7 +194,7 @@ class Starting:
       yield
 
 
-def _fitting(
+def _cast_weights(
   variables: Sequence[tf.Variable], weights: Sequence[np.ndarray]
 ) -> Iterator[np.ndarray]:
   """Yields the weights in the types of a model's variables."""
@@ -247,7 +251,7 @@ def with_two_logits(
     tf.keras.activations.linear,
   ):
     return model
-  _, outputs = _called(model, wanted, seed)
+  _, outputs = _call_symbolically(model, wanted, seed)
   if not tf.is_tensor(outputs) or outputs.shape.as_list() != [None, 1]:
     return model
   last.activation = tf.keras.activations.linear
@@ -273,14 +277,14 @@ def with_one_tensor(
     Mapping | list | tuple,
   ):
     return model
-  x, outputs = _called(model, wanted, seed)
+  x, outputs = _call_symbolically(model, wanted, seed)
   if not isinstance(outputs, Mapping | list | tuple) or len(outputs) != 1:
     return model
   (output,) = tf.nest.flatten(outputs)
   return tf.keras.Model(x, output, name=_ONE_TENSOR)
 
 
-def _called(
+def _call_symbolically(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tuple[tf.Tensor, Any]:
   """Returns an input and the outputs; None if the model does not take it."""
@@ -298,26 +302,26 @@ def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
   return last
 
 
-def of_user(model: tf.keras.Model) -> tf.keras.Model:
+def unwrap_user_model(model: tf.keras.Model) -> tf.keras.Model:
   """Returns the model that the user's function returned."""
   parts = model.layers
   if parts and parts[-1].name == _TWO_CLASSES:
-    return of_user(parts[0])
+    return unwrap_user_model(parts[0])
   return parts[-1] if model.name == _ONE_TENSOR else model
 
 
 # Tasks that differ only in the model's seed.
 
 
-_ROOM = "tasks.models."
+_MODELS_PACKAGE = "tasks.models."
 # Models whose seed affects more than their initial weights.
-_DRAWING = ("dropout_cnn",)
+_RANDOM_MODELS = ("dropout_cnn",)
 
 
 def with_seed_0(task: Task) -> Task:
   """Returns a task with initial weights of seed 0, to share compiled models."""
   build = task.keras_model_fn
-  if isinstance(build, Starting):
+  if isinstance(build, FixedWeightsBuilder):
     build = build.build
   if not isinstance(build, functools.partial) or not _is_ours(build.func):
     return task
@@ -340,7 +344,7 @@ def _is_ours(function: object) -> bool:
     for attribute in ("__module__", "__qualname__")
   )
   return (
-    module.startswith(_ROOM)
-    and name not in _DRAWING
+    module.startswith(_MODELS_PACKAGE)
+    and name not in _RANDOM_MODELS
     and getattr(sys.modules[module], name, None) is function
   )

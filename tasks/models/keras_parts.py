@@ -1,8 +1,8 @@
 """Checks that descriptions of Keras models name only parts of Keras itself.
 
 Keras imports, builds and calls whatever a description in a file names:
-functions of any module, bytecode, any TensorFlow function. `foreign` reads a
-description as JSON, before Keras builds any part of it.
+functions of any module, bytecode, any TensorFlow function. `find_foreign` reads
+a description as JSON, before Keras builds any part of it.
 """
 
 import functools
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 import tensorflow as tf
 
 # The modules with parts that every installation of Keras has.
-_ROOMS = (
+_CLASS_MODULES = (
   *("layers", "initializers", "regularizers", "constraints", "models"),
   *("losses", "metrics", "optimizers", "optimizers.schedules"),
   "mixed_precision",
 )
-_FUNCTION_ROOMS = ("activations", "losses", "metrics")
+_FUNCTION_MODULES = ("activations", "losses", "metrics")
 # Layers that contain code or load a file.
 _WITH_CODE = ("Lambda", "TFSMLayer")
 _OF_CALLS = ("get", "serialize", "deserialize")
@@ -51,7 +51,7 @@ _OTHER_CALLS = """
 _FILE = "vocabulary"  # In a lookup layer, a list or the path of a file.
 
 
-def foreign(config: object) -> Iterator[str]:
+def find_foreign(config: object) -> Iterator[str]:
   """Yields the names in a description that are not Keras' own."""
   waiting = [config]  # May be nested too deeply for recursion.
   while waiting:
@@ -122,8 +122,8 @@ def _is_call(name: object) -> bool:
 def _classes() -> Mapping[str, frozenset[str]]:
   """Returns the modules that a description may give for each Keras class."""
   found: dict[str, set[str]] = {}
-  for room in _ROOMS:
-    for name, value in vars(_room(room)).items():
+  for room in _CLASS_MODULES:
+    for name, value in vars(_keras_module(room)).items():
       if inspect.isclass(value) and _is_of_keras(value):
         places = {f"keras.{room}", value.__module__}
         found.setdefault(value.__name__, set()).update(places)
@@ -142,8 +142,8 @@ def _classes() -> Mapping[str, frozenset[str]]:
 def _functions() -> Mapping[str, frozenset[str]]:
   """Returns the modules that a description may give for each Keras function."""
   found: dict[str, set[str]] = {}
-  for room in _FUNCTION_ROOMS:
-    for name, value in vars(_room(room)).items():
+  for room in _FUNCTION_MODULES:
+    for name, value in vars(_keras_module(room)).items():
       if (
         isinstance(value, types.FunctionType)
         and _is_of_keras(value)
@@ -153,7 +153,7 @@ def _functions() -> Mapping[str, frozenset[str]]:
   return {name: frozenset(places) for name, places in found.items()}
 
 
-def _room(name: str) -> object:
+def _keras_module(name: str) -> object:
   return functools.reduce(getattr, name.split("."), tf.keras)
 
 

@@ -278,9 +278,9 @@ class _Repeatable(tf.keras.layers.Layer):
       return inputs
     # Integers wrap around, so the order of summation does not matter.
     fingerprint = tf.reduce_sum(tf.bitcast(inputs, tf.int32))
-    return self._disturbed(inputs, tf.stack([self._seed, fingerprint]))
+    return self._perturb(inputs, tf.stack([self._seed, fingerprint]))
 
-  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+  def _perturb(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     raise NotImplementedError
 
 
@@ -295,7 +295,7 @@ class RepeatableDropout(_Repeatable):
     self._rate = rate
     self._spatial = spatial
 
-  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+  def _perturb(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Zeroes a share `rate` of inputs and scales the others up."""
     shape = tf.shape(inputs)
     if self._spatial:
@@ -319,7 +319,7 @@ class RepeatableAlphaDropout(_Repeatable):
     super().__init__(seed=seed)
     self._rate = rate
 
-  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+  def _perturb(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Sets a share to SELU's limit; keeps a mean of 0 and a variance of 1."""
     rate, limit = self._rate, -1.7580993408473766
     keep = rate <= tf.random.stateless_uniform(tf.shape(inputs), seed=seed)
@@ -338,7 +338,7 @@ class RepeatableNoise(_Repeatable):
     super().__init__(seed=seed)
     self._stddev = stddev
 
-  def _disturbed(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+  def _perturb(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Adds normal noise."""
     noise = tf.random.stateless_normal(tf.shape(inputs), seed=seed)
     return inputs + self._stddev * noise

@@ -46,7 +46,7 @@ def variable_model_fn(
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class LossAndMetric:
   """The loss and the metric, a mean, of a Keras model in TFF's forms."""
 
   loss: Callable[[], tf.keras.losses.Loss]  # The mean over a batch.
@@ -179,7 +179,7 @@ def class_objective(
 ) -> task.Objective:
   """Returns the objective of classifiers: a loss, and accuracy."""
   if loss is None and class_weights is not None:
-    loss = _Weighted(tuple(map(float, class_weights)))
+    loss = _WeightedCrossEntropy(tuple(map(float, class_weights)))
   form = _of_classes(loss)
   return task.Objective(
     model_fn=form.model_fn,
@@ -208,8 +208,8 @@ def functional_model(
   return _of_classes(loss).functional_model(build, element_spec)
 
 
-def _of_classes(loss: LossFn | None) -> Form:
-  return Form(
+def _of_classes(loss: LossFn | None) -> LossAndMetric:
+  return LossAndMetric(
     functools.partial(_cross_entropy, from_logits=True)
     if loss is None
     else functools.partial(_LossOfClasses, loss),
@@ -239,7 +239,7 @@ class _LossOfClasses(_Loss):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Weighted:
+class _WeightedCrossEntropy:
   """Cross entropy from logits, weighted by each example's class."""
 
   class_weights: tuple[float, ...]
@@ -268,7 +268,7 @@ def number_objective(loss: LossFn | None = None) -> task.Objective:
   make_loss: Callable[[], tf.keras.losses.Loss] = _SquaredError
   if loss is not None:
     make_loss = functools.partial(_LossOfNumbers, loss)
-  form = Form(
+  form = LossAndMetric(
     make_loss,
     _MeanAbsoluteError,
     _ABSOLUTE_ERROR,

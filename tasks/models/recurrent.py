@@ -31,7 +31,7 @@ def character_lstm(
   num_tokens] without `every_step`.
   """
   layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
-  model = _begun(_embedding(num_tokens, 8, next(layer_seeds)))
+  model = _start_model(_embedding(num_tokens, 8, next(layer_seeds)))
   for layer in range(num_layers):
     kernel = tf.keras.initializers.HeNormal(next(layer_seeds))
     returns_all = every_step or layer < num_layers - 1
@@ -55,7 +55,9 @@ def word_lstm(
   int[n, length] to float32[n, length, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 3 * num_layers))
-  model = _begun(_embedding(num_tokens, embedding_size, next(layer_seeds)))
+  model = _start_model(
+    _embedding(num_tokens, embedding_size, next(layer_seeds))
+  )
   for _ in range(num_layers):
     kernel = tf.keras.initializers.GlorotUniform(next(layer_seeds))
     model.add(_lstm(units, kernel, next(layer_seeds), every_step=True))
@@ -90,7 +92,7 @@ def sentence_lstm(
       mask_zero=True,
       trainable=False,
     )
-  model = _begun(first)
+  model = _start_model(first)
   for layer in range(num_layers):
     kernel = tf.keras.initializers.GlorotUniform(next(layer_seeds))
     returns_all = layer < num_layers - 1
@@ -99,7 +101,7 @@ def sentence_lstm(
   return model
 
 
-def _begun(embedding: tf.keras.layers.Layer) -> tf.keras.Sequential:
+def _start_model(embedding: tf.keras.layers.Layer) -> tf.keras.Sequential:
   """Returns a sequential model with only an embedding, to add layers to."""
   tokens = tf.keras.layers.Input([None], dtype=tf.int32)
   return tf.keras.Sequential([tokens, embedding])

@@ -20,12 +20,16 @@ import tensorflow as tf
 
 from tasks import task
 from tasks.models import catalog, layers
-from tasks.models.initial_weights import Make, last_layer, of_user
+from tasks.models.initial_weights import (
+  SeededModelBuilder,
+  last_layer,
+  unwrap_user_model,
+)
 from tff_fair import keras_state, user_functions
 from tff_fair.declared import FieldError
 
 
-def fitting(
+def build_fn(
   name: str,
   function: Callable[..., Any],
   element_spec: task.ElementSpec,
@@ -34,7 +38,7 @@ def fitting(
   seed: int,
 ) -> task.KerasModelFn:
   """Returns a builder of a task's model from a user's function."""
-  wanted = catalog.of_task(element_spec, num_classes)
+  wanted = catalog.required_shapes(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
     parameters = inspect.signature(function).parameters
@@ -48,12 +52,12 @@ def fitting(
         f"arguments, or any of {', '.join(given)}.",
       )
   chosen = {n: value for n, value in given.items() if n in parameters}
-  make = Make(name, function, chosen, wanted, seed)
+  make = SeededModelBuilder(name, function, chosen, wanted, seed)
   _check(make, is_classifier=num_classes is not None)
   return make
 
 
-def reliable(
+def deterministic_build_fn(
   name: str,
   build: Callable[[], Any],
   element_spec: task.ElementSpec,
@@ -62,8 +66,8 @@ def reliable(
   seed: int,
 ) -> task.KerasModelFn:
   """Returns a builder of a user's model that always gives equal weights."""
-  wanted = catalog.of_task(element_spec, num_classes)
-  make = Make(name, build, {}, wanted, seed)
+  wanted = catalog.required_shapes(element_spec, num_classes)
+  make = SeededModelBuilder(name, build, {}, wanted, seed)
   _check(make, is_classifier=num_classes is not None)
   return make
 
@@ -104,21 +108,21 @@ _UNKNOWN_SIZE = 3  # For an axis whose size differs between batches.
 _TOLERANCE = 1e-5
 
 
-def _check(make: Make, *, is_classifier: bool) -> None:
+def _check(make: SeededModelBuilder, *, is_classifier: bool) -> None:
   """Checks that clients can train a model; weights without an initializer keep
   their values from then on.
   """
-  returned = make.returned()
+  returned = make.raw_model()
   if not isinstance(returned, tf.keras.Model):
     raise FieldError(
       make.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
-  # Before `unbuilt`, which changes the last layer.
-  if last_layer(make.returned()) is last_layer(returned):
+  # Before `adapted_model`, which changes the last layer.
+  if last_layer(make.raw_model()) is last_layer(returned):
     raise FieldError(
       make.name, "returns the same model each time; build a new one."
     )
-  model = make.unbuilt()
+  model = make.adapted_model()
   was_built = model.built
   _check_shapes(make, model)
   again = make()
@@ -130,8 +134,8 @@ def _check(make: Make, *, is_classifier: bool) -> None:
     )
   _check_calls(make, again, is_classifier=is_classifier)
   _check_weights(make, again)
-  if _are_given(make, again, model if was_built else make.anew()):
-    make.keep(again)
+  if _has_given_weights(make, again, model if was_built else make.new_model()):
+    make.fix_weights(again)
   elif _is_compiled(model):
     raise FieldError(
       make.name,
@@ -139,7 +143,7 @@ def _check(make: Make, *, is_classifier: bool) -> None:
     )
 
 
-def _check_shapes(make: Make, model: tf.keras.Model) -> None:
+def _check_shapes(make: SeededModelBuilder, model: tf.keras.Model) -> None:
   wanted = make.wanted
   inputs = getattr(model, "inputs", None) or []
   if len(inputs) < 2 and all(
@@ -190,8 +194,8 @@ def _outputs(outputs: Any) -> str:
   return " and ".join(found) or f"a {type(outputs).__name__}"
 
 
-def _are_given(
-  make: Make, model: tf.keras.Model, again: tf.keras.Model
+def _has_given_weights(
+  make: SeededModelBuilder, model: tf.keras.Model, again: tf.keras.Model
 ) -> bool:
   """Returns whether a model has weights that no initializer creates.
 
@@ -208,7 +212,7 @@ def _are_given(
     is_open = _differ(values, in_graph)
     if not any(is_open) and not _is_compiled(model):
       return False
-    again = make.anew(other_draws=True)
+    again = make.new_model(other_draws=True)
   differ = _differ(values, [weight.numpy() for weight in again.weights])
   for weight, differs in zip(
     model.weights, map(operator.and_, is_open, differ), strict=True
@@ -224,7 +228,7 @@ def _are_given(
 
 
 def _is_compiled(model: tf.keras.Model) -> bool:
-  return getattr(of_user(model), "optimizer", None) is not None
+  return getattr(unwrap_user_model(model), "optimizer", None) is not None
 
 
 def _differ(
@@ -237,7 +241,7 @@ def _differ(
 
 
 @keras_state.restored()
-def _values_in_graph(make: Make) -> list[np.ndarray] | None:
+def _values_in_graph(make: SeededModelBuilder) -> list[np.ndarray] | None:
   """Returns the initial weights in a graph; None if Keras cannot build it."""
   with tf.Graph().as_default() as graph:
     tf.random.uniform([])  # TensorFlow's seeds count operations.
@@ -251,7 +255,7 @@ def _values_in_graph(make: Make) -> list[np.ndarray] | None:
   return found
 
 
-def _check_weights(make: Make, model: tf.keras.Model) -> None:
+def _check_weights(make: SeededModelBuilder, model: tf.keras.Model) -> None:
   """Checks that methods can sum a model's weights."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
@@ -269,7 +273,7 @@ def _check_weights(make: Make, model: tf.keras.Model) -> None:
 
 
 def _check_calls(
-  make: Make, model: tf.keras.Model, *, is_classifier: bool
+  make: SeededModelBuilder, model: tf.keras.Model, *, is_classifier: bool
 ) -> None:
   """Checks that a model's calls are repeatable and keep no state."""
   name, wanted = make.name, make.wanted
@@ -302,7 +306,7 @@ def _check_calls(
     raise FieldError(
       name,
       "its outputs in training differ from one call to the next, so a run "
-      f"would not be reproducible; {_repeatable(model)}.",
+      f"would not be reproducible; {_repeatable_replacement(model)}.",
     )
   if not _adds_only_weight_losses(model, x):
     raise FieldError(
@@ -332,7 +336,7 @@ _REPEATABLE = {
 }
 
 
-def _repeatable(model: tf.keras.Model) -> str:
+def _repeatable_replacement(model: tf.keras.Model) -> str:
   """Returns the replacement for a model's first random layer."""
   for layer in model.submodules:
     kind = type(layer).__name__

@@ -12,7 +12,7 @@ class Numbers:
 
   values: np.ndarray  # A float for each row, NaN if missing.
   # Whether they may be row numbers; see `identifiers`.
-  number_rows: bool = False
+  may_be_row_numbers: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class Texts:
 Column = Numbers | Texts
 # Some rows of a column: numbers, float64[rows] with NaN; or codes, -1 if
 # missing, with their texts; or None if there are other fields than numbers.
-Piece = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
+ColumnChunk = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
 # A number of rows, and their columns by name.
-Rows = tuple[int, Mapping[str, Piece]]
+Chunk = tuple[int, Mapping[str, ColumnChunk]]
 
 
 class TextGatherer:

@@ -23,12 +23,12 @@ _LEAST_ROWS = 20  # In fewer rows, numbers may rise by chance.
 _MOST_EXACT = 2**24  # Larger integers may be equal in float32.
 
 
-def has_name(column: str) -> bool:
+def looks_like_id(column: str) -> bool:
   """Returns whether a column is named like ids or row numbers."""
   return _NAME.fullmatch(column.strip()) is not None
 
 
-class Steps:
+class RiseCounter:
   """Counts how often the numbers of a column rise, in pieces of rows."""
 
   def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Steps:
     self._number += max(len(known) - 1, 0)
     self._last = known[-1:]
 
-  def number_rows(self, values: np.ndarray) -> bool:
+  def are_row_numbers(self, values: np.ndarray) -> bool:
     """Returns whether nearly all are whole, distinct, and rising by row."""
     if not self._are_whole or self._number < _LEAST_ROWS - 1:
       return False
@@ -56,14 +56,14 @@ class Steps:
     return len(np.unique(known)) >= _NEARLY * len(known)
 
 
-def number_rows(values: np.ndarray) -> bool:
-  """Returns `Steps.number_rows` for a whole column of numbers."""
-  steps = Steps()
+def are_row_numbers(values: np.ndarray) -> bool:
+  """Returns `RiseCounter.are_row_numbers` for a whole column of numbers."""
+  steps = RiseCounter()
   steps.add(values.astype(np.float64))
-  return steps.number_rows(values)
+  return steps.are_row_numbers(values)
 
 
-def tell(place: object, columns: Iterable[str], remedy: str) -> None:
+def notify_left_out(place: object, columns: Iterable[str], remedy: str) -> None:
   """Notifies the user of columns that are left out, if any."""
   names = list(columns)
   if names:

@@ -62,7 +62,7 @@ def _are_classes(values: np.ndarray) -> bool:
   return len(np.unique(values)) <= _MOST_CLASSES
 
 
-def numbered(
+def number_classes(
   classes: Classes,
   clients: Population,
   *,
@@ -81,11 +81,11 @@ def numbered(
       "trains on it. Leave these rows out, or split the rows in another way.",
     )
   known = np.flatnonzero(is_known)
-  if len(known) > text_columns.MOST:
+  if len(known) > text_columns.MAX_CATEGORIES:
     raise DataError(
       source,
       f"has {len(known):,} different labels, such as {names[known[0]]!r}; at "
-      f"most {text_columns.MOST:,} can be classes.",
+      f"most {text_columns.MAX_CATEGORIES:,} can be classes.",
     )
   if len(known) == 1:
     raise _one_value(source, names[known[0]])
@@ -96,7 +96,7 @@ def numbered(
   )
 
 
-def standardized(
+def standardize(
   values: np.ndarray, train: ClientRows, *, source: str
 ) -> Labels:
   """Standardizes labels, float64[rows], over the federation's training rows."""

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from tasks.data_error import DataError
 from tasks.formats import data_files
 from tasks.tabular import columns, table_file, text_columns
-from tasks.tabular.table_file import NO_NUMBER, UNKNOWN, Format
+from tasks.tabular.table_file import DEFAULT_FORMAT, NO_NUMBER, Format
 from tasks.tabular.text_columns import Signs
 
 # The prefix of pandas' names for an unnamed index of rows.
@@ -26,7 +26,9 @@ _INDEX = "__index_level_"
 class ParquetFile:
   """A Parquet file."""
 
-  def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
+  def __init__(
+    self, path: pathlib.Path, written: Format = DEFAULT_FORMAT
+  ) -> None:
     """Reads the names of the columns, and the first rows of text columns."""
     self.path = path
     self._written = written
@@ -48,7 +50,7 @@ class ParquetFile:
     self._sample = self._first_texts()
     self.signs = Signs(
       written.decimal
-      or table_file.decimal_of(
+      or table_file.detect_decimal_sign(
         text for texts in self._sample.values() for text in texts
       ),
       written.thousands,
@@ -63,7 +65,7 @@ class ParquetFile:
     ]
     if not names:
       return {}
-    batch = next(self._batches(names, table_file.ROWS_OF_THE_SAMPLE))
+    batch = next(self._batches(names, table_file.SAMPLE_ROWS))
     with data_files.reporting_damage(self.path):
       return {name: _codes(batch.column(name))[1] for name in names}
 
@@ -71,14 +73,14 @@ class ParquetFile:
     """Returns a row's place in words."""
     return f"row {row + 1} (counted from 1)"
 
-  def pieces(
+  def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
-  ) -> Iterator[columns.Rows]:
-    """Yields columns, some rows at a time, like `CsvFile.pieces`."""
+  ) -> Iterator[columns.Chunk]:
+    """Yields columns, some rows at a time, like `CsvFile.read_chunks`."""
     texts = {*texts, *self._categories}
     self._check_kinds([name for name in names if name not in texts])
     texts |= self._texts_of_sample(names)
-    for batch in self._batches(names, table_file.ROWS_OF_A_PIECE):
+    for batch in self._batches(names, table_file.ROWS_PER_CHUNK):
       yield (
         batch.num_rows,
         {
@@ -94,7 +96,7 @@ class ParquetFile:
       if name in names and self._numbers(name, found) is None
     }
 
-  def texts_among(self, names: Sequence[str]) -> set[str]:
+  def find_text_columns(self, names: Sequence[str]) -> set[str]:
     """Returns the columns with texts in the first rows."""
     return {
       *self._texts_of_sample(names),
@@ -107,11 +109,13 @@ class ParquetFile:
       ),
     }
 
-  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
-    """Counts like `CsvFile.marks`; numeric columns have no texts to count."""
+  def count_missing_texts(
+    self, names: Sequence[str]
+  ) -> dict[str, Counter[str]]:
+    """Counts the missing texts of columns that have texts."""
     written = [name for name in names if name in self._sample]
     found: dict[str, Counter[str]] = {name: Counter() for name in written}
-    for batch in self._batches(written, table_file.ROWS_OF_A_PIECE):
+    for batch in self._batches(written, table_file.ROWS_PER_CHUNK):
       for name in written:
         taken = {*NO_NUMBER} - {"", *self._written.missing_in(name)}
         codes, texts = _codes(batch.column(name))
@@ -152,7 +156,9 @@ class ParquetFile:
     if faults:
       raise DataError(self.path, f"{' '.join(faults)}")
 
-  def _piece(self, name: str, array: pa.Array, is_text: bool) -> columns.Piece:
+  def _piece(
+    self, name: str, array: pa.Array, is_text: bool
+  ) -> columns.ColumnChunk:
     kind = array.type
     with data_files.reporting_damage(f"{self.path}, column {name!r}"):
       if is_text:
@@ -177,7 +183,7 @@ class ParquetFile:
 
   def _texts(
     self, name: str, codes: np.ndarray, texts: Sequence[str]
-  ) -> columns.Piece:
+  ) -> columns.ColumnChunk:
     missing = self._written.missing_in(name)
     return codes, ["" if text in missing else text for text in texts]
 
@@ -199,7 +205,7 @@ class ParquetFile:
 def _open(path: pathlib.Path) -> parquet.ParquetFile:
   source: pathlib.Path | io.BytesIO = path
   # Usually, a Parquet file is compressed internally, not as a whole.
-  if data_files.is_packed(path):
+  if data_files.is_compressed(path):
     with data_files.open_file(path) as file:
       source = io.BytesIO(file.read())
   with data_files.reporting_damage(path):

@@ -24,7 +24,7 @@ class ClientRows:
   def _ends(self) -> np.ndarray:
     return np.cumsum(self.sizes)
 
-  def of(self, client_id: int) -> np.ndarray:
+  def of_client(self, client_id: int) -> np.ndarray:
     """Returns the rows of a client, int64[n]."""
     end = int(self._ends[client_id])
     return self.rows[end - int(self.sizes[client_id]) : end]
@@ -46,7 +46,7 @@ class Population:
   num_left_out: int
 
 
-def test_share_of_units(
+def choose_test_units(
   clients: np.ndarray,
   units: np.ndarray,
   fraction: float,
@@ -67,11 +67,11 @@ def test_share_of_units(
     rank = np.argsort(np.argsort(counts, kind="stable"), kind="stable")
     of_units = np.full(len(first), len(counts))
     np.minimum.at(of_units, unit_of_row, rank[classes])
-  is_test = test_share(clients[first], fraction, seed, of_units)
+  is_test = choose_test_rows(clients[first], fraction, seed, of_units)
   return is_test[unit_of_row]
 
 
-def test_share(
+def choose_test_rows(
   clients: np.ndarray, fraction: float, seed: int, classes: np.ndarray | None
 ) -> np.ndarray:
   """Chooses a share of each client's rows for testing at random, bool[rows].

@@ -22,7 +22,7 @@ from tasks.tabular.table_folder import Table
 from tff_fair import declared, spelling
 
 
-def located(
+def locate(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
 ) -> pathlib.Path:
   """Returns the path that an option names: a file, or perhaps several."""
@@ -40,7 +40,7 @@ def located(
 
 
 def open_table(
-  path: pathlib.Path, written: table_file.Format = table_file.UNKNOWN
+  path: pathlib.Path, written: table_file.Format = table_file.DEFAULT_FORMAT
 ) -> Table:
   """Opens a table; recognizes CSV, Parquet and other files by content."""
   with data_files.open_file(path) as file:
@@ -48,7 +48,7 @@ def open_table(
   kind = file_kinds.of_content(beginning)
   table: Table
   if kind is file_kinds.PARQUET:
-    if names := written.of_csv():
+    if names := written.csv_only_options():
       raise DataError(
         path,
         f"is a Parquet file, which has no {' and no '.join(names)}; leave "
@@ -65,7 +65,10 @@ def open_table(
     table = parquet_file.ParquetFile(path, written)
   elif kind is not None:
     raise DataError(path, kind.problem(path.name))
-  elif b"\0" in beginning and written.encoding == table_file.UNKNOWN.encoding:
+  elif (
+    b"\0" in beginning
+    and written.encoding == table_file.DEFAULT_FORMAT.encoding
+  ):
     raise DataError(
       path,
       "has zero bytes, which no CSV file in UTF-8 has. Give encoding=utf-16 if "
@@ -112,7 +115,7 @@ def read(
   """Returns columns, read in one or two passes; a numeric column has only
   numbers and missing values.
   """
-  reading = _Reading(table, categories, exact, measured, remedies or {})
+  reading = _ColumnReader(table, categories, exact, measured, remedies or {})
   if mixed := reading.gather(names, texts):
     # Reads again, because numbers have lost their original spelling.
     reading.gather(mixed, mixed)
@@ -122,7 +125,7 @@ def read(
   found = {name: reading.column(name) for name in names if name not in faults}
   for name in units:
     if name in found:
-      found[name] = reading.without_units(name, found[name])
+      found[name] = reading.strip_units(name, found[name])
   for name in complete:
     if name in found:
       reading.check_complete(name, found[name])
@@ -132,7 +135,7 @@ def read(
   return found
 
 
-class _Reading:
+class _ColumnReader:
   """Gathers the columns of a table."""
 
   def __init__(
@@ -151,7 +154,7 @@ class _Reading:
     self._measured = measured
     self._numbers: dict[str, list[np.ndarray]] = {}
     self._texts: dict[str, columns.TextGatherer] = {}
-    self._steps: dict[str, identifiers.Steps] = {}
+    self._steps: dict[str, identifiers.RiseCounter] = {}
     # What is wrong with columns, and how to fix it, by name.
     self.faults: dict[str, str] = {}
 
@@ -159,7 +162,7 @@ class _Reading:
     """Gathers columns; returns numeric ones that are texts after all."""
     mixed: list[str] = []
     start = 0
-    for num_rows, pieces in self._table.pieces(names, texts):
+    for num_rows, pieces in self._table.read_chunks(names, texts):
       for name, piece in pieces.items():
         if name in self.faults or name in mixed:
           continue
@@ -170,10 +173,10 @@ class _Reading:
           found = self._texts.setdefault(name, columns.TextGatherer())
           found.add(*piece)
           # Checked at once: a million distinct texts would fill the memory.
-          if len(found.values) > text_columns.MOST:
+          if len(found.values) > text_columns.MAX_CATEGORIES:
             self.check_texts(name)
         elif self._is_finite(name, piece, start):
-          self._steps.setdefault(name, identifiers.Steps()).add(piece)
+          self._steps.setdefault(name, identifiers.RiseCounter()).add(piece)
           numbers = self._numbers.setdefault(name, [])
           numbers.append(piece.astype(self._dtype(name)))
       start += num_rows
@@ -184,7 +187,7 @@ class _Reading:
     if name in self._texts:
       return self._texts.pop(name).column()
     values = np.concatenate(self._numbers.pop(name))
-    return columns.Numbers(values, self._steps[name].number_rows(values))
+    return columns.Numbers(values, self._steps[name].are_row_numbers(values))
 
   def _dtype(self, name: str) -> np.dtype:
     return np.dtype(np.float64 if name in self._exact else np.float32)
@@ -228,7 +231,7 @@ class _Reading:
       text for text in found.values if text not in table_file.NO_NUMBER
     ]
     if name in self._measured:
-      refusal = text_columns.refused_number(
+      refusal = text_columns.number_refusal(
         present, self._table.signs, declared.as_text([name])
       )
     if name in self._categories and refusal is None:
@@ -245,10 +248,10 @@ class _Reading:
     )
     del self._texts[name]
 
-  def without_units(self, name: str, column: columns.Column) -> columns.Column:
+  def strip_units(self, name: str, column: columns.Column) -> columns.Column:
     """Converts texts that are numbers, perhaps with units, or notes a fault."""
     assert isinstance(column, columns.Texts)  # It was read as texts.
-    values, fault = text_columns.numbers_of(
+    values, fault = text_columns.parse_numbers(
       column.values, self._table.signs, table_file.NO_NUMBER
     )
     if fault is not None:
@@ -267,7 +270,7 @@ class _Reading:
 
 
 @dataclasses.dataclass(frozen=True)
-class SomeRows:
+class SelectedRows:
   """The rows of a table that count; columns have only these rows."""
 
   table: Table  # The table.
@@ -283,9 +286,9 @@ class SomeRows:
     return self.table.place(int(self.rows[row]))
 
 
-def with_label(
+def keep_labelled_rows(
   table: Table, found: Mapping[str, columns.Column], label: str
-) -> tuple[SomeRows, dict[str, columns.Column]]:
+) -> tuple[SelectedRows, dict[str, columns.Column]]:
   """Returns the rows that have a label; reports how many do not."""
   column = found[label]
   is_known = (
@@ -302,7 +305,7 @@ def with_label(
       f"({100 * number / len(is_known):.0f} %) are left out, because their "
       f"{label!r} is empty."
     )
-  return SomeRows(table, rows), {
+  return SelectedRows(table, rows), {
     name: dataclasses.replace(other, values=other.values[rows])
     if isinstance(other, columns.Numbers)
     else dataclasses.replace(other, codes=other.codes[rows])
@@ -310,7 +313,7 @@ def with_label(
   }
 
 
-def tell(
+def notify_unusual_cells(
   table: Table,
   found: Mapping[str, columns.Column],
   *,
@@ -324,13 +327,13 @@ def tell(
   for name in measured:
     column = found[name]
     if isinstance(column, columns.Texts):
-      _tell_strays(table, name, column)
+      _notify_strays(table, name, column)
   incomplete = [
     name
     for name, column in found.items()
     if isinstance(column, columns.Numbers) and np.isnan(column.values).any()
   ]
-  marks = table.marks(incomplete) if incomplete else {}
+  marks = table.count_missing_texts(incomplete) if incomplete else {}
   shown = [
     f"{counts.total():,} of column {name!r} ({', '.join(sorted(counts))})"
     for name, counts in marks.items()
@@ -343,7 +346,9 @@ def tell(
     )
 
 
-def tell_near(table: Table, name: str, column: columns.Column) -> None:
+def notify_similar_texts(
+  table: Table, name: str, column: columns.Column
+) -> None:
   """Notifies the user of texts that differ only in case or spaces."""
   if not isinstance(column, columns.Texts):
     return
@@ -359,7 +364,7 @@ def tell_near(table: Table, name: str, column: columns.Column) -> None:
       return
 
 
-def _tell_strays(table: Table, name: str, column: columns.Texts) -> None:
+def _notify_strays(table: Table, name: str, column: columns.Texts) -> None:
   values = column.values
   rows = np.bincount(column.codes + 1, minlength=len(values) + 1)[1:].tolist()
   counts = dict(zip(values, rows, strict=True))

@@ -92,11 +92,11 @@ def divide(
 ) -> population.Population:
   """Gives rows to clients, and cuts each client into train and test."""
   if halves is None and units is not None:
-    is_test = population.test_share_of_units(
+    is_test = population.choose_test_units(
       clients, units, config.test_fraction, seed, classes
     )
   elif halves is None:
-    is_test = population.test_share(
+    is_test = population.choose_test_rows(
       clients, config.test_fraction, seed, classes
     )
   else:
@@ -269,12 +269,12 @@ def _split(
   """Returns half of a task's data; see `build_task`."""
 
   def load(client_id: int) -> task.Arrays:
-    rows = half.of(client_id)
+    rows = half.of_client(client_id)
     return load_x(rows), labels.y[rows]
 
   def raw(client_id: int) -> task.RawArrays:
     assert load_raw is not None
-    rows = half.of(client_id)
+    rows = half.of_client(client_id)
     y = labels.y[rows]
     if labels.class_names is None:
       y = y * labels.scale + labels.mean
@@ -284,5 +284,6 @@ def _split(
     num_examples=half.sizes.astype(np.int64),
     load=load,
     raw=raw if load_raw else None,
-    groups=groups and (lambda client_id: groups.codes[half.of(client_id)]),
+    groups=groups
+    and (lambda client_id: groups.codes[half.of_client(client_id)]),
   )

@@ -41,9 +41,9 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(\s*[^\W\d_]+|\s*%)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
 # How surrogateescape decodes bytes that are not UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
-ROWS_OF_A_PIECE = 1 << 18
+ROWS_PER_CHUNK = 1 << 18
 # The first rows, by which numbers and texts are told apart as far as possible.
-ROWS_OF_THE_SAMPLE = 10_000
+SAMPLE_ROWS = 10_000
 # Usual beginnings of comment lines.
 _COMMENTS = ("#", "%", "//")
 
@@ -107,10 +107,10 @@ class Format(options.TaskOptions):
     "texts.",
   )
 
-  def of_csv(self) -> list[str]:
+  def csv_only_options(self) -> list[str]:
     """Returns the given options that only apply to CSV files."""
     names = ("separator", "encoding", "comment")
-    return [n for n in names if getattr(self, n) != getattr(UNKNOWN, n)]
+    return [n for n in names if getattr(self, n) != getattr(DEFAULT_FORMAT, n)]
 
   def missing_in(self, name: str) -> list[str]:
     """Returns additional texts that mark a missing field of a column."""
@@ -127,19 +127,23 @@ class Format(options.TaskOptions):
     return [column for column, of_column, _ in texts if of_column]
 
 
-UNKNOWN = Format()
+DEFAULT_FORMAT = Format()
 
 
 class CsvFile:
   """A CSV file with a header."""
 
-  def __init__(self, path: pathlib.Path, written: Format = UNKNOWN) -> None:
+  def __init__(
+    self, path: pathlib.Path, csv_format: Format = DEFAULT_FORMAT
+  ) -> None:
     """Reads the header."""
     self.path = path
-    self.num_comments = 0  # The number of comment lines that `pieces` skipped.
-    self._encoding = written.encoding
-    self._written = written
-    given = written.separator
+    self.num_comments = (
+      0  # The number of comment lines that `read_chunks` skipped.
+    )
+    self._encoding = csv_format.encoding
+    self._written = csv_format
+    given = csv_format.separator
     self._separator = _sign(given) if given else self._found_separator()
     beginning = list(itertools.islice(self._rows(), 2))
     if len(beginning) < 2:
@@ -150,7 +154,7 @@ class CsvFile:
     # pandas would use the first field of a longer row as its name.
     self._check_length(*first)
     self.signs = Signs(
-      written.decimal or self._found_decimal(), written.thousands
+      csv_format.decimal or self._found_decimal(), csv_format.thousands
     )
 
   def _found_separator(self) -> str:
@@ -164,8 +168,8 @@ class CsvFile:
   def _found_decimal(self) -> str:
     if self._separator == ",":
       return "."
-    rows = itertools.islice(self._rows(), 1, ROWS_OF_THE_SAMPLE)
-    return decimal_of(field for _, row in rows for field in row)
+    rows = itertools.islice(self._rows(), 1, SAMPLE_ROWS)
+    return detect_decimal_sign(field for _, row in rows for field in row)
 
   def place(self, row: int) -> str:
     """Returns a row's place in words; row 0 follows the header."""
@@ -173,14 +177,14 @@ class CsvFile:
     line, _ = next(itertools.islice(self._rows(), row + 1, None))
     return f"line {line} (the header counts)"
 
-  def pieces(
+  def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
-  ) -> Iterator[columns.Rows]:
+  ) -> Iterator[columns.Chunk]:
     """Yields numbers of rows with their columns by name; a column is None if it
     began with numbers but has other fields here.
     """
     positions = {name: self.names.index(name) for name in names}
-    texts = {*texts, *self.texts_among(names)}
+    texts = {*texts, *self.find_text_columns(names)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
       k: [
@@ -192,28 +196,30 @@ class CsvFile:
     last, may_be_short = len(self.names) - 1, False
     # Parses all columns, or pandas would not notice rows that are too long.
     for frame in self._frames(
-      dtype=dtypes, na_values=missing, chunksize=ROWS_OF_A_PIECE
+      dtype=dtypes, na_values=missing, chunksize=ROWS_PER_CHUNK
     ):
       may_be_short = may_be_short or bool(frame[last].isna().any())
       yield (
         len(frame),
-        {name: _piece(frame[k]) for name, k in positions.items()},
+        {name: _column_chunk(frame[k]) for name, k in positions.items()},
       )
     if may_be_short:
       self._check_lengths()
 
-  def texts_among(self, names: Sequence[str]) -> list[str]:
+  def find_text_columns(self, names: Sequence[str]) -> list[str]:
     """Returns the columns with texts in the first rows."""
     (frame,) = self._frames(
       na_values={
         k: [*NO_NUMBER, *self._written.missing_in(name)]
         for k, name in enumerate(self.names)
       },
-      nrows=ROWS_OF_THE_SAMPLE,
+      nrows=SAMPLE_ROWS,
     )
     return [n for n in names if not _has_numbers(frame[self.names.index(n)])]
 
-  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+  def count_missing_texts(
+    self, names: Sequence[str]
+  ) -> dict[str, Counter[str]]:
     """Counts, by column, the texts that are treated as missing numbers."""
     positions = {name: self.names.index(name) for name in names}
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
@@ -221,11 +227,11 @@ class CsvFile:
       dtype=str,
       na_filter=False,
       usecols=list(positions.values()),
-      chunksize=ROWS_OF_A_PIECE,
+      chunksize=ROWS_PER_CHUNK,
     ):
       for name, k in positions.items():
-        taken = {*NO_NUMBER} - {"", *self._written.missing_in(name)}
-        counts = frame[k][frame[k].isin(taken)].value_counts()
+        missing_texts = {*NO_NUMBER} - {"", *self._written.missing_in(name)}
+        counts = frame[k][frame[k].isin(missing_texts)].value_counts()
         found[name].update(counts.to_dict())
     return {name: counts for name, counts in found.items() if counts}
 
@@ -312,14 +318,14 @@ class CsvFile:
         try:
           row = next(reader, None)
         except UnicodeError as error:
-          raise self._not_encoded(line) from error
+          raise self._encoding_error(line) from error
         except csv.Error as error:
           raise DataError(f"{self.path}, line {line}", f"{error}.") from error
         if row is None:
           return
         content = "".join(row)
         if not content.isascii() and _BYTES.search(content):
-          raise self._not_encoded(line)
+          raise self._encoding_error(line)
         if len(row) > 1 or content.strip():  # pandas skips empty lines.
           yield line, row
 
@@ -334,7 +340,7 @@ class CsvFile:
     )
     return _Lines(text, self._written.comment)
 
-  def _not_encoded(self, line: int) -> DataError:
+  def _encoding_error(self, line: int) -> DataError:
     return DataError(
       f"{self.path}, line {line}",
       f"is not {self._encoding.upper()}. Name the encoding of the file, such "
@@ -377,7 +383,7 @@ class _Lines:
     return content[:size]
 
 
-def decimal_of(fields: Iterable[str]) -> str:
+def detect_decimal_sign(fields: Iterable[str]) -> str:
   """Returns the decimal sign: "," if fields have decimal commas, not points."""
   stripped = [field.strip() for field in fields]
   has_points = any(map(_DECIMAL_POINT.fullmatch, stripped))
@@ -433,7 +439,7 @@ def _has_numbers(column: "pd.Series") -> bool:
   return column.dtype.kind in "iuf"
 
 
-def _piece(column: "pd.Series") -> columns.Piece:
+def _column_chunk(column: "pd.Series") -> columns.ColumnChunk:
   if column.dtype == "category":
     return column.cat.codes.to_numpy(), list(column.cat.categories)
   return column.to_numpy(np.float64) if _has_numbers(column) else None

@@ -32,19 +32,21 @@ class Table(Protocol):
   def place(self, row: int) -> str:
     """Returns a row's place in words."""
 
-  def pieces(
+  def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
-  ) -> Iterator[columns.Rows]:
+  ) -> Iterator[columns.Chunk]:
     """Yields columns, some rows at a time."""
 
-  def texts_among(self, names: Sequence[str]) -> Collection[str]:
+  def find_text_columns(self, names: Sequence[str]) -> Collection[str]:
     """Returns the columns with texts in the first rows."""
 
-  def marks(self, names: Sequence[str]) -> Mapping[str, Counter[str]]:
+  def count_missing_texts(
+    self, names: Sequence[str]
+  ) -> Mapping[str, Counter[str]]:
     """Counts the texts that are treated as missing numbers."""
 
 
-def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
+def find_files(path: pathlib.Path) -> list[pathlib.Path] | None:
   """Returns the tables in a folder or of a pattern; None for one file."""
   if path.is_dir():
     below = [
@@ -60,7 +62,8 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
     found = [
       file
       for file in below
-      if file_kinds.unpacked(file.name).suffix.lower() in _ENDINGS
+      if file_kinds.strip_compression_suffix(file.name).suffix.lower()
+      in _ENDINGS
     ]
     notices.notify_left_out(path, {*below} - {*found}, _ENDINGS)
     expected = f"a folder with files {', '.join(_ENDINGS)}"
@@ -77,7 +80,7 @@ def files_of(path: pathlib.Path) -> list[pathlib.Path] | None:
 
 def _client(name: str) -> str:
   """Returns a file's name without endings, such as that of a compression."""
-  path = file_kinds.unpacked(name)
+  path = file_kinds.strip_compression_suffix(name)
   return path.stem if path.suffix.lower() in _ENDINGS else path.name
 
 
@@ -159,11 +162,11 @@ class FolderTable:
     """Returns advice if the first line may not be the header, or nothing."""
     return str(getattr(self._files[0], "header_advice", str)())
 
-  def texts_among(self, names: Sequence[str]) -> set[str]:
+  def find_text_columns(self, names: Sequence[str]) -> set[str]:
     """Returns the columns with texts in the first rows of some file."""
     inside = [name for name in names if name not in self._constant]
     return {
-      *(n for table in self._files for n in table.texts_among(inside)),
+      *(n for table in self._files for n in table.find_text_columns(inside)),
       *(n for n in names if n in self._constant and not self._are_numbers(n)),
     }
 
@@ -173,17 +176,17 @@ class FolderTable:
     except ValueError:
       return False
 
-  def pieces(
+  def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
-  ) -> Iterator[columns.Rows]:
+  ) -> Iterator[columns.Chunk]:
     """Yields columns, some rows at a time, like the files' readers."""
-    texts = {*texts, *self.texts_among(names)}
+    texts = {*texts, *self.find_text_columns(names)}
     inside = [name for name in names if name not in self._constant]
     self._sizes = []
     for place, table in enumerate(self._files):
       size = 0
       read = inside or [next(filter(None, table.names))]
-      for num_rows, pieces in table.pieces(
+      for num_rows, pieces in table.read_chunks(
         read, [name for name in read if name in texts]
       ):
         size += num_rows
@@ -199,12 +202,14 @@ class FolderTable:
         yield num_rows, found
       self._sizes.append(size)
 
-  def marks(self, names: Sequence[str]) -> dict[str, Counter[str]]:
+  def count_missing_texts(
+    self, names: Sequence[str]
+  ) -> dict[str, Counter[str]]:
     """Counts the texts that are treated as missing numbers, over all files."""
     inside = [name for name in names if name not in self._constant]
     found: dict[str, Counter[str]] = {}
     for table in self._files:
-      for name, counts in table.marks(inside).items():
+      for name, counts in table.count_missing_texts(inside).items():
         found[name] = found.get(name, Counter()) + counts
     return found
 

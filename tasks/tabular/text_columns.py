@@ -11,14 +11,14 @@ import numpy as np
 from tff_fair import declared
 
 # Each text gets a weight: if there are more, they are names, ids or dates.
-MOST = 1000
+MAX_CATEGORIES = 1000
 
 _DATE = re.compile(
   r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))"
   r"([T ]\d.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 )
 # A column with few distinct texts has categories, however long they are.
-_MOST_WHATEVER_THEY_ARE = 50
+_MAX_UNCHECKED_CATEGORIES = 50
 _LONG = 50
 
 
@@ -41,19 +41,19 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
   if values and all(map(_DATE.fullmatch, values)):
     remedy = "convert it to numbers, such as days since a date"
     return Refusal(values[0], "holds dates or times", remedy)
-  if len(values) <= _MOST_WHATEVER_THEY_ARE:
+  if len(values) <= _MAX_UNCHECKED_CATEGORIES:
     return None
   is_long = sum(map(len, values)) > _LONG * len(values)
   is_free = is_long or 2 * len(values) > num_rows
-  if len(values) <= MOST and not is_free:
+  if len(values) <= MAX_CATEGORIES and not is_free:
     return None
   words = [value for value in values if not _reads_as_number(value)]
   if words and 2 * len(words) < len(values):
     problem = "holds numbers, except for some texts"
     return Refusal(words[0], problem, "correct these, or leave them empty")
   problem = (
-    f"has more than {MOST:,} different texts"
-    if len(values) > MOST
+    f"has more than {MAX_CATEGORIES:,} different texts"
+    if len(values) > MAX_CATEGORIES
     else f"holds names or free text, {len(values):,} different ones"
   )
   return Refusal(values[0], problem, "group its texts")
@@ -80,7 +80,7 @@ def _reads_as_number(text: str) -> bool:
 # Numbers in texts: with a unit, or with other signs.
 
 # If this share of a column's distinct texts are numbers, all should be.
-_MEANS_NUMBERS = 0.95
+_NUMERIC_SHARE = 0.95
 _CURRENCIES = "$\u20ac\u00a3\u00a5"
 # A unit begins with a letter or one of these signs.
 _UNIT = rf"(?:[^\W\d_]|[%\u2030\u00b0{_CURRENCIES}]).*"
@@ -111,14 +111,14 @@ _ALL_SIGNS = [
 ]
 
 
-class Written(NamedTuple):
+class ParsedNumber(NamedTuple):
   """A written number: its value, and its unit or ""."""
 
   value: float
   unit: str
 
 
-def read_number(text: str, signs: Signs) -> Written | None:
+def read_number(text: str, signs: Signs) -> ParsedNumber | None:
   """Parses a number, perhaps with a unit; returns None for other texts, and for
   codes, which begin with 0 and another digit.
   """
@@ -129,7 +129,7 @@ def read_number(text: str, signs: Signs) -> Written | None:
   if signs.thousands:
     number = number.replace(signs.thousands, "")
   number = number.replace(signs.decimal, ".").replace(_MINUS, "-")
-  return Written(float(number), (currency or unit or "").strip())
+  return ParsedNumber(float(number), (currency or unit or "").strip())
 
 
 @functools.lru_cache
@@ -146,14 +146,14 @@ def _pattern(signs: Signs) -> re.Pattern[str]:
   )
 
 
-def numbers_of(
+def parse_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> tuple[np.ndarray, tuple[str, str] | None]:
   """Returns the numbers in texts, float64[n], all with the same unit or none;
   and the first text that is not such a number, with the problem.
   """
   found = np.full(len(texts), np.nan)
-  known: Written | None = None
+  known: ParsedNumber | None = None
   for k, text in enumerate(texts):
     if text in missing:
       continue
@@ -168,7 +168,7 @@ def numbers_of(
   return found, None
 
 
-def refused_number(
+def number_refusal(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
   """Returns a refusal that names the option for reading numbers, if at least 95
@@ -207,7 +207,7 @@ def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
   units = Counter(found.unit for found in written)
   num_plain = units.pop("", 0)
   unit, count = next(iter(units.most_common(1)), ("", 0))
-  is_common = num_plain + count > _MEANS_NUMBERS * len(texts)
+  is_common = num_plain + count > _NUMERIC_SHARE * len(texts)
   return unit if is_common else None
 
 

@@ -117,7 +117,7 @@ def find(
   native = getattr(tff.simulation.datasets, name)
   if synthetic:
     source = f"tff.simulation.datasets.{name}.get_synthetic()"
-    return _made_up(native.get_synthetic(), source, splits)
+    return _synthetic_clients(native.get_synthetic(), source, splits)
   path = downloads.find_native(
     "emnist_all.sqlite" if name == "emnist" else f"{name}.sqlite",
     data_dir,
@@ -153,7 +153,7 @@ def _read_file(
   return {name: values.numpy() for name, values in parsed.items()}
 
 
-def _made_up(
+def _synthetic_clients(
   client_data: "tff.simulation.datasets.ClientData",
   source: str,
   splits: Sequence[str],

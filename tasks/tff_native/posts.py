@@ -89,7 +89,7 @@ def build_task(
     config.num_clients,
     seed,
     who="users",
-    without=_wanted(config),
+    without=_requirement_text(config),
   )
   halves = chosen.halves(to_arrays, limit=config.max_examples)
   if config.test_fraction is not None:
@@ -113,7 +113,7 @@ def _least(config: StackOverflowOptions) -> dict[str, int]:
   return {"train": config.min_examples, "test": 1}
 
 
-def _wanted(config: StackOverflowOptions) -> str:
+def _requirement_text(config: StackOverflowOptions) -> str:
   least = _least(config)
   if "test" not in least:
     return f"at least {least['train']:,} train sentences"

@@ -25,7 +25,7 @@ from tff_fair import declared, user_functions
 from tff_fair.declared import FieldError
 
 # Arguments that are not options.
-_GIVEN = ("data_dir", "seed", "model_seed")
+_CONTEXT_ARGUMENTS = ("data_dir", "seed", "model_seed")
 _Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
 _ARGUMENT = re.compile(
@@ -51,12 +51,12 @@ class UserTask:
       raise FieldError(
         name, f"its arguments cannot be read: {error}."
       ) from error
-    self._given = [given for given in _GIVEN if given in parameters]
-    self._meanings = _explained(inspect.getdoc(function) or "")
+    self._given = [given for given in _CONTEXT_ARGUMENTS if given in parameters]
+    self._meanings = _argument_meanings(inspect.getdoc(function) or "")
     fields = [
       self._field(parameter, hints)
       for parameter in parameters.values()
-      if parameter.name not in _GIVEN
+      if parameter.name not in _CONTEXT_ARGUMENTS
     ]
     self._arguments = [name for name, *_ in fields]
     self.Options = dataclasses.make_dataclass(
@@ -72,32 +72,34 @@ class UserTask:
     model_seed: int,
   ) -> Task:
     """Builds the task."""
-    given = dict(zip(_GIVEN, (data_dir, seed, model_seed), strict=True))
+    given = dict(
+      zip(_CONTEXT_ARGUMENTS, (data_dir, seed, model_seed), strict=True)
+    )
     arguments = {n: getattr(config, n) for n in self._arguments}
     arguments |= {n: given[n] for n in self._given}
-    task = self._called(arguments)
+    task = self._call_function(arguments)
     _check_spec(self._name, task)
     task = dataclasses.replace(
       task,
-      train=self._blamed(task.train, task),
-      test=self._blamed(task.test, task),
+      train=self._with_error_context(task.train, task),
+      test=self._with_error_context(task.test, task),
     )
     for half in (task.train, task.test):
       half.load(0)
     # Imported late: it imports TensorFlow, as the function has done by now.
     from tasks.models import user_model  # noqa: PLC0415
-    from tasks.models.initial_weights import Make  # noqa: PLC0415
+    from tasks.models.initial_weights import SeededModelBuilder  # noqa: PLC0415
 
-    if isinstance(task.keras_model_fn, Make):
+    if isinstance(task.keras_model_fn, SeededModelBuilder):
       # From `tasks.from_client_data`, to which the function passed one seed.
       if model_seed == seed:
         return task
       return dataclasses.replace(
-        task, keras_model_fn=task.keras_model_fn.of_seed(model_seed)
+        task, keras_model_fn=task.keras_model_fn.with_seed(model_seed)
       )
     return dataclasses.replace(
       task,
-      keras_model_fn=user_model.reliable(
+      keras_model_fn=user_model.deterministic_build_fn(
         self._name,
         task.keras_model_fn,
         task.element_spec,
@@ -106,7 +108,7 @@ class UserTask:
       ),
     )
 
-  def _called(self, arguments: Mapping[str, object]) -> Task:
+  def _call_function(self, arguments: Mapping[str, object]) -> Task:
     """Returns the function's task; see `load` for the errors."""
     try:
       task = self._function(**arguments)
@@ -124,7 +126,7 @@ class UserTask:
       )
     return task
 
-  def _blamed(self, half: Split, task: Task) -> Split:
+  def _with_error_context(self, half: Split, task: Task) -> Split:
     """Returns a half whose errors name the function and the client."""
 
     def load_checked(client_id: int) -> Arrays:
@@ -217,7 +219,7 @@ def _problems(
     yield f"does not take its default {parameter.default!r}: {error.problem}"
 
 
-def _explained(docstring: str) -> dict[str, str]:
+def _argument_meanings(docstring: str) -> dict[str, str]:
   """Returns the texts in a Google-style docstring's "Args", by name."""
   section = re.search(r"^Args:\n((?:[ \t]+.*\n|\n)*)", f"{docstring}\n", re.M)
   found = _ARGUMENT.findall(textwrap.dedent(section[1]) if section else "")

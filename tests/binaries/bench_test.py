@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks import bench_levels, choices, numpy_methods
+from benchmarks import bench_levels, choice_accuracy, numpy_methods
 from binaries import bench
 from tasks import federations
 from tests import source_tree
@@ -131,7 +131,7 @@ def test_the_methods_in_numpy_have_the_same_results(done):
   algorithms = ("fedavg", "fedavg:uniform")
   asked = _bench_of(folder, algorithms=algorithms, rounds=2, tries=1)
   (table,) = asked.tables()
-  found = bench_levels.of_seed(table, 1, {})
+  found = bench_levels.evaluate_seed(table, 1, {})
   results = pd.read_csv(folder / "out.csv.gz")
   keys = ["method", "client"]
   both = pd.concat(found).merge(results[results["seed"] == 1], on=keys)
@@ -162,7 +162,7 @@ def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
   trained = choice_runs.Tries(tmp_path / "tries", progress=False)
   for of_run, in_numpy in zip(
     trained.evaluate("", wanted),
-    choices.Tries(table, base).evaluate("", wanted),
+    choice_accuracy.Tries(table, base).evaluate("", wanted),
     strict=True,
   ):
     both = of_run.merge(in_numpy, on="client_id", suffixes=("", "_numpy"))
@@ -217,7 +217,9 @@ def test_baselines_are_of_fedavg_at_its_chosen_setting(
 
 def test_a_detectable_difference_is_that_of_the_normal_distribution():
   parts = (Part(0.25, 1e7), Part(4.0, 1e7))
-  found = bench_levels.detectable(Difference(0.0, parts, 5, 30), 5, 7)
+  found = bench_levels.detectable_difference(
+    Difference(0.0, parts, 5, 30), 5, 7
+  )
   z = stats.norm.ppf(1 - 0.05 / 14) + stats.norm.ppf(0.8)
   assert found == pytest.approx(z * np.sqrt(4.25), rel=0.03)
 
@@ -234,7 +236,9 @@ def test_tables_and_the_picture_come_from_the_results_alone(done, tmp_path):
 @pytest.mark.parametrize("question", questions.NAMES)
 def test_the_question_decides_the_intervals(done, question):
   results = pd.read_csv(done[0] / "out.csv.gz")
-  compared = analysis.compare(results, analysis.BETTER, question=question)
+  compared = analysis.compare(
+    results, analysis.BETTER_FEDAVG, question=question
+  )
   words = f"--read={done[0] / 'out.csv.gz'}", f"--question={question}"
   shown = in_process.run(bench, *words).stdout
   assert all(fair_bench.difference_cell(result) in shown for result in compared)
@@ -367,7 +371,7 @@ def test_the_page_shows_what_the_published_results_say(
 
 def test_with_a_hidden_layer_only_ditto_differs_clearly():
   path = source_tree.ROOT / "docs" / "fair_bench_mlp.csv.gz"
-  compared = analysis.compare(pd.read_csv(path), analysis.BETTER)
+  compared = analysis.compare(pd.read_csv(path), analysis.BETTER_FEDAVG)
   clear = [one for one in compared if one.verdict != "neither"]
   assert {(one.federation, one.method) for one in clear} == {
     ("parkinsons", "ditto")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tests.experiments import run_folders
-from tff_fair.experiments.analysis import joining
+from tff_fair.experiments.analysis import joining_gains
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY
 
@@ -103,7 +103,7 @@ def _write_joining(path, score):
   table["gain_p_value"] = np.where(gains > 0, 0.01, 1.0)
   table.to_csv(path / "clients.csv", index=False)
   summary = json.loads((path / "summary.json").read_text())
-  summary[summaries.JOINING] = joining.of_clients(table, score)
+  summary[summaries.JOINING] = joining_gains.of_clients(table, score)
   (path / "summary.json").write_text(json.dumps(summary))
 
 

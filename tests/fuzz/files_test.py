@@ -78,7 +78,7 @@ def _sqlite(folder):
     for client in range(9)
     for k in range(6)
   ]
-  cut = client_data_writer.Cut(
+  cut = client_data_writer.SplitSettings(
     choose_test=client_data_writer.random_share(0.2, 0)
   )
   (folder / "data.sqlite").unlink(missing_ok=True)

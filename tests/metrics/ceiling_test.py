@@ -113,7 +113,7 @@ def test_the_certificate_holds_for_weights_of_any_kind():
       for _ in range(200):
         weights = rng.normal(size=np.prod(losses.shape))
         weights *= 2 * rng.random() / np.linalg.norm(weights)
-        assert risk.of(losses.values(weights)) >= found.bound
+        assert risk.evaluate(losses.values(weights)) >= found.bound
 
 
 def test_a_bound_from_afar_holds_too():
@@ -138,7 +138,7 @@ def test_the_tail_is_that_of_the_linear_program():
       t + min(1, 1 / (share * number)) * np.maximum(losses - t, 0).sum()
       for t in losses
     ]
-    assert risk.of(losses) == pytest.approx(min(excess))
+    assert risk.evaluate(losses) == pytest.approx(min(excess))
 
 
 def test_the_nearest_point_satisfies_its_conditions():
@@ -163,7 +163,7 @@ def test_a_ball_that_binds_is_reported():
   for risk in _risks(6):
     found = ceiling.least_risk(losses, risk, 3.0)
     assert found.gap <= 1e-4
-    assert found.touches
+    assert found.is_at_boundary
 
 
 def test_units_of_labels_and_features_do_not_matter():

@@ -107,8 +107,10 @@ def test_a_client_without_a_score_has_no_gain():
 @pytest.mark.parametrize("name", ["accuracy", "auc"])
 def test_exchangeable_models_are_seldom_told_apart(name):
   """A short run of the benchmark, which has 1,000 federations."""
-  draw = gain_intervals.exchangeable(name)
-  told = gain_intervals.told_apart(name, draw, 60, sizes=(20, 30), draws=200)
+  draw = gain_intervals.exchangeable_draws(name)
+  told = gain_intervals.rejection_rate(
+    name, draw, 60, sizes=(20, 30), draws=200
+  )
   # 3 of 60 are expected at most; 9 have a probability of 0.3 %.
   assert told <= 8 / 60
 

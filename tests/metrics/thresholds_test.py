@@ -26,7 +26,7 @@ def examples():
 def test_no_threshold_is_better(examples, goal):
   y, log_odds = examples
   probability = 1 / (1 + np.exp(-log_odds))
-  chosen = thresholds.best(goal, thresholds.histogram(y, log_odds))
+  chosen = thresholds.choose(goal, thresholds.histogram(y, log_odds))
   found = _SCORES[goal](y, probability >= chosen)
   others = [_SCORES[goal](y, probability >= cut) for cut in (*probability, 2.0)]
   assert found == pytest.approx(max(others), abs=1e-12)
@@ -53,4 +53,4 @@ def test_histograms_add_up_and_take_any_log_odds(examples):
 
 def test_of_equally_good_thresholds_the_nearest_to_a_half():
   counts = thresholds.histogram([True, False], [5.0, -5.0])
-  assert thresholds.best("f1", counts) == 0.5
+  assert thresholds.choose("f1", counts) == 0.5

@@ -26,7 +26,9 @@ def write(path, examples, splits=("train", "test")):
       for client in ("north", "south")
       for example in examples
     ),
-    client_data_writer.Cut(choose_test=client_data_writer.last_share(0.5)),
+    client_data_writer.SplitSettings(
+      choose_test=client_data_writer.last_share(0.5)
+    ),
     overwrite=True,
   )
 

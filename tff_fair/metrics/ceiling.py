@@ -59,13 +59,13 @@ class Risk:
     """Returns the lambda that belongs to u."""
     return (1 - self.tail) * self.weights + self.tail * u
 
-  def worst(self, losses: Array) -> Array:
+  def worst_multipliers(self, losses: Array) -> Array:
     """Returns the lambda that is worst for given losses."""
     return self.multipliers(worst_tail(losses, self.cap))
 
-  def of(self, losses: Array) -> float:
+  def evaluate(self, losses: Array) -> float:
     """Returns the risk of given losses."""
-    return float(self.worst(losses) @ losses)
+    return float(self.worst_multipliers(losses) @ losses)
 
 
 def mean_loss(weights: Array) -> Risk:
@@ -144,7 +144,7 @@ class Ceiling(NamedTuple):
     return float(linalg.norm(self.weights))
 
   @property
-  def touches(self) -> bool:
+  def is_at_boundary(self) -> bool:
     """Whether W is on the ball's edge: a larger ball may allow less risk."""
     return self.norm >= _TOUCH * self.radius
 
@@ -275,13 +275,13 @@ class _Search:
   def _slack(self, point: _Point) -> float:
     """Returns how far a point's multipliers are from complementarity."""
     f = point.found.values
-    slack = self.risk.of(f) - float(self.risk.multipliers(point.u) @ f)
+    slack = self.risk.evaluate(f) - float(self.risk.multipliers(point.u) @ f)
     excess = (point.weights @ point.weights / self.radius**2 - 1) / 2
     return slack + abs(point.ball * float(excess))
 
   def _minimize(self, weights: Array) -> _Point:
     """Takes Newton steps with v fixed, until v may move."""
-    point = self._with_gradients(self._at(weights))
+    point = self._with_gradients(self._evaluate(weights))
     self.converged = False
     for _ in range(_MAX_INNER):
       self._record(point)
@@ -300,7 +300,7 @@ class _Search:
       point = self._with_gradients(moved)
     return point
 
-  def _at(self, weights: Array) -> _Point:
+  def _evaluate(self, weights: Array) -> _Point:
     f = self.losses.values(weights)
     risk, mu = self.risk, self.smoothing
     u = project_to_tail(self.anchor + f / mu, risk.cap)
@@ -330,7 +330,7 @@ class _Search:
     if norm > self.radius:
       weights = weights * (self.radius / norm)
       f = self.losses.values(weights)
-    value = self.risk.of(f)
+    value = self.risk.evaluate(f)
     if self.best is None or value < self.best[0]:
       self.best = value, weights, f
 
@@ -379,7 +379,7 @@ class _Search:
       return None
     for exponent in range(30):
       length = 0.5**exponent
-      trial = self._at(point.weights + length * direction)
+      trial = self._evaluate(point.weights + length * direction)
       if trial.value <= point.value + 1e-4 * length * slope:
         gained = 2 * (trial.value - point.value) / slope
         if exponent:

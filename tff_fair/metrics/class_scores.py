@@ -58,8 +58,8 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
     need an example of the class, AUC and average precision one of the class and
     one of another.
   """
-  if name in _OF_ALL:
-    return _OF_ALL[name](sums)
+  if name in _OVERALL_SCORES:
+    return _OVERALL_SCORES[name](sums)
   if name in WITH_HISTOGRAM:
     if sums.histogram is None:
       raise ValueError(f"{name} needs the histogram, which was not counted.")
@@ -85,7 +85,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
   return ratio(np.where(is_known, by_class, 0).sum(-1), is_known.sum(-1))
 
 
-def places(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def histogram_bins(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
   """Returns the histogram bins of log odds; NaN is in the bin of 0."""
   scaled = np.nan_to_num(np.floor(np.asarray(log_odds) * BINS_PER_UNIT))
   place = np.clip(scaled + NUM_BINS // 2, 0, NUM_BINS - 1)
@@ -161,7 +161,7 @@ def _auc(others: Vector, own: Vector) -> Vector:
 
 
 def _average_precision(others: Vector, own: Vector) -> Vector:
-  hits, false = (from_above(counts) for counts in (own, others))
+  hits, false = (counts_from_top(counts) for counts in (own, others))
   precision = np.divide(
     hits, hits + false, out=np.zeros_like(hits), where=hits > 0
   )
@@ -170,7 +170,7 @@ def _average_precision(others: Vector, own: Vector) -> Vector:
 
 def _precision_error(others: Vector, own: Vector) -> Vector:
   """Returns a bound on the error of average precision, by class."""
-  hits, false = (from_above(counts) for counts in (own, others))
+  hits, false = (counts_from_top(counts) for counts in (own, others))
   taken = hits - own + 1  # At the first hit of a bin.
   ones = np.ones_like(hits)
   highest, shown, lowest = (
@@ -187,7 +187,7 @@ def _precision_error(others: Vector, own: Vector) -> Vector:
   return np.where(known, np.maximum(above, below), np.nan)
 
 
-def from_above(counts: Vector) -> Vector:
+def counts_from_top(counts: Vector) -> Vector:
   """Returns, for each bin, how many examples are in it or a higher one."""
   return np.cumsum(counts[..., ::-1], -1)[..., ::-1]
 
@@ -200,7 +200,7 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
   )
 
 
-_OF_ALL: Mapping[str, Callable[[ClassSums], Vector]] = {
+_OVERALL_SCORES: Mapping[str, Callable[[ClassSums], Vector]] = {
   "accuracy": lambda s: ratio(s.counts[..., 2].sum(-1), _number(s)),
   "balanced_accuracy": lambda s: value("recall", s),
   "brier": lambda s: ratio(s.errors[..., 0], _number(s)),
@@ -216,4 +216,4 @@ WITH_HISTOGRAM: Mapping[str, Callable[[Vector, Vector], Vector]] = {
   "auc": _auc,
   "average_precision": _average_precision,
 }
-NAMES = (*_OF_ALL, *_BY_CLASS, *WITH_HISTOGRAM)
+NAMES = (*_OVERALL_SCORES, *_BY_CLASS, *WITH_HISTOGRAM)

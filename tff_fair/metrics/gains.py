@@ -64,14 +64,14 @@ from tff_fair.metrics.intervals import CONFIDENCE
 from tff_fair.metrics.vectors import Vector
 
 ERRORS = frozenset({"rmse", "mae", "brier", "log_loss", "calibration_error"})
-_OF_NUMBERS = ("rmse", "mae", "r2")
+_REGRESSION_SCORES = ("rmse", "mae", "r2")
 # Scores that are means over examples, or functions of these.
-_OF_MEANS = frozenset({*_OF_NUMBERS, "log_loss", "brier"})
+_MEAN_SCORES = frozenset({*_REGRESSION_SCORES, "log_loss", "brier"})
 LEAST_EXAMPLES = 8  # For intervals of gains other than accuracy's.
 _MOST_GROUPS = 500  # Groups that the jackknife leaves out in turn.
-_AT_ONCE = 2_000_000  # Example weights in memory.
+_MAX_WEIGHTS_IN_MEMORY = 2_000_000  # Example weights in memory.
 _ROUNDING = 1e-9
-_UNBOUNDED = frozenset({*_OF_NUMBERS, "log_loss"})
+_UNBOUNDED = frozenset({*_REGRESSION_SCORES, "log_loss"})
 
 
 class Gain(NamedTuple):
@@ -102,7 +102,7 @@ def score(
   positive: int | None = None,
 ) -> float:
   """Returns a client's score; NaN if it is undefined for its examples."""
-  scored = _Scored(name, labels, outputs, positive)
+  scored = _WeightedScore(name, labels, outputs, positive)
   return float(scored(np.ones([1, len(labels)]))[0])
 
 
@@ -124,9 +124,9 @@ def client_gain(
     right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
     return _accuracy_gain(right[0], right[1])
   before, after = (
-    _Scored(name, outputs.labels, o, positive) for o in outputs[1:]
+    _WeightedScore(name, outputs.labels, o, positive) for o in outputs[1:]
   )
-  both = _Scored.joined(before, after)
+  both = _WeightedScore.concatenate(before, after)
   number = len(outputs.labels)
   sign = -1 if name in ERRORS else 1
   once = np.ones([1, number])
@@ -135,7 +135,7 @@ def client_gain(
     return Gain(math.nan, math.nan, math.nan, math.nan)
   generator = np.random.default_rng(seed)
 
-  def of_weights(weights: Vector) -> Vector:
+  def weighted_gain(weights: Vector) -> Vector:
     return np.asarray(after(weights) - before(weights))
 
   def of_exchange(size: int) -> Vector:
@@ -146,8 +146,8 @@ def client_gain(
       - both(np.concatenate([stays, other], 1))
     )
 
-  reach = _reach(name, outputs.labels, positive, of_weights)
-  exchanged = np.abs(_drawn(of_exchange, draws, number))
+  reach = _half_width(name, outputs.labels, positive, weighted_gain)
+  exchanged = np.abs(_draw_in_parts(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
   # The observed data count as one draw.
   p_value = float((1 + extreme) / (1 + draws))
@@ -155,9 +155,11 @@ def client_gain(
   return Gain(gain, max(gain - reach, -span), min(gain + reach, span), p_value)
 
 
-def _drawn(draw: Callable[[int], Vector], draws: int, number: int) -> Vector:
+def _draw_in_parts(
+  draw: Callable[[int], Vector], draws: int, number: int
+) -> Vector:
   """Returns draws, computed in parts that fit into memory."""
-  size = max(1, _AT_ONCE // number)
+  size = max(1, _MAX_WEIGHTS_IN_MEMORY // number)
   parts = [draw(min(size, draws - first)) for first in range(0, draws, size)]
   return np.concatenate(parts)
 
@@ -184,7 +186,7 @@ def _accuracy_gain(
   return Gain(gain, low, high, p_value)
 
 
-def _reach(
+def _half_width(
   name: str,
   labels: npt.NDArray[np.generic],
   positive: int | None,
@@ -197,7 +199,7 @@ def _reach(
   groups = min(number, _MOST_GROUPS)
   # Rows may be sorted, so they are assigned to groups at random.
   place = np.random.default_rng(0).permutation(number) % groups
-  size = max(1, _AT_ONCE // number)
+  size = max(1, _MAX_WEIGHTS_IN_MEMORY // number)
   values = np.concatenate(
     [
       gain(
@@ -207,7 +209,7 @@ def _reach(
     ]
   )
   variance = (groups - 1) * float(values.var())
-  if name in _OF_MEANS:
+  if name in _MEAN_SCORES:
     freedom = (number - 1) / 3
   else:
     chosen = labels if positive is None else labels == positive
@@ -220,7 +222,7 @@ def _reach(
   return float(quantile) * math.sqrt(variance)
 
 
-class _Scored:
+class _WeightedScore:
   """A score of weighted examples.
 
   `terms`, float[n, ...], are what each example adds to the sums; or for scores
@@ -237,17 +239,19 @@ class _Scored:
     self._name, self._labels, self._positive = name, labels, positive
     if name in class_scores.WITH_HISTOGRAM:
       # In the outputs' dtype, as in the clients' histograms.
-      bins = class_scores.places(log_odds(np.asarray(outputs)))
+      bins = class_scores.histogram_bins(log_odds(np.asarray(outputs)))
       self.terms = np.stack([_ranks(column) for column in bins.T], 1)
       return
     outputs = np.asarray(outputs, np.float64)
-    if name in _OF_NUMBERS:
+    if name in _REGRESSION_SCORES:
       self.terms = _terms_of_numbers(labels, outputs)
     else:
       self.terms = _terms_of_classes(labels.astype(int), outputs)
 
   @classmethod
-  def joined(cls, first: "_Scored", second: "_Scored") -> "_Scored":
+  def concatenate(
+    cls, first: "_WeightedScore", second: "_WeightedScore"
+  ) -> "_WeightedScore":
     """Returns the score of the first examples, followed by the second."""
     both = object.__new__(cls)
     both._name, both._positive = first._name, first._positive
@@ -259,9 +263,9 @@ class _Scored:
     """Returns scores, float64[B], for weights [B, n]; NaN where undefined."""
     counts = np.asarray(weights, np.float64)
     if self._name in class_scores.WITH_HISTOGRAM:
-      return self._of_order(counts)
+      return self._rank_scores(counts)
     sums = counts @ self.terms
-    if self._name in _OF_NUMBERS:
+    if self._name in _REGRESSION_SCORES:
       return _score_of_numbers(self._name, sums)
     number = (sums.shape[1] - 2 - 3 * NUM_CONFIDENCES) // 3
     by_class, errors, confidences = np.split(
@@ -277,7 +281,7 @@ class _Scored:
       self._positive,
     )
 
-  def _of_order(self, weights: Vector) -> Vector:
+  def _rank_scores(self, weights: Vector) -> Vector:
     chosen = (
       range(self.terms.shape[1]) if self._positive is None else [self._positive]
     )

@@ -83,16 +83,16 @@ def count(
   """
   y, found = np.asarray(labels), np.asarray(predicted)
 
-  def of(is_counted: npt.NDArray[np.bool_]) -> _Counts:
+  def count_by_group(is_counted: npt.NDArray[np.bool_]) -> _Counts:
     chosen = np.asarray(groups)[is_counted]
     return np.bincount(chosen, minlength=num_groups)
 
   return GroupCounts(
-    of(np.ones(y.shape, bool)),
-    of(y == found),
-    of(y == positive),
-    of(found == positive),
-    of((y == positive) & (found == positive)),
+    count_by_group(np.ones(y.shape, bool)),
+    count_by_group(y == found),
+    count_by_group(y == positive),
+    count_by_group(found == positive),
+    count_by_group((y == positive) & (found == positive)),
   )
 
 
@@ -170,7 +170,7 @@ def group_gap(
   )
 
 
-def of_weighted(
+def weighted_gap(
   name: str,
   counts: GroupCounts,
   weights: npt.NDArray[np.float64],
@@ -191,7 +191,9 @@ def of_weighted(
   return np.asarray(np.max(found, axis=0))
 
 
-def well_known(name: str, counts: GroupCounts) -> npt.NDArray[np.bool_]:
+def has_enough_examples(
+  name: str, counts: GroupCounts
+) -> npt.NDArray[np.bool_]:
   """Returns which groups have enough examples for all shares of a gap."""
   all_shares = shares(counts)
   enough = [all_shares[s][1] >= LEAST_EXAMPLES for s in _SHARES[name]]
@@ -215,12 +217,12 @@ def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
   )
   gap = group_gap(name, total, least=1)
   found = []
-  for own in counts:
-    own_gap = group_gap(name, own, least=1)
+  for client_counts in counts:
+    own_gap = group_gap(name, client_counts, least=1)
     if gap is not None and own_gap is not None:
       found.append(abs(gap.value - own_gap.value))
     else:
-      found.append(abs(_accuracy(own) - _accuracy(total)))
+      found.append(abs(_accuracy(client_counts) - _accuracy(total)))
   return np.array(found, np.float64)
 
 

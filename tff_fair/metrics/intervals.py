@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from tff_fair.metrics import noise, vectors
 from tff_fair.metrics.comparison import TIE
-from tff_fair.metrics.statistics import LARGEST, STATISTICS, Statistic
+from tff_fair.metrics.statistics import STATISTICS, UPPER_BOUNDS, Statistic
 from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
@@ -144,7 +144,7 @@ def fairness_intervals(
     seed=seed,
   )
   return {
-    name: Interval(*np.clip(interval, 0, LARGEST.get(name, 1.0)).tolist())
+    name: Interval(*np.clip(interval, 0, UPPER_BOUNDS.get(name, 1.0)).tolist())
     for name, interval in found.items()
   }
 
@@ -195,7 +195,7 @@ def bootstrap_intervals(
     sizes = np.rint(vectors.example_counts_per_client(num_examples)).astype(
       np.int64
     )
-    centers = _without_noise(value, sizes)
+    centers = _denoise(value, sizes)
   everyone = np.arange(value.size)
   num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // value.size))
   drawn = np.empty([num_draws, len(statistics)])
@@ -212,14 +212,16 @@ def bootstrap_intervals(
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()
     ]
-    reach = _reach(drawn, value.size if of_other_clients else None, confidence)
+    reach = _half_widths(
+      drawn, value.size if of_other_clients else None, confidence
+    )
   return {
     name: Interval(float(estimate - r), float(estimate + r))
     for name, estimate, r in zip(statistics, estimates, reach, strict=True)
   }
 
 
-def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
+def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
   """Returns q_k: accuracies with the spread of the true ones."""
   found = noise.sampling_noise(accuracy, sizes)
   # If every client has one example, the noise is unknown: all may be noise.
@@ -230,7 +232,7 @@ def _without_noise(accuracy: Vector, sizes: np.ndarray) -> Vector:
   return np.asarray(average + shrink * (accuracy - average)).clip(0, 1)
 
 
-def _reach(
+def _half_widths(
   drawn: np.ndarray, num_clients: int | None, confidence: float
 ) -> Vector:
   """Returns half the width of each statistic's interval.

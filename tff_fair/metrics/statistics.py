@@ -144,7 +144,7 @@ STATISTICS: Mapping[str, Statistic] = {
 
 # The upper bounds of statistics that have another unit, or another bound, than
 # the clients' values. Accuracies are at most 1.
-LARGEST: Mapping[str, float] = {
+UPPER_BOUNDS: Mapping[str, float] = {
   "std": 0.5,
   "variance": 0.25,
   "angle": 90.0,
@@ -168,7 +168,7 @@ def _signed_variance(value: Vector, weight: Vector) -> Vector:
   return mean(np.square(deviation), weight)
 
 
-def _none(value: Vector, weight: Vector) -> Vector:
+def _undefined(value: Vector, weight: Vector) -> Vector:
   del value
   return np.full(weight.shape[:-1], math.nan)
 
@@ -187,5 +187,5 @@ SIGNED_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   "variance": _signed_variance,
   "std": lambda value, weight: np.sqrt(_signed_variance(value, weight)),
-  **dict.fromkeys(RATIOS, _none),
+  **dict.fromkeys(RATIOS, _undefined),
 }

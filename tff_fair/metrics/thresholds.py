@@ -18,14 +18,17 @@ def histogram(
   is_positive: npt.ArrayLike, log_odds: npt.ArrayLike
 ) -> npt.NDArray[np.int64]:
   """Counts examples by class (others first) and log odds, int64[2, 4096]."""
-  place = class_scores.places(log_odds)
-  own = np.asarray(is_positive, bool)
+  place = class_scores.histogram_bins(log_odds)
+  is_positive_class = np.asarray(is_positive, bool)
   return np.stack(
-    [np.bincount(place[chosen], minlength=NUM_BINS) for chosen in (~own, own)]
+    [
+      np.bincount(place[chosen], minlength=NUM_BINS)
+      for chosen in (~is_positive_class, is_positive_class)
+    ]
   )
 
 
-def best(goal: str, counts: npt.ArrayLike) -> float:
+def choose(goal: str, counts: npt.ArrayLike) -> float:
   """Returns the least probability at which to predict the positive class.
 
   It is the edge of a bin, in (0, 1); among equally good edges, the nearest to
@@ -40,7 +43,7 @@ def best(goal: str, counts: npt.ArrayLike) -> float:
       goal,
       own.sum(),
       others.sum(),
-      *map(class_scores.from_above, (own, others)),
+      *map(class_scores.counts_from_top, (own, others)),
     )
   )
   reached = np.flatnonzero(values >= values.max() - 1e-12)

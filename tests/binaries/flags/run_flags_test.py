@@ -133,7 +133,7 @@ def test_every_setting_has_a_flag_with_its_default():
   values = command_line.flag_values(run_flags.GROUPS)
   fields = RunSpec.fields()
   assert {**values, **{n: f.default for n, f in fields.items()}} == values
-  assert values.keys() - fields.keys() - {*run_flags.COMPUTING} == {
+  assert values.keys() - fields.keys() - {*run_flags.COMPUTE_FLAGS} == {
     *("task_option", "hparam", "output_dir", "list"),
     *("baseline", "baseline_client_learning_rate"),
   }
@@ -240,13 +240,13 @@ def test_an_unknown_name_is_one_line(program, words):
 
 def options(*arguments):
   namespace = flags.FlagValues()
-  run_flags.define_computing(namespace)
+  run_flags.define_compute_flags(namespace)
   namespace(["program", *arguments])
-  return run_flags.computing(namespace)
+  return run_flags.compute_options(namespace)
 
 
 def test_training_and_sweeps_have_the_same():
-  assert {*run_flags.COMPUTING} <= {*flags.FLAGS} & {*sweep_flags.NAMESPACE}
+  assert {*run_flags.COMPUTE_FLAGS} <= {*flags.FLAGS} & {*sweep_flags.NAMESPACE}
 
 
 def test_without_flags_it_is_as_a_run_is_by_default():

@@ -145,7 +145,7 @@ def test_ten_columns_are_printed_by_name_and_the_others_counted(folder):
   frame = compare(folder, baseline="fedavg", columns=["mean", "std", "jain"])
   assert frame.index[0] == "FedAvg"
   assert frame.loc["FedAvg", "mean"] == frame["mean"].iloc[0]
-  shown = frame._shown()
+  shown = frame._preview()
   assert [*shown.columns[:4]] == ["seeds", "mean", "std", "jain"]
   assert shown.shape[1] == 10
   for text in (repr(frame), frame._repr_html_()):

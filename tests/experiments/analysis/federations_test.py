@@ -110,7 +110,9 @@ def test_of_errors_less_is_a_gain():
 def test_the_better_fedavg_is_the_baseline_of_each_measure():
   equal = federations.EQUAL_WEIGHTS
   results = _results({equal: 0.1, "other": 0.3})
-  found = federations.compare(results, federations.BETTER, columns=["mean"])
+  found = federations.compare(
+    results, federations.BETTER_FEDAVG, columns=["mean"]
+  )
   assert {r.method for r in found} == {"fedavg", "other"}
   gains = {r.method: r.gain for r in found}
   assert gains["other"] == pytest.approx(20, abs=1.5)
@@ -158,7 +160,7 @@ def test_over_federations_each_counts_once_in_its_spread():
       _result(gain * scale, federation=f"f{k}", p_value=p_value),
       _result(-scale, federation=f"f{k}", method="n", p_value=0.01),
     ]
-  first, second = federations.over_federations(results, spreads)
+  first, second = federations.summarize_methods(results, spreads)
   gains = [r.gain / spreads[r.federation] for r in results if r.method == "m"]
   assert first.median == pytest.approx(np.median(gains))
   assert (second.gains, second.losses) == (0, 8)

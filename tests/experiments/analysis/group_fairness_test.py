@@ -32,6 +32,6 @@ def test_a_group_of_twenty_examples_has_shares_and_a_smaller_one_none():
 
 
 def test_a_client_with_one_group_of_enough_examples_has_no_gap():
-  table = group_fairness.of_each_client(TABLE)
+  table = group_fairness.client_gaps(TABLE)
   assert list(table["client_id"]) == [0, 1, 2]
   assert table["accuracy_parity"].isna().all()

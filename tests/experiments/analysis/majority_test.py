@@ -26,7 +26,7 @@ def _clients(accuracies, sizes, num_yes):
 
 
 def _summary(clients, score=ACCURACY, counts=(455, 45), **others):
-  found = majority.of_clients(
+  found = majority.compare(
     clients, score, np.array(counts), ["no", "yes"], "n", "test_"
   )
   return {"score": score.name, summaries.MAJORITY: found, **others}

@@ -201,9 +201,9 @@ def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
   # W / S, and Student's t with the clients' two degrees of freedom; the other
   # part is what float32 rounds.
   floor = changes.var(1, ddof=1).mean() / 3 / 2
-  assert found.error**2 == pytest.approx(floor, rel=0.1)
-  assert found.parts[-1].freedom == 2
-  expected = 2 * stats.t.sf(found.estimate / found.error, 2)
+  assert found.standard_error**2 == pytest.approx(floor, rel=0.1)
+  assert found.parts[-1].degrees_of_freedom == 2
+  expected = 2 * stats.t.sf(found.estimate / found.standard_error, 2)
   assert found.p_value == pytest.approx(expected)
   assert found.low < 0 < found.high
   # For these clients, two seeds that agree say nothing.
@@ -283,7 +283,7 @@ def test_these_clients_have_an_interval_of_the_seeds():
   assert these.p_value < 0.05
   assert (others.num_seeds, others.num_clients) == (3, 21)
   # Student's t at two degrees of freedom for both parts would be wider.
-  single = others.error * stats.t.ppf(0.975, 2)
+  single = others.standard_error * stats.t.ppf(0.975, 2)
   assert these.high - low < others.high - others.low < 2 * single
 
 
@@ -378,7 +378,7 @@ def test_a_measure_that_remembers_gives_the_same():
     return MEAN(one, weights)
 
   baseline, *methods = (random_seeds(3, 10, seed)[0] for seed in range(4))
-  known = paired.remembering(counted)
+  known = paired.memoize(counted)
   for method in methods:
     found = paired.difference(known, method, baseline)
     assert found == paired.difference(MEAN, method, baseline)
@@ -447,9 +447,9 @@ def test_seeds_without_any_of_some_clients_are_left_out():
     of_seed(0): [clients([0.1, 0.2])],
     of_seed(1): [clients([0.3], ids=[9])],
   }
-  found = client_results.only(method, [1])
+  found = client_results.subset(method, [1])
   assert [e.score.tolist() for e in found[of_seed(0)]] == [[0.2]]
   assert found.keys() == {of_seed(0)}
   # Results with all of them stay the same object, which measures remember.
   first = of_seed(0)
-  assert client_results.only(method, [0, 1])[first][0] is method[first][0]
+  assert client_results.subset(method, [0, 1])[first][0] is method[first][0]

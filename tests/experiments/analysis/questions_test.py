@@ -49,7 +49,7 @@ def test_participation_decides_and_is_said(tmp_path, settings, expected):
   pd.testing.assert_frame_equal(frame, given)
   said = [n for n in frame.attrs["notes"] if f"question={expected}" in n]
   assert len(said) == 1
-  assert questions.ask(None, finding.find([tmp_path])).is_default
+  assert questions.resolve(None, finding.find([tmp_path])).is_default
 
 
 def test_these_clients_have_the_paired_t_test_of_the_seeds(tmp_path):

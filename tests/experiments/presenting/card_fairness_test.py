@@ -115,7 +115,7 @@ def test_the_last_evaluation_up_to_a_round_counts(tmp_path):
     assert ("fairness is unknown" in text) == (round_num == 9)
   of_one = card_fairness.read(run, 20, of_global=False, client_id=3)
   assert of_one.clients["client_id"].tolist() == [3]
-  assert of_one.is_of_one
+  assert of_one.is_single_client
 
 
 @pytest.mark.parametrize("is_personal", [True, False])

@@ -23,7 +23,7 @@ from tff_fair.experiments.presenting import (
   export_paths,
   model_formats,
 )
-from tff_fair.experiments.presenting.export import Exported
+from tff_fair.experiments.presenting.export import ExportResult
 from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 
@@ -66,7 +66,7 @@ class CityAndAge:
     self.columns = {"age": "number", "home town": "text"}
     self.typical = {"age": 40.0, "home town": "Graz"}
 
-  def around(self, model):
+  def wrap(self, model):
     age = tf.keras.Input([], name="age")
     city = tf.keras.Input([], dtype="string", name="home_town")
     known = tf.where(tf.math.is_nan(age), 0.0, age)
@@ -114,11 +114,11 @@ def export_towns(run, folder):
     writer = model_formats.Writer(found, kind)
     path = folder.parent / f"towns_of_{kind}{suffix}"
     writer.write(WEIGHTS, path)
-    page = export_paths.card_of(path)
+    page = export_paths.card_path(path)
     page.write_text(
       export_card.usage(writer.predictor, described, kind, path.name)
     )
-    exports.append(Exported(path, page, 1, writer.notes))
+    exports.append(ExportResult(path, page, 1, writer.notes))
   return exports
 
 

@@ -83,14 +83,14 @@ def test_the_gain_is_of_the_worst_clients():
     {"test_accuracy": metrics.fairness_summary(values)}
     for values in (ACCURACIES, [0.0, *ACCURACIES[1:]])
   )
-  assert fairness_table.gain(mine, {"FedAvg": theirs}) == (
+  assert fairness_table.compare_worst_clients(mine, {"FedAvg": theirs}) == (
     "The worst 10 % of the clients get 10 %; with FedAvg 0 %."
   )
   errors = {
     "score": "rmse",
     "test_rmse": metrics.error_summary([40.0, 63.0]),
   }
-  assert fairness_table.gain(errors, {"FedAvg": errors}) == (
+  assert fairness_table.compare_worst_clients(errors, {"FedAvg": errors}) == (
     "The worst 10 % of the clients have RMSE 63.00; with FedAvg 63.00."
   )
 
@@ -101,7 +101,7 @@ def test_the_gain_is_over_the_better_baseline(score):
     {"score": score, f"test_{score}": {"mean": 1.0, "worst_10": worst}}
     for worst in (0.3, 0.1, 0.2)
   )
-  told = fairness_table.gain(run, {"one": one, "other": other})
+  told = fairness_table.compare_worst_clients(run, {"one": one, "other": other})
   better = "“other”" if score == "accuracy" else "“one”"
   assert f"with the better of the baselines, {better}," in told
   assert told.count("; with") == 2

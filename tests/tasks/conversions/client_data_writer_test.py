@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tasks.conversions import client_data_writer
-from tasks.conversions.client_data_writer import Cut, Example
+from tasks.conversions.client_data_writer import Example, SplitSettings
 from tasks.formats import example_proto
 from tests.refusals import refused
 
@@ -25,7 +25,7 @@ def _numbers(found, split, client):
   return [int(features["n"][0]) for features in found[split][client]]
 
 
-CUT = Cut(choose_test=client_data_writer.last_share(0.2))
+CUT = SplitSettings(choose_test=client_data_writer.last_share(0.2))
 
 
 class TestWrite:
@@ -54,7 +54,7 @@ class TestWrite:
     dropped = client_data_writer.write(
       path,
       _examples(a=5, b=4, c=1),
-      Cut(choose_test=CUT.choose_test, min_examples=5),
+      SplitSettings(choose_test=CUT.choose_test, min_examples=5),
     )
     assert dropped == (2, 5)
 
@@ -73,7 +73,9 @@ class TestWrite:
     assert list(tmp_path.iterdir()) == []
 
   def test_a_required_split_is_missing(self, tmp_path):
-    cut = Cut(choose_test=CUT.choose_test, required=("train", "heldout"))
+    cut = SplitSettings(
+      choose_test=CUT.choose_test, required=("train", "heldout")
+    )
     with refused("data.sqlite", "heldout", "in test, train"):
       client_data_writer.write(tmp_path / "data.sqlite", _examples(a=5), cut)
     assert list(tmp_path.iterdir()) == []
@@ -91,7 +93,7 @@ class TestWrite:
     assert path.read_text() == "mine"
 
   def test_same_input_gives_the_same_bytes(self, tmp_path):
-    cut = Cut(choose_test=client_data_writer.random_share(0.3, 5))
+    cut = SplitSettings(choose_test=client_data_writer.random_share(0.3, 5))
     for name in ("one", "two"):
       client_data_writer.write(tmp_path / name, _examples(a=50, b=20), cut)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

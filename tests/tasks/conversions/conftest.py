@@ -15,7 +15,9 @@ def convert(tmp_path):
 
   def write(examples, *, path=tmp_path / "out" / "data.sqlite", **settings):
     settings.setdefault("choose_test", client_data_writer.last_share(0.2))
-    client_data_writer.write(path, examples, client_data_writer.Cut(**settings))
+    client_data_writer.write(
+      path, examples, client_data_writer.SplitSettings(**settings)
+    )
     found = client_files.read(path)
     counts = {
       (client, split, len(values))

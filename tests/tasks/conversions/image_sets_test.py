@@ -76,7 +76,7 @@ class TestMnist:
   def test_halves_are_pooled_by_writer(self, directory, convert):
     images = image_sets.mnist_images(directory)
     found = convert(
-      image_sets.deal(images, keep_splits=False),
+      image_sets.examples_by_client(images, keep_splits=False),
       train=MNIST_TRAIN,
       test=MNIST_TEST,
     )
@@ -93,7 +93,7 @@ class TestMnist:
 
   def test_features(self, directory, convert):
     images = image_sets.mnist_images(directory)
-    found = convert(image_sets.deal(images, keep_splits=True))
+    found = convert(image_sets.examples_by_client(images, keep_splits=True))
     assert {s: len(writers) for s, writers in found.items()} == {
       MNIST_TRAIN: 3,
       MNIST_TEST: 3,

@@ -15,7 +15,7 @@ from tests.tasks import image_data, tabular_data
 
 
 def _write(path, examples, **settings):
-  cut = client_data_writer.Cut(
+  cut = client_data_writer.SplitSettings(
     choose_test=client_data_writer.random_share(0.2, 0), **settings
   )
   client_data_writer.write(path, examples, cut)
@@ -30,7 +30,9 @@ def test_emnist(tmp_path):
   directory = image_data.write_digits(tmp_path / "raw")
   _write(
     tmp_path / image_sets.MNIST_FILENAME,
-    image_sets.deal(image_sets.mnist_images(directory), keep_splits=False),
+    image_sets.examples_by_client(
+      image_sets.mnist_images(directory), keep_splits=False
+    ),
     train=image_sets.MNIST_TRAIN,
     test=image_sets.MNIST_TEST,
   )
@@ -57,7 +59,10 @@ def test_cifar100(tmp_path):
   parts = {
     f"client_{k}": part for k, part in enumerate(np.split(np.arange(200), 4))
   }
-  _write(tmp_path / filename, image_sets.deal(images, parts, keep_splits=True))
+  _write(
+    tmp_path / filename,
+    image_sets.examples_by_client(images, parts, keep_splits=True),
+  )
   train, test = tff.simulation.datasets.cifar100.load_data(
     cache_dir=str(tmp_path)
   )

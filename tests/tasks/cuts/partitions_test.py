@@ -69,7 +69,7 @@ class TestInProportion:
     labels = np.repeat(np.arange(10), 600)
     others = np.repeat(np.arange(10)[::-1], 100)
     parts = cuts.dirichlet(labels, 10, 0.5, 0)
-    found = cuts.in_proportion(parts, labels, others, 0)
+    found = cuts.match_label_proportions(parts, labels, others, 0)
     for part, other in zip(parts, found, strict=True):
       np.testing.assert_allclose(
         np.bincount(others[other], minlength=10),
@@ -80,14 +80,14 @@ class TestInProportion:
 
   def test_leaves_out_labels_that_no_client_has(self):
     parts = [np.array([0]), np.array([1])]
-    found = cuts.in_proportion(
+    found = cuts.match_label_proportions(
       parts, np.array([3, 3]), np.array([4, 3, 3, 5]), 0
     )
     assert sorted(map(int, np.concatenate(found))) == [1, 2]
 
   def test_client_without_any(self):
     parts = [np.arange(9), np.array([9])]
-    found = cuts.in_proportion(parts, np.zeros(10), np.zeros(2), 0)
+    found = cuts.match_label_proportions(parts, np.zeros(10), np.zeros(2), 0)
     assert [len(part) for part in found] == [2, 0]
     assert found[1].dtype == np.int64
 
@@ -250,7 +250,7 @@ _CUTS: dict[str, Callable[[cuts.Seed], list[np.ndarray]]] = {
   ),
   "power_law": lambda seed: cuts.power_law(1000, 30, 1.0, seed),
   "few_labels": lambda seed: cuts.few_labels(_LABELS, 30, 5, seed),
-  "in_proportion": lambda seed: cuts.in_proportion(
+  "in_proportion": lambda seed: cuts.match_label_proportions(
     _CUTS["label_shards"](0), _LABELS, _LABELS, seed
   ),
   "train_test_split": lambda seed: list(

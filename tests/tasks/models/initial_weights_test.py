@@ -18,7 +18,7 @@ SEED = 3
 
 def fitting(build, **options):
   spec = options.pop("spec", element_spec([4]))
-  return user_model.fitting(
+  return user_model.build_fn(
     "mine.py:build", build, spec, 2, seed=SEED, **options
   )
 

@@ -25,7 +25,7 @@ def sequential(*layers):
 
 
 def fitting(function, num_classes=3, seed=5, spec=None):
-  return user_model.fitting(
+  return user_model.build_fn(
     "mine.py:build", function, spec or element_spec([4]), num_classes, seed=seed
   )
 
@@ -291,12 +291,12 @@ def test_a_process_begins_with_the_trained_weights(name, tmp_path):
 
 def test_the_seed_decides_weights_beside_those_that_are_trained():
   made = fitting(with_trained_first_layer)
-  first, other = made(), made.of_seed(6)()
+  first, other = made(), made.with_seed(6)()
   for place, weight in enumerate(WEIGHTS[:2]):
     np.testing.assert_array_equal(first.weights[place], weight)
     np.testing.assert_array_equal(other.weights[place], weight)
   assert (first.weights[2].numpy() != other.weights[2].numpy()).any()
-  assert made.of_seed(5).digest == made.digest != made.of_seed(6).digest
+  assert made.with_seed(5).digest == made.digest != made.with_seed(6).digest
   assert fitting(BUILDERS["dense"]).digest is None
 
 
@@ -539,7 +539,7 @@ def test_a_function_takes_what_it_names():
 @pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))
 def test_a_name_fits_images_of_28_pixels(name):
   side = 32 if name == "vgg11" else 28
-  wanted = catalog.of_task(element_spec([side, side, 1]), 10)
+  wanted = catalog.required_shapes(element_spec([side, side, 1]), 10)
   with tf.Graph().as_default():  # Initializes nothing.
     model = catalog.build_fn(name, wanted, 0)()
   assert model.output_shape == (None, 10)
@@ -557,15 +557,15 @@ def test_a_name_fits_images_of_28_pixels(name):
 )
 def test_a_name_that_does_not_fit(name, x, y, expected):
   with pytest.raises(ValueError, match=expected):
-    catalog.build_fn(name, catalog.of_task(element_spec(x, **y), 10), 0)
+    catalog.build_fn(name, catalog.required_shapes(element_spec(x, **y), 10), 0)
 
 
 def test_a_number_has_one_output():
   spec = element_spec([5], y_dtype="float32")
-  model = catalog.build_fn("mlp_64", catalog.of_task(spec, None), 0)()
+  model = catalog.build_fn("mlp_64", catalog.required_shapes(spec, None), 0)()
   assert model.output_shape == (None, 1)
   many = element_spec([5], y_shape=[7], y_dtype="float32")
-  assert catalog.of_task(many, 7).outputs == (7,)
+  assert catalog.required_shapes(many, 7).outputs == (7,)
 
 
 def weights(task):

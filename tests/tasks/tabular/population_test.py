@@ -34,8 +34,11 @@ def test_rows_by_client():
   # b has no row to be tested on, d none to train on.
   assert found.names == ("a", "c")
   assert found.num_left_out == 2
-  assert [found.train.of(k).tolist() for k in (0, 1)] == [[1, 6, 8, 9], [4, 5]]
-  assert [found.test.of(k).tolist() for k in (0, 1)] == [[3], [0]]
+  assert [found.train.of_client(k).tolist() for k in (0, 1)] == [
+    [1, 6, 8, 9],
+    [4, 5],
+  ]
+  assert [found.test.of_client(k).tolist() for k in (0, 1)] == [[3], [0]]
   assert found.train.sizes.tolist() == [4, 2]
 
 
@@ -46,7 +49,7 @@ def test_few_rows_and_a_choice():
   assert found.num_left_out == 1
   assert len(found.names) == 2
   for k, name in enumerate(found.names):
-    rows = np.concatenate([found.test.of(k), found.train.of(k)])
+    rows = np.concatenate([found.test.of_client(k), found.train.of_client(k)])
     assert (
       rows.tolist() == np.flatnonzero(clients == NAMES.index(name)).tolist()
     )
@@ -72,7 +75,7 @@ def test_no_federation(names, is_test, fact):
 def test_a_share_of_each_client(fraction):
   sizes = np.array([1, 2, 3, 10, 500])
   clients = np.random.default_rng(0).permutation(np.repeat(range(5), sizes))
-  is_test = population.test_share(clients, fraction, 0, None)
+  is_test = population.choose_test_rows(clients, fraction, 0, None)
   num_test = np.bincount(clients[is_test], minlength=5)
   assert num_test[0] == 0
   for k in range(1, 5):
@@ -82,9 +85,11 @@ def test_a_share_of_each_client(fraction):
 
 def test_a_share_is_random_and_seeded():
   clients = np.zeros(1000, int)
-  first, other = (population.test_share(clients, 0.5, k, None) for k in (0, 1))
+  first, other = (
+    population.choose_test_rows(clients, 0.5, k, None) for k in (0, 1)
+  )
   np.testing.assert_array_equal(
-    first, population.test_share(clients, 0.5, 0, None)
+    first, population.choose_test_rows(clients, 0.5, 0, None)
   )
   assert 400 < (first != other).sum() < 600
   assert 200 < first[:500].sum() < 300
@@ -96,7 +101,7 @@ def test_a_share_of_each_class():
     [np.arange(40) % 4, np.arange(10) // 5, np.arange(7) // 6]
   )
   for seed in range(20):
-    is_test = population.test_share(clients, 0.2, seed, classes)
+    is_test = population.choose_test_rows(clients, 0.2, seed, classes)
     count = np.zeros([3, 4], int)
     np.add.at(count, (clients[is_test], classes[is_test]), 1)
     assert count[0].tolist() == [2, 2, 2, 2]
@@ -110,7 +115,7 @@ def test_each_class_has_a_row_to_train_on(num_rare):
   classes = np.zeros(80, int)
   classes[np.arange(num_rare) * 7] = np.arange(num_rare) + 1
   for seed in range(20):
-    is_test = population.test_share(clients, 0.3, seed, classes)
+    is_test = population.choose_test_rows(clients, 0.3, seed, classes)
     found = divide(is_test, clients, seed=seed, classes=classes)
     assert set(classes[found.train.rows]) == set(range(num_rare + 1))
     assert found.test.sizes.tolist() == [6, 6, 6, 6]

@@ -96,8 +96,8 @@ def test_truth_values_stay_as_they_are_written(write):
 
 
 def test_a_column_whose_first_rows_are_numbers(write, monkeypatch):
-  monkeypatch.setattr(table_file, "ROWS_OF_THE_SAMPLE", 4)
-  monkeypatch.setattr(table_file, "ROWS_OF_A_PIECE", 5)
+  monkeypatch.setattr(table_file, "SAMPLE_ROWS", 4)
+  monkeypatch.setattr(table_file, "ROWS_PER_CHUNK", 5)
   rows = [f"a,0{k % 4},{k},x{k % 2}" for k in range(12)]
   rows[9] = "b,3+,,x1"
   content = "\n".join(["c,children,n,t", *rows])
@@ -179,7 +179,7 @@ def test_texts_that_are_no_categories(write, column, fact):
   assert len(read(write(rows_of(column)), "ct", "ct", ())["t"].values) > 1
 
 
-def notices_of(path, written=table_file.UNKNOWN):
+def notices_of(path, written=table_file.DEFAULT_FORMAT):
   """Returns what a user hears of column t."""
   table = reading.open_table(path, written)
   with warnings.catch_warnings(record=True) as told:
@@ -187,7 +187,7 @@ def notices_of(path, written=table_file.UNKNOWN):
     found = reading.read(
       table, "ct", texts="c", categories="t", exact=(), measured="t"
     )
-    reading.tell(table, found, measured="t")
+    reading.notify_unusual_cells(table, found, measured="t")
   return told
 
 
@@ -296,8 +296,8 @@ def test_signs_of_numbers_in_texts_of_a_parquet_file(tmp_path):
 
 
 def test_a_column_of_texts_whose_first_rows_are_numbers(tmp_path, monkeypatch):
-  monkeypatch.setattr(table_file, "ROWS_OF_THE_SAMPLE", 4)
-  monkeypatch.setattr(table_file, "ROWS_OF_A_PIECE", 4)
+  monkeypatch.setattr(table_file, "SAMPLE_ROWS", 4)
+  monkeypatch.setattr(table_file, "ROWS_PER_CHUNK", 4)
   column = ["1", "2", "3", "4", "x", "6"]
   path = tmp_path / "rows.parquet"
   pd.DataFrame({"c": [*"ababab"], "t": column}).to_parquet(path)
@@ -491,16 +491,16 @@ def test_located(tmp_path, monkeypatch):
   file = tmp_path / "rows.csv"
   file.touch()
   monkeypatch.chdir(tmp_path)
-  assert reading.located("rows.csv", None).samefile(file)
-  assert reading.located("rows.csv", tmp_path) == file
-  assert reading.located(str(file), tmp_path / "elsewhere") == file
+  assert reading.locate("rows.csv", None).samefile(file)
+  assert reading.locate("rows.csv", tmp_path) == file
+  assert reading.locate(str(file), tmp_path / "elsewhere") == file
   for name, place, fact in [
     ("", "file", "missing"),
     ("..", "..", "folder"),
     ("none.csv", "none.csv", "no such file"),
   ]:
     with refused(place, fact):
-      reading.located(name, tmp_path)
+      reading.locate(name, tmp_path)
 
 
 @pytest.fixture

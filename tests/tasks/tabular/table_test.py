@@ -95,9 +95,9 @@ def test_a_file_is_named():
   with refused("file", "missing") as caught:
     tasks.load("table")
   assert caught.value.setting == "file"
-  line = command_line.line(caught.value)
+  line = command_line.error_line(caught.value)
   assert line.startswith("--task_option=file: is missing")
-  assert command_line.line(tasks.DataError("a")) == "--data_dir: a"
+  assert command_line.error_line(tasks.DataError("a")) == "--data_dir: a"
 
 
 def test_a_split_of_the_file(path):

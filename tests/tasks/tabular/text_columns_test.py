@@ -49,6 +49,6 @@ def test_reads(text, signs, expected):
   ],
 )
 def test_what_is_refused(texts, found):
-  refusal = text_columns.refused_number(texts, Signs(), "c")
+  refusal = text_columns.number_refusal(texts, Signs(), "c")
   assert (refusal is None) == (found is None)
   assert refusal is None or found in refusal.remedy

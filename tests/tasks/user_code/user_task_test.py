@@ -131,7 +131,7 @@ def test_what_a_function_returns_and_raises(function):
   )
   with pytest.raises(tasks.DataError) as raised:
     tasks.load(name)
-  assert command_line.line(raised.value) == f"--task: {name}: hospital C"
+  assert command_line.error_line(raised.value) == f"--task: {name}: hospital C"
 
 
 TASK = """
@@ -232,7 +232,7 @@ def test_a_client_that_cannot_be_loaded_is_named(function, kind, problem):
   for load in (task.train.load, task.test_data):
     with pytest.raises(tasks.DataError) as raised:
       load(1)
-    line = command_line.line(raised.value)
+    line = command_line.error_line(raised.value)
     assert line.startswith(f"--task: {name}, client 'south': ")
     assert line.endswith(problem)
 

@@ -94,7 +94,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
     if too_many.any():
       row = int(too_many.argmax())
       found, count = results[CORRECT][row], results[COUNT][row]
-      raise _error(
+      raise _cell_error(
         path,
         columns[CORRECT],
         row,
@@ -108,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
       differs = (results[ACCURACY.name] - shares).abs() > _ROUNDING
       if differs.any():
         row = int(differs.argmax())
-        raise _error(
+        raise _cell_error(
           path,
           columns[ACCURACY.name],
           row,
@@ -124,20 +124,20 @@ def read(path: str | os.PathLike[str]) -> pd.DataFrame:
 def _parse(path: pathlib.Path) -> pd.DataFrame:
   try:
     if path.exists() and not path.is_file():
-      raise _problem(path, "is not a file; name a CSV file.")
+      raise _file_error(path, "is not a file; name a CSV file.")
     # As text, so that messages show a cell as it is in the file.
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
   except FieldError:
     raise
   except OSError as error:
-    raise _problem(path, f"{error.strerror or error}.") from error
+    raise _file_error(path, f"{error.strerror or error}.") from error
   except UnicodeDecodeError as error:
-    raise _problem(path, "is not a text file in UTF-8.") from error
+    raise _file_error(path, "is not a text file in UTF-8.") from error
   except (ValueError, OverflowError) as error:
     reason = " ".join(str(error).split())
-    raise _problem(path, f"is not a CSV table: {reason}.") from error
+    raise _file_error(path, f"is not a CSV table: {reason}.") from error
   if not isinstance(table.index, pd.RangeIndex):
-    raise _problem(
+    raise _file_error(
       path, "is not a CSV table: a row has more cells than titles."
     )
   table.columns = table.columns.str.strip()
@@ -150,13 +150,15 @@ def _check_columns(
   found = ", ".join(map(repr, table.columns[:10])) or "none"
   for ours in (CLIENT, COUNT):
     if ours not in columns:
-      raise _problem(path, f"has no column {_NAMES[ours][0]!r}, found {found}.")
+      raise _file_error(
+        path, f"has no column {_NAMES[ours][0]!r}, found {found}."
+      )
   if not columns.keys() & set(_SCORES):
-    raise _problem(
+    raise _file_error(
       path, f"has no column 'correct', 'accuracy' or 'loss', found {found}."
     )
   if table.empty:
-    raise _problem(path, "has no rows; expected one for each client.")
+    raise _file_error(path, "has no rows; expected one for each client.")
 
 
 def _clients(path: pathlib.Path, column: pd.Series) -> pd.Series:
@@ -164,12 +166,12 @@ def _clients(path: pathlib.Path, column: pd.Series) -> pd.Series:
   is_empty = names.str.strip() == ""
   if is_empty.any():
     row = int(is_empty.argmax())
-    raise _problem(path, f"column {CLIENT!r}, row {row + 1}: has no name.")
+    raise _file_error(path, f"column {CLIENT!r}, row {row + 1}: has no name.")
   is_second = names.duplicated()
   if is_second.any():
     row = int(is_second.argmax())
     first = int((names == names[row]).argmax())
-    raise _error(
+    raise _cell_error(
       path,
       CLIENT,
       row,
@@ -190,7 +192,7 @@ def _numbers(
     row = int(wrong.argmax())
     cell = column[row].strip()
     shown = repr(cell[:_SHOWN]) if cell else "an empty cell"
-    raise _error(
+    raise _cell_error(
       path,
       str(column.name),
       row,
@@ -200,14 +202,14 @@ def _numbers(
   return values
 
 
-def _error(
+def _cell_error(
   path: pathlib.Path, column: str, row: int, clients: pd.Series, problem: str
 ) -> FieldError:
   client = clients[row][:_SHOWN]
-  return _problem(
+  return _file_error(
     path, f"column {column!r}, row {row + 1} (client {client!r}): {problem}."
   )
 
 
-def _problem(path: pathlib.Path, problem: str) -> FieldError:
+def _file_error(path: pathlib.Path, problem: str) -> FieldError:
   return FieldError("results", problem, value=str(path))

@@ -23,7 +23,7 @@ from tff_fair.experiments.analysis import ceiling_problems
 from tff_fair.experiments.analysis.ceiling_problems import Problem, RunWeights
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.metrics import ceiling as least
+from tff_fair.metrics import ceiling as risk_ceiling
 from tff_fair.metrics.client_losses import Array, ClientLosses
 
 if typing.TYPE_CHECKING:
@@ -37,8 +37,12 @@ MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # Of the front, between the mean and the CVaR.
 _RADIUS = 100.0  # In units of the labels, if they are numbers.
-_ROOM = 2.0  # Times the largest norm of a run: the ball reaches this far.
-_FAR = 1000.0  # Times the usual radius: runs beyond it have diverged.
+_RADIUS_FACTOR = (
+  2.0  # Times the largest norm of a run: the ball reaches this far.
+)
+_DIVERGENCE_FACTOR = (
+  1000.0  # Times the usual radius: runs beyond it have diverged.
+)
 _ACCURACY = 1e-4  # In units of the loss: the gap to reach.
 
 
@@ -151,7 +155,7 @@ def ceiling(
       seed=seed,
       model=model,
     )
-    problems = [Problem.of(spec, None, ())]
+    problems = [Problem.load(spec, None, ())]
   parts = []
   for problem in problems:
     rows, clients = problem.train.x.shape[0], problem.train.num_clients
@@ -195,10 +199,10 @@ def _solve(
   """Finds the ceilings of a problem, and how far its runs are above them."""
   losses, scale = problem.train, _scale(problem.train)
   usual = _RADIUS * scale.length
-  near, notes = _near(problem.runs, _FAR * usual)
+  near, notes = _leave_out_diverged(problem.runs, _DIVERGENCE_FACTOR * usual)
   if radius is None:
-    radius = max([usual, *(_ROOM * run.norm for run in near)])
-  measured = _Measured(problem, p, share)
+    radius = max([usual, *(_RADIUS_FACTOR * run.norm for run in near)])
+  measured = _ProblemRisks(problem, p, share)
   rows = _least(measured, radius, _ACCURACY * scale.loss)
   notes += [
     f"The gap of the least {row['risk']} is {row['gap']:.2g}, above the "
@@ -221,10 +225,10 @@ def _solve(
     "representation": problem.representation,
     "radius": radius,
   }
-  return _Part([data], rows, _above(near, measured, rows), notes)
+  return _Part([data], rows, _run_rows(near, measured, rows), notes)
 
 
-def _near(
+def _leave_out_diverged(
   runs: Sequence[RunWeights], most: float
 ) -> tuple[list[RunWeights], list[str]]:
   """Returns the runs that have not diverged, and a note on each other run."""
@@ -236,40 +240,44 @@ def _near(
   ]
 
 
-class _Measured:
+class _ProblemRisks:
   """The risks of a problem, and their values for given weights."""
 
   def __init__(self, problem: Problem, p: Array, share: float) -> None:
     self.losses = problem.train
     self._test = problem.test
     self.risks = {
-      MEAN: least.mean_loss(p),
-      TAIL: least.tail_loss(p, share),
-      LARGEST: least.largest_loss(p),
+      MEAN: risk_ceiling.mean_loss(p),
+      TAIL: risk_ceiling.tail_loss(p, share),
+      LARGEST: risk_ceiling.largest_loss(p),
     }
-    self.front = [least.tail_loss(p, share, tail) for tail in _TAILS]
+    self.front = [risk_ceiling.tail_loss(p, share, tail) for tail in _TAILS]
 
-  def of(self, weights: Array) -> dict[str, float]:
+  def evaluate(self, weights: Array) -> dict[str, float]:
     """Returns the risks of training losses and of test losses by name."""
     train, test = self.losses.values(weights), self._test.values(weights)
     return {
-      **{name: risk.of(train) for name, risk in self.risks.items()},
-      **{f"test_{name}": risk.of(test) for name, risk in self.risks.items()},
+      **{name: risk.evaluate(train) for name, risk in self.risks.items()},
+      **{
+        f"test_{name}": risk.evaluate(test) for name, risk in self.risks.items()
+      },
     }
 
 
 def _least(
-  measured: _Measured, radius: float, tolerance: float
+  measured: _ProblemRisks, radius: float, tolerance: float
 ) -> list[dict[str, Any]]:
-  asked = [
+  named_risks = [
     (MEAN, measured.risks[MEAN]),
     *(("front", risk) for risk in measured.front),
     *((name, measured.risks[name]) for name in (TAIL, LARGEST)),
   ]
   rows: list[dict[str, Any]] = []
   start = None
-  for name, risk in asked:
-    found = least.least_risk(measured.losses, risk, radius, tolerance, start)
+  for name, risk in named_risks:
+    found = risk_ceiling.least_risk(
+      measured.losses, risk, radius, tolerance, start
+    )
     start = found.weights
     rows.append(
       {
@@ -279,23 +287,23 @@ def _least(
         "bound": found.bound,
         "gap": found.gap,
         "norm": found.norm,
-        "touches": found.touches,
-        **measured.of(found.weights.ravel()),
+        "touches": found.is_at_boundary,
+        **measured.evaluate(found.weights.ravel()),
       }
     )
-  return [_best(row, rows) for row in rows]
+  return [_with_best_model(row, rows) for row in rows]
 
 
-def _above(
+def _run_rows(
   runs: Sequence[RunWeights],
-  measured: _Measured,
+  measured: _ProblemRisks,
   rows: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
   """Returns each run's losses and their distances to the least ones."""
   values = {row["risk"]: row["value"] for row in rows}
   found = []
   for run in runs:
-    reached = measured.of(run.weights)
+    reached = measured.evaluate(run.weights)
     found.append(
       {
         "path": str(run.run.path),
@@ -309,7 +317,7 @@ def _above(
   return found
 
 
-def _best(
+def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
   """Returns a row, with the model of another row if its risk is smaller."""

@@ -80,7 +80,7 @@ class Problem(NamedTuple):
   notes: Sequence[str]
 
   @classmethod
-  def of(
+  def load(
     cls,
     spec: RunSpec,
     clients: np.ndarray | None,
@@ -148,7 +148,7 @@ def of_runs(
   for members in same.values():
     first, _ = members[0]
     spec = configuration.with_code(first.config, first.spec, trust=trust)
-    problem = Problem.of(spec, _participants(first), members)
+    problem = Problem.load(spec, _participants(first), members)
     notes += problem.notes
     if problem.runs:
       problems.append(problem)
@@ -203,7 +203,7 @@ def _split(
 
   from tasks.models import initial_weights  # noqa: PLC0415
 
-  user_model = initial_weights.of_user(model)
+  user_model = initial_weights.unwrap_user_model(model)
   parts: list[Callable[..., Any]] = []
   last: Any = user_model
   while isinstance(last, tf.keras.Model) and last.layers:

@@ -30,7 +30,10 @@ _NUMBERS = {
   "least": ("s", "value", "bound", "gap", "norm", *_MEASURED),
   "runs": (*_MEASURED, *(f"excess_{name}" for name in RISKS)),
 }
-_HOW = ("share", "weighting")  # Ceilings that differ in these are not shown.
+_SETTINGS = (
+  "share",
+  "weighting",
+)  # Ceilings that differ in these are not shown.
 
 
 def _identity(run: Run) -> dict[str, Any]:
@@ -68,7 +71,7 @@ def write(found: Ceilings) -> None:
 def as_json(found: Ceilings) -> dict[str, Any]:
   """Returns ceilings as JSON values, without the notes."""
   return {
-    **{name: getattr(found, name) for name in _HOW},
+    **{name: getattr(found, name) for name in _SETTINGS},
     **{name: getattr(found, name).to_dict("records") for name in _TABLES},
   }
 
@@ -86,7 +89,7 @@ def read(
         continue
       found = _read(run, file, (rounds or {}).get(run))
       if isinstance(found, dict) and any(
-        found[name] != parts[0][name] for name in _HOW if parts
+        found[name] != parts[0][name] for name in _SETTINGS if parts
       ):
         found = (
           "has another share or other weights of clients than the other runs"
@@ -116,7 +119,7 @@ def _read(
     if round_num is not None and round_num != now["rounds"]:
       return f"is from round {now['rounds']}, not from round {round_num}"
     [_], [_] = found["data"], found["runs"]
-    content: dict[str, Any] = {n: found[n] for n in (*_HOW, *_TABLES)}
+    content: dict[str, Any] = {n: found[n] for n in (*_SETTINGS, *_TABLES)}
     _check(content)
   except (OSError, LookupError, TypeError, ValueError) as error:
     return f"cannot be read ({error})"

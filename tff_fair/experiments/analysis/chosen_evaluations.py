@@ -61,7 +61,7 @@ class EvaluationSelector:
   criterion: str = _USUAL_CRITERION  # The measure that decides BEST.
   honest: bool = False  # Whether attackers are left out.
   unfinished: bool = False  # Whether unfinished runs take part.
-  including: str = "unfinished=True"  # How users include them, for notes.
+  inclusion_hint: str = "unfinished=True"  # How users include them, for notes.
   last: int | None = None  # How many evaluations to average, up to this one.
 
   def __post_init__(self) -> None:
@@ -84,11 +84,11 @@ class EvaluationSelector:
         value=self.last,
       )
 
-  def of(self, run: Run) -> ChosenEvaluation | str:
+  def select(self, run: Run) -> ChosenEvaluation | str:
     """Returns the evaluation of a run, or why there is none."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
-      return f"{state} ({self.including} includes it)"
+      return f"{state} ({self.inclusion_hint} includes it)"
     rounds = run.evaluations[ROUND]
     if isinstance(self.round, int):
       if self.round in set(rounds):

@@ -18,12 +18,12 @@ class Clients(NamedTuple):
   score: Vector  # float64[K], like `loss` and `num_examples`.
   loss: Vector  # May be NaN or infinite.
   num_examples: Vector  # Above 0.
-  beside: Mapping[str, Vector] = MappingProxyType({})
+  extra_columns: Mapping[str, Vector] = MappingProxyType({})
 
-  def only(self, ids: np.ndarray) -> "Clients":
+  def subset(self, ids: np.ndarray) -> "Clients":
     """Returns the results of the clients with some ids."""
     if np.array_equal(self.ids, ids):
-      return self  # The same object, which `paired.remembering` knows.
+      return self  # The same object, which `paired.memoize` knows.
     chosen = np.isin(self.ids, ids)
     if chosen.all():
       return self
@@ -32,20 +32,20 @@ class Clients(NamedTuple):
       self.score[chosen],
       self.loss[chosen],
       self.num_examples[chosen],
-      {name: values[chosen] for name, values in self.beside.items()},
+      {name: values[chosen] for name, values in self.extra_columns.items()},
     )
 
 
 # A measure: maps clients and weights, float64[..., K], to float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
 # A method's evaluations by seeds; its measures are averaged over them.
-Seeds = Mapping[RunSeeds, Sequence[Clients]]
+ResultsBySeed = Mapping[RunSeeds, Sequence[Clients]]
 
 
-def only(method: Seeds, ids: Sequence[int]) -> Seeds:
+def subset(method: ResultsBySeed, ids: Sequence[int]) -> ResultsBySeed:
   """Returns the results of some clients, in the seeds that have them."""
   chosen = {
-    seed: [evaluation.only(np.array(ids)) for evaluation in evaluations]
+    seed: [evaluation.subset(np.array(ids)) for evaluation in evaluations]
     for seed, evaluations in method.items()
   }
   return {
@@ -71,7 +71,7 @@ class Pair(NamedTuple):
     return method, baseline
 
 
-def are_identical(method: Seeds, baseline: Seeds) -> bool:
+def are_identical(method: ResultsBySeed, baseline: ResultsBySeed) -> bool:
   """Returns whether all clients have the same scores and losses with both."""
   found = pairs(method, baseline)
   return bool(found) and all(
@@ -89,7 +89,7 @@ def _common(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
   return np.intersect1d(ids, others)
 
 
-def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
+def pairs(method: ResultsBySeed, baseline: ResultsBySeed) -> list[Pair]:
   """Returns the paired results of two methods, one pair per common seed."""
   found = []
   for seed in sorted(method.keys() & baseline.keys()):
@@ -97,7 +97,7 @@ def pairs(method: Seeds, baseline: Seeds) -> list[Pair]:
     ids = functools.reduce(_common, [e.ids for e in every])
     if ids.size:
       one, other = (
-        [e.only(ids) for e in evaluations]
+        [e.subset(ids) for e in evaluations]
         for evaluations in (method[seed], baseline[seed])
       )
       found.append(Pair(ids, one, other))

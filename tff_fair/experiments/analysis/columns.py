@@ -14,7 +14,7 @@ from tff_fair.experiments.analysis import (
   sampling_noise,
 )
 from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
-from tff_fair.experiments.analysis.client_results import Seeds
+from tff_fair.experiments.analysis.client_results import ResultsBySeed
 from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs import summaries
@@ -75,7 +75,7 @@ def noise_note(
 
 
 CLIENTS = "clients"  # Stands for a column for each client.
-# Gains from joining, see `tff_fair.experiments.analysis.joining`.
+# Gains from joining, see `tff_fair.experiments.analysis.joining_gains`.
 _JOINING = {
   "gain": ("mean", "Mean gain"),
   "gain_min": ("min", "Least gain"),
@@ -95,14 +95,14 @@ class ComparedColumn(NamedTuple):
   """A column of a table."""
 
   measure: Measure
-  of: Callable[[ChosenEvaluation], float]
+  evaluate: Callable[[ChosenEvaluation], float]
   client: int | None = None
 
-  def seeds(self, method: Seeds) -> Seeds:
+  def results(self, method: ResultsBySeed) -> ResultsBySeed:
     """Returns the results of a method for the column's clients."""
     if self.client is None:
       return method
-    return client_results.only(method, [self.client])
+    return client_results.subset(method, [self.client])
 
 
 def build(
@@ -115,14 +115,14 @@ def build(
   columns: dict[str, ComparedColumn] = {}
   for name in names:
     if name == CLIENTS:
-      columns |= _of_clients(evaluated, task, score)
+      columns |= _client_columns(evaluated, task, score)
     elif name in _JOINING:
-      columns[name] = _of_joining(name, score)
+      columns[name] = _joining_column(name, score)
     elif name in _FINETUNED:
       key = _FINETUNED[name]
-      measure = measures.of(score)[key]
+      measure = measures.by_name(score)[key]
       tuned = measure._replace(title=f"{measure.title} fine-tuned")
-      columns[name] = _of_summary(summaries.FINETUNED, key, tuned)
+      columns[name] = _summary_column(summaries.FINETUNED, key, tuned)
     elif name == NOISE:
       columns[name] = ComparedColumn(NOISE_MEASURE, noise_share)
     else:
@@ -135,27 +135,27 @@ def of_measure(measure: Measure) -> ComparedColumn:
   return ComparedColumn(measure, lambda evaluation: evaluation.value(measure))
 
 
-def _of_joining(name: str, score: Score) -> ComparedColumn:
+def _joining_column(name: str, score: Score) -> ComparedColumn:
   key, title = _JOINING[name]
-  of_score = measures.of(score)["mean"]
+  of_score = measures.by_name(score)["mean"]
   measure = (
     of_score._replace(title=title, higher_is_better=True, is_signed=True)
     if key in ("mean", "min")
     else Measure(title, name == "gaining", 1.0, 1)
   )
-  return _of_summary(summaries.JOINING, key, measure)
+  return _summary_column(summaries.JOINING, key, measure)
 
 
-def _of_summary(part: str, key: str, measure: Measure) -> ComparedColumn:
+def _summary_column(part: str, key: str, measure: Measure) -> ComparedColumn:
   """Returns a column from the summaries of runs; NaN if the part is missing."""
 
-  def of(evaluation: ChosenEvaluation) -> float:
+  def summary_value(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))
 
-  return ComparedColumn(measure._replace(statistic=None), of)
+  return ComparedColumn(measure._replace(statistic=None), summary_value)
 
 
-def _of_clients(
+def _client_columns(
   evaluated: Sequence[ChosenEvaluation], task: str, score: Score
 ) -> dict[str, ComparedColumn]:
   ids = np.unique(np.concatenate([e.clients()[-1].ids for e in evaluated]))
@@ -173,17 +173,17 @@ def _of_clients(
     if name != str(client)  # Unfinished runs may not have names yet.
   }
   return {
-    f"client_{names.get(client, client)}": _of_client(
+    f"client_{names.get(client, client)}": _client_column(
       client, names.get(client, str(client)), score
     )
     for client in ids.tolist()
   }
 
 
-def _of_client(client: int, name: str, score: Score) -> ComparedColumn:
-  def of(evaluation: ChosenEvaluation) -> float:
+def _client_column(client: int, name: str, score: Score) -> ComparedColumn:
+  def mean_score(evaluation: ChosenEvaluation) -> float:
     found = [
-      of_round.only(np.array([client])).score
+      of_round.subset(np.array([client])).score
       for of_round in evaluation.clients()
     ]
     if not all(of_round.size for of_round in found):
@@ -191,5 +191,5 @@ def _of_client(client: int, name: str, score: Score) -> ComparedColumn:
     return float(np.mean(found))
 
   title = f"Client {name}" if name == str(client) else name
-  measure = measures.of(score)["mean"]._replace(title=title)
-  return ComparedColumn(measure, of, client)
+  measure = measures.by_name(score)["mean"]._replace(title=title)
+  return ComparedColumn(measure, mean_score, client)

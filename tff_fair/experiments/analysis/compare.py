@@ -25,7 +25,7 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
   EvaluationSelector,
 )
 from tff_fair.experiments.analysis.comparison_table import Row, Table
-from tff_fair.experiments.analysis.method_tables import Contents, Target
+from tff_fair.experiments.analysis.method_tables import Target, TaskComparison
 from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import finding
@@ -48,7 +48,7 @@ def find(
   verify: bool = False,
 ) -> FoundRuns:
   """Finds runs to compare, and reads the tables that `build` needs."""
-  read = (*_READ, *method_tables.READ_OF_COSTS) if with_costs else _READ
+  read = (*_READ, *method_tables.COST_TABLES) if with_costs else _READ
   return finding.find_whole(runs, read, verify=verify)
 
 
@@ -67,7 +67,7 @@ def build(
   left_out = found.notes
   chosen: dict[Run, ChosenEvaluation] = {}
   for run in found.runs:
-    evaluation = selector.of(run)
+    evaluation = selector.select(run)
     if isinstance(evaluation, str):
       left_out.append(f"Left out: {run.path} {evaluation}.")
     else:
@@ -77,7 +77,7 @@ def build(
   *tables, last = [
     table
     for task, members in run_groups.by_task(list(chosen)).items()
-    for table in _of_task(
+    for table in _task_tables(
       task,
       {run: chosen[run] for run in members},
       columns,
@@ -90,7 +90,7 @@ def build(
   return [*tables, dataclasses.replace(last, notes=(*last.notes, *left_out))]
 
 
-def _of_task(
+def _task_tables(
   task: str,
   chosen: Mapping[Run, ChosenEvaluation],
   columns: Sequence[str],
@@ -102,19 +102,19 @@ def _of_task(
   groups = run_groups.group(list(chosen))
   found = () if baseline is None else references.find(groups, baseline)
   groups.sort(key=lambda group: group not in found)
-  first = Contents(
+  first = TaskComparison(
     task,
     groups,
     columns,
     chosen,
-    questions.ask(question, chosen),
+    questions.resolve(question, chosen),
     selector.honest,
   )
   contents = [first]
   if selector.last is not None:
     averages = {run: selector.average(chosen[run]) for run in chosen}
     contents.append(
-      dataclasses.replace(first, evaluated=averages, last=selector.last)
+      dataclasses.replace(first, evaluations=averages, last=selector.last)
     )
   tables = [of_evaluations.statistics() for of_evaluations in contents]
   noise = table_columns.noise_note(columns, groups, chosen)
@@ -136,16 +136,16 @@ def _of_task(
   if target is not None:
     tables.append(target.table(first))
   if found:
-    tables.append(_changes(first, first.better_by_mean(found), found))
+    tables.append(_changes(first, first.best_reference_by_mean(found), found))
     tables += [c.differences(found) for c in contents]
-  return [*tables, *filter(None, map(references.parts, contents))]
+  return [*tables, *filter(None, map(references.decompose, contents))]
 
 
 def _changes(
-  contents: Contents, reference: Group, baselines: Sequence[Group]
+  contents: TaskComparison, reference: Group, baselines: Sequence[Group]
 ) -> Table:
   """Returns the table of changes for clients that suffer in a baseline."""
-  task, chosen, score = contents.task, contents.evaluated, contents.score
+  task, chosen, score = contents.task, contents.evaluations, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
   rows, notes = [], []
@@ -193,7 +193,7 @@ def _compare(
 ) -> dict[str, float]:
   left_out = [*(before.left_out() | after.left_out())]
   old, new = (
-    clients.only(np.setdiff1d(clients.ids, left_out))
+    clients.subset(np.setdiff1d(clients.ids, left_out))
     for clients in (before.clients()[-1], after.clients()[-1])
   )
   if not np.array_equal(old.ids, new.ids):
@@ -252,22 +252,22 @@ class Comparison(pd.DataFrame):
   def _constructor(self) -> type[pd.DataFrame]:
     return pd.DataFrame
 
-  def _shown(self) -> pd.DataFrame:
+  def _preview(self) -> pd.DataFrame:
     spread = [c for c in self.columns if c.endswith("_std_over_seeds")]
     known = pd.DataFrame(self).drop(columns=["task", "method", *spread])
     return known.iloc[:, :_MOST_SHOWN]
 
-  def _more(self) -> str:
-    number = self.shape[1] - self._shown().shape[1]
+  def _remainder_text(self) -> str:
+    number = self.shape[1] - self._preview().shape[1]
     return f"{number} more columns: see .columns"
 
   def __repr__(self) -> str:
     with pd.option_context("display.max_columns", None):
-      return f"{self._shown()!r}\n{self._more()}"
+      return f"{self._preview()!r}\n{self._remainder_text()}"
 
   def _repr_html_(self) -> str | None:
     with pd.option_context("display.max_columns", None):
-      return f"{self._shown()._repr_html_()}<p>{self._more()}</p>"
+      return f"{self._preview()._repr_html_()}<p>{self._remainder_text()}</p>"
 
 
 def compare(
@@ -347,7 +347,7 @@ def compare(
     unfinished=unfinished,
     last=last,
   )
-  goal = Target.asked(target, target_of)
+  goal = Target.from_options(target, target_of)
   found = find(runs, with_costs=goal is not None)
   tables = build(found, columns, selector, baseline, goal, question)
   rows = comparison_table.frame(tables, is_rounded=True)

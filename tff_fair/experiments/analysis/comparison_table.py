@@ -15,7 +15,7 @@ from tff_fair.experiments.analysis import (
   paired,
   questions,
 )
-from tff_fair.experiments.analysis.client_results import Seeds
+from tff_fair.experiments.analysis.client_results import ResultsBySeed
 from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import ACCURACY, Score
@@ -29,7 +29,9 @@ class Wins(NamedTuple):
   losses: int
 
 
-def wins_of(method: Seeds, baseline: Seeds, score: Score = ACCURACY) -> Wins:
+def count_wins(
+  method: ResultsBySeed, baseline: ResultsBySeed, score: Score = ACCURACY
+) -> Wins:
   """Counts the clients that win, tie and lose by their mean difference."""
   changes: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
@@ -62,14 +64,14 @@ class Contrast(NamedTuple):
 
 def contrasts(
   measure: Measure,
-  methods: Sequence[Seeds],
-  baseline: Seeds,
+  methods: Sequence[ResultsBySeed],
+  baseline: ResultsBySeed,
   label: str,
   question: questions.Name,
 ) -> list[Contrast]:
   """Returns scaled differences to a baseline, after Holm's correction."""
   assert measure.statistic is not None
-  known = paired.remembering(measure.statistic)
+  known = paired.memoize(measure.statistic)
   differences = [
     paired.difference(known, method, baseline, measure.span, question).scaled(
       measure.scale
@@ -168,7 +170,7 @@ LEVEL = 1 - paired.CONFIDENCE
 
 def marks_of_column(
   measure: Measure,
-  methods: Sequence[Seeds],
+  methods: Sequence[ResultsBySeed],
   means: Sequence[float],
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
@@ -186,12 +188,12 @@ def marks_of_column(
   if not rivals:
     return marks
   best = min(rivals, key=lambda place: shown[place])
-  compared = _compared(measure, methods, rivals, best, question)
+  compared = _rival_differences(measure, methods, rivals, best, question)
   levels = sorted({shown[place] for place in (best, *compared)})
   if len(levels) < 2:
     return marks
   p_values = [difference.p_value for difference in compared.values()]
-  told_apart = {
+  separable = {
     place
     for place, factor, p_value in zip(
       compared, paired.holm_factors(p_values), p_values, strict=True
@@ -199,25 +201,25 @@ def marks_of_column(
     # If nothing varies, there is no p-value, and methods are not separable.
     if factor * p_value < LEVEL and shown[place] > shown[best]
   }
-  for place in {best, *compared} - told_apart:
+  for place in {best, *compared} - separable:
     marks[place] = BEST
   seconds = [place for place in compared if shown[place] == levels[1]]
-  if len(levels) > 2 and told_apart.issuperset(seconds):
+  if len(levels) > 2 and separable.issuperset(seconds):
     for place in seconds:
       marks[place] = SECOND
   return marks
 
 
-def _compared(
+def _rival_differences(
   measure: Measure,
-  methods: Sequence[Seeds],
+  methods: Sequence[ResultsBySeed],
   rivals: Sequence[int],
   best: int,
   question: questions.Name,
 ) -> dict[int, Difference]:
   """Returns the differences of the rivals that have enough common seeds."""
   assert measure.statistic is not None
-  known = paired.remembering(measure.statistic)
+  known = paired.memoize(measure.statistic)
   differences = {
     place: paired.difference(
       known, methods[place], methods[best], question=question
@@ -230,12 +232,14 @@ def _compared(
 
 def marks_note(num_seeds: Mapping[str, int]) -> str:
   """Returns a sentence about methods without marks; empty if there are none."""
-  lonely = [label for label, n in num_seeds.items() if n < NEEDED_SEEDS]
-  if not lonely:
+  single_seed_labels = [
+    label for label, n in num_seeds.items() if n < NEEDED_SEEDS
+  ]
+  if not single_seed_labels:
     return ""
-  if len(lonely) == len(num_seeds):
+  if len(single_seed_labels) == len(num_seeds):
     return "1 seed: no uncertainty, so no value is marked as the best."
-  return f"1 seed: no uncertainty, so no mark: {', '.join(lonely)}."
+  return f"1 seed: no uncertainty, so no mark: {', '.join(single_seed_labels)}."
 
 
 def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:

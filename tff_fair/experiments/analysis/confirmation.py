@@ -12,7 +12,7 @@ from tff_fair.experiments.analysis import (
   measures,
   paired,
 )
-from tff_fair.experiments.analysis.client_results import Clients, Seeds
+from tff_fair.experiments.analysis.client_results import Clients, ResultsBySeed
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import Score
@@ -79,13 +79,13 @@ def compare(
 
 def _differences(
   measure: Measure,
-  of_methods: Mapping[str, Seeds],
+  of_methods: Mapping[str, ResultsBySeed],
   finalists: Iterable[str],
-  baseline: Seeds,
+  baseline: ResultsBySeed,
 ) -> dict[str, tuple[Difference, float]]:
   """Returns differences in the unit of tables, and p-values, by Holm's rule."""
   assert measure.statistic is not None
-  statistic = paired.remembering(measure.statistic)
+  statistic = paired.memoize(measure.statistic)
   found = {
     method: paired.difference(
       statistic, of_methods[method], baseline, measure.span
@@ -108,7 +108,9 @@ def sort_key(clients: Clients, score: Score, criterion: str) -> float:
   return measures.sort_key(measure, measures.of_equal(measure, clients))
 
 
-def largest_loss(method: Seeds, fedavg: Seeds, score: Score) -> float:
+def largest_loss(
+  method: ResultsBySeed, fedavg: ResultsBySeed, score: Score
+) -> float:
   """Returns how much a method's worst-off client loses, over the seeds."""
   changes: dict[int, list[float]] = {}
   for pair in client_results.pairs(method, fedavg):

@@ -20,7 +20,7 @@ from tff_fair.experiments.analysis import (
   paired,
   questions,
 )
-from tff_fair.experiments.analysis.client_results import Clients, Seeds
+from tff_fair.experiments.analysis.client_results import Clients, ResultsBySeed
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import BY_NAME, Score
 from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
@@ -28,13 +28,13 @@ from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
 CRITERIA = ("mean", "worst_10")
 COLUMNS = ("mean", "worst_10", "std")
 FEDAVG, EQUAL_WEIGHTS = "fedavg", "FedAvg, equal weights"
-BETTER = "the better FedAvg"
+BETTER_FEDAVG = "the better FedAvg"
 _MOST_ENUMERATED = 16
 
 
 def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
   """Returns the best setting on validation rows, the first of equals."""
-  measure = measures.of(score)[criterion]
+  measure = measures.by_name(score)[criterion]
   assert measure.statistic is not None
   keys = {}
   for setting, of_setting in rows.groupby("setting"):
@@ -124,13 +124,13 @@ def compare(
     result
     for federation, rows in results.groupby("federation", sort=False)
     for column in columns
-    for result in _of_federation(
+    for result in _federation_results(
       str(federation), rows, column, baseline, criterion, question
     )
   ]
 
 
-def _of_federation(
+def _federation_results(
   federation: str,
   rows: pd.DataFrame,
   column: str,
@@ -139,9 +139,9 @@ def _of_federation(
   question: questions.Name,
 ) -> list[Result]:
   score = BY_NAME[rows["score"].iloc[0]]
-  measure = measures.of(score)[column]
+  measure = measures.by_name(score)[column]
   of_methods = {
-    str(method): _seeds(of_method, criterion)
+    str(method): _results_by_seed(of_method, criterion)
     for method, of_method in rows.groupby("method", sort=False)
   }
   means = {
@@ -151,7 +151,7 @@ def _of_federation(
     for name, seeds in of_methods.items()
   }
   reference = baseline
-  if baseline == BETTER:
+  if baseline == BETTER_FEDAVG:
     both = [name for name in (FEDAVG, EQUAL_WEIGHTS) if name in means]
     reference = min(both, key=lambda n: measures.sort_key(measure, means[n]))
   if reference not in of_methods:
@@ -180,7 +180,7 @@ def _of_federation(
   ]
 
 
-def _seeds(rows: pd.DataFrame, criterion: str) -> Seeds:
+def _results_by_seed(rows: pd.DataFrame, criterion: str) -> ResultsBySeed:
   """Returns the results of a method by seeds, for `paired`."""
   found = {}
   ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
@@ -200,38 +200,38 @@ def _seeds(rows: pd.DataFrame, criterion: str) -> Seeds:
   return found
 
 
-class OverFederations(NamedTuple):
+class MethodSummary(NamedTuple):
   """A method over federations."""
 
   method: str
   num_federations: int
   gains: int  # Federations with a clear gain.
   losses: int  # With a clear loss.
-  median: float  # Of gains in units of `relative`.
+  median: float  # Of gains in units of `standardized_gain`.
   p_value: float  # Wilcoxon's; NaN with fewer than two.
   p_holm: float  # With Holm's correction for the methods.
 
 
-def relative(result: Result, spread: float) -> float:
+def standardized_gain(result: Result, spread: float) -> float:
   """Returns a gain in standard deviations over the baseline's clients."""
   return result.gain / spread if spread > 0 else 0.0
 
 
-def over_federations(
+def summarize_methods(
   results: Sequence[Result],
   spreads: Mapping[str, float],
   column: str = "worst_10",
-) -> list[OverFederations]:
+) -> list[MethodSummary]:
   """Returns the methods over all federations, by a column of `results`."""
   chosen = [result for result in results if result.column == column]
   names = list(dict.fromkeys(result.method for result in chosen))
   rows = []
   for name in names:
     of_method = [result for result in chosen if result.method == name]
-    gains = [relative(r, spreads[r.federation]) for r in of_method]
+    gains = [standardized_gain(r, spreads[r.federation]) for r in of_method]
     verdicts = [result.verdict for result in of_method]
     rows.append(
-      OverFederations(
+      MethodSummary(
         name,
         len(of_method),
         verdicts.count("gain"),

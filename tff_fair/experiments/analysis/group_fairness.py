@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
   import pandas as pd
 
 GROUP, POSITIVE = "group", "positive_class"
-OF_ONE_CLASS = ("positives", "predicted", "true_positives")
+POSITIVE_CLASS_COUNTS = ("positives", "predicted", "true_positives")
 
 
 def _counts(
@@ -41,7 +41,7 @@ def _gaps(
   return {name: group_gaps.group_gap(name, counts) for name in known}
 
 
-def of_each_client(table: pd.DataFrame) -> pd.DataFrame:
+def client_gaps(table: pd.DataFrame) -> pd.DataFrame:
   """Returns each client's gaps and intervals; NaN with too few examples."""
   import pandas as pd  # noqa: PLC0415
 

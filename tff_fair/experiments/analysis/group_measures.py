@@ -17,7 +17,7 @@ from tff_fair.metrics.group_gaps import GroupCounts
 from tff_fair.metrics.vectors import Vector
 
 NAMES = group_gaps.NAMES
-_MARK = "@"
+_GROUP_SEPARATOR = "@"
 
 
 def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
@@ -27,7 +27,7 @@ def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
     GroupCounts._fields, zip(*counts, strict=True), strict=True
   ):
     for group, values in enumerate(np.stack(of_clients).T):
-      found[f"{field}{_MARK}{group}"] = values
+      found[f"{field}{_GROUP_SEPARATOR}{group}"] = values
   return found
 
 
@@ -36,15 +36,17 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
   clients = measures.clients_of(table, score)
   known = table.set_index("client_id").loc[clients.ids]
   counts = {
-    name: known[name].to_numpy(np.float64) for name in table if _MARK in name
+    name: known[name].to_numpy(np.float64)
+    for name in table
+    if _GROUP_SEPARATOR in name
   }
-  return clients._replace(beside={**clients.beside, **counts})
+  return clients._replace(extra_columns={**clients.extra_columns, **counts})
 
 
 def find(name: str, score: Score) -> Measure:
   """Returns a measure of a score, or a gap between groups, by its name."""
   if name not in NAMES:
-    return measures.of(score)[name]
+    return measures.by_name(score)[name]
   return Measure(
     f"{name.replace('_', ' ').capitalize()} gap",
     higher_is_better=False,
@@ -59,18 +61,20 @@ def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
     *(_counts(field, clients) for field in GroupCounts._fields)
   )
   totals = GroupCounts(*(of_clients.sum(0) for of_clients in counts))
-  shown = group_gaps.well_known(name, totals)
+  shown = group_gaps.has_enough_examples(name, totals)
   if shown.sum() < 2:
     raise RunError(
       f"The {name} gap needs two groups with {group_gaps.LEAST_EXAMPLES} test "
       "rows each, and as many validation rows, of the kind that it counts; "
       "name another criterion, or give more rows."
     )
-  return group_gaps.of_weighted(name, counts, weights, shown)
+  return group_gaps.weighted_gap(name, counts, weights, shown)
 
 
 def _counts(field: str, clients: Clients) -> npt.NDArray[np.int64]:
   """Returns a count of each client and group, int64[K, G]."""
-  prefix = f"{field}{_MARK}"
-  found = [v for name, v in clients.beside.items() if name.startswith(prefix)]
+  prefix = f"{field}{_GROUP_SEPARATOR}"
+  found = [
+    v for name, v in clients.extra_columns.items() if name.startswith(prefix)
+  ]
   return np.stack(found, axis=-1).astype(np.int64)

@@ -25,7 +25,7 @@ if typing.TYPE_CHECKING:
   import pandas as pd
 
 COLUMN = "majority_accuracy"  # In a table of clients.
-RARE = 0.2  # Below this share of the training examples, a class is rare.
+RARE_SHARE = 0.2  # Below this share of the training examples, a class is rare.
 _MOST_CLASSES = 4  # With more, a class below that share is usual.
 
 
@@ -34,10 +34,10 @@ def rare_class(counts: np.ndarray) -> int | None:
   if not 2 <= len(counts) <= _MOST_CLASSES or not counts.sum():
     return None
   rarest = int(counts.argmin())
-  return rarest if counts[rarest] < RARE * counts.sum() else None
+  return rarest if counts[rarest] < RARE_SHARE * counts.sum() else None
 
 
-def of_clients(
+def compare(
   clients: pd.DataFrame,
   score: Score,
   counts: np.ndarray,

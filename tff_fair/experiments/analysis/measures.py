@@ -95,27 +95,29 @@ def _statistic(name: str, score: Score) -> Statistic:
     )
   by_client = _statistic(name.removeprefix("weighted_"), score)
   return lambda clients, weights: by_client(
-    clients, _of_mean_1(weights * clients.num_examples)
+    clients, _scaled_to_mean_1(weights * clients.num_examples)
   )
 
 
-def _of_beside_score(
+def _extra_statistic(
   score: str, statistic: str, clients: Clients, weights: Vector
 ) -> Vector:
   """Returns a statistic of a further score over the clients that have it."""
-  values = clients.beside[score]
+  values = clients.extra_columns[score]
   if not (known := ~np.isnan(values)).any():
     return np.full(weights.shape[:-1], math.nan)
-  return STATISTICS[statistic](values[known], _of_mean_1(weights[..., known]))
+  return STATISTICS[statistic](
+    values[known], _scaled_to_mean_1(weights[..., known])
+  )
 
 
-def _of_mean_1(weights: Vector) -> Vector:
+def _scaled_to_mean_1(weights: Vector) -> Vector:
   """Returns weights scaled to mean 1, which statistics expect."""
   return np.asarray(weights / weights.mean(-1, keepdims=True))
 
 
 @functools.lru_cache(maxsize=32)
-def of(score: Score) -> Mapping[str, Measure]:
+def by_name(score: Score) -> Mapping[str, Measure]:
   """Returns the measures of runs with a score by their names."""
   of_client = _of_client(score)
   relative = Measure("", False, 1.0, 4)
@@ -176,9 +178,9 @@ def of(score: Score) -> Mapping[str, Measure]:
       name: _of_client(other)._replace(
         title=f"{title} {other.noun}",
         column=f"{other.name}/{of_values}",
-        statistic=functools.partial(_of_beside_score, other.name, of_values),
+        statistic=functools.partial(_extra_statistic, other.name, of_values),
       )
-      for name, (title, of_values) in beside(other).items()
+      for name, (title, of_values) in extra_measures(other).items()
     }
   return found
 
@@ -204,7 +206,7 @@ def _of_client(score: Score) -> Measure:
   )
 
 
-def beside(score: Score) -> Mapping[str, tuple[str, str]]:
+def extra_measures(score: Score) -> Mapping[str, tuple[str, str]]:
   """Returns titles and statistics of a score that is not the main one."""
   title, worst = (
     ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
@@ -222,9 +224,12 @@ def _bounds(name: str, score: Score) -> tuple[float, float]:
   return score.bounds(name.removeprefix("weighted_"))
 
 
-MEASURES: Mapping[str, Measure] = of(ACCURACY)
+MEASURES: Mapping[str, Measure] = by_name(ACCURACY)
 # The names of all measures; a run has those of its scores.
-NAMES = (*MEASURES, *(name for s in BY_NAME.values() for name in beside(s)))
+NAMES = (
+  *MEASURES,
+  *(name for s in BY_NAME.values() for name in extra_measures(s)),
+)
 
 
 def check(name: str, argument: str) -> None:
@@ -236,12 +241,12 @@ def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
   """Returns a measure of runs by its name."""
-  found = of(score).get(name)
+  found = by_name(score).get(name)
   if found is None:
     raise FieldError(
       argument,
       f"{whose}: its clients have {score.plural}, and no such measure; choose "
-      f"one of {', '.join(of(score))}.",
+      f"one of {', '.join(by_name(score))}.",
       value=name,
     )
   return found
@@ -308,9 +313,9 @@ def of_clients(
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
   if len(clients) and not of_all.ids.size:  # None of them has the score.
-    return dict.fromkeys(of(score), math.nan)
+    return dict.fromkeys(by_name(score), math.nan)
   found = score.summarize(of_all.score)
-  others = {n: m for n, m in of(score).items() if n not in found}
+  others = {n: m for n, m in by_name(score).items() if n not in found}
   return found | {n: of_equal(m, of_all) for n, m in others.items()}
 
 

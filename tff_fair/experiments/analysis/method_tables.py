@@ -20,7 +20,7 @@ from tff_fair.experiments.analysis import (
   run_groups,
 )
 from tff_fair.experiments.analysis.chosen_evaluations import ChosenEvaluation
-from tff_fair.experiments.analysis.client_results import Seeds
+from tff_fair.experiments.analysis.client_results import ResultsBySeed
 from tff_fair.experiments.analysis.columns import ComparedColumn
 from tff_fair.experiments.analysis.comparison_table import (
   RECORD,
@@ -38,13 +38,13 @@ _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
+class TaskComparison:
   """The methods on one task, and the columns of their tables."""
 
   task: str  # With its options and the number of clients.
   groups: Sequence[Group]
   names: Sequence[str]  # Of columns.
-  evaluated: Mapping[Run, ChosenEvaluation]
+  evaluations: Mapping[Run, ChosenEvaluation]
   question: Question
   honest: bool = False  # Whether attackers are left out.
   last: int | None = None  # How many evaluations are averaged.
@@ -60,7 +60,8 @@ class Contents:
     for column in self.columns.values():
       values = [
         measures.over_seeds(
-          column.measure, [column.of(self.evaluated[run]) for run in group.runs]
+          column.measure,
+          [column.evaluate(self.evaluations[run]) for run in group.runs],
         )
         for group in self.groups
       ]
@@ -70,7 +71,7 @@ class Contents:
         if column.measure.statistic is None
         else comparison_table.marks_of_column(
           column.measure,
-          [column.seeds(method) for method in self._seeds],
+          [column.results(method) for method in self._results_by_seed],
           [value.mean for value in values],
           self.question.name,
         )
@@ -90,31 +91,31 @@ class Contents:
     )
     return Table(
       self.task,
-      f"{self._what()}{caption}",
+      f"{self._caption_prefix()}{caption}",
       {f"{n}{self.suffix}": c.measure for n, c in self.columns.items()},
       tuple(rows),
       (),
     )
 
-  def better(
+  def best_reference(
     self, references: Sequence[Group], column: ComparedColumn
   ) -> Group:
     """Returns the baseline with the best mean over its seeds."""
 
     def key(group: Group) -> float:
-      values = [column.of(self.evaluated[run]) for run in group.runs]
+      values = [column.evaluate(self.evaluations[run]) for run in group.runs]
       return measures.sort_key(column.measure, float(np.mean(values)))
 
     return min(references, key=key)
 
-  def better_by_mean(self, references: Sequence[Group]) -> Group:
+  def best_reference_by_mean(self, references: Sequence[Group]) -> Group:
     """Returns the baseline whose clients have the best mean score."""
-    mean = measures.of(self.score)["mean"]
-    return self.better(references, columns.of_measure(mean))
+    mean = measures.by_name(self.score)["mean"]
+    return self.best_reference(references, columns.of_measure(mean))
 
   def differences(self, references: Sequence[Group]) -> Table:
     """Returns a table of paired differences, for methods with common seeds."""
-    of_groups = list(zip(self.groups, self._seeds, strict=True))
+    of_groups = list(zip(self.groups, self._results_by_seed, strict=True))
     of_references = {g.label: m for g, m in of_groups if g in references}
     others = [
       (group, method)
@@ -123,21 +124,23 @@ class Contents:
       and all(method.keys() & found.keys() for found in of_references.values())
     ]
     compared = {n: c for n, c in self.columns.items() if c.measure.statistic}
-    chosen = {n: self.better(references, c).label for n, c in compared.items()}
+    chosen = {
+      n: self.best_reference(references, c).label for n, c in compared.items()
+    }
     contrasts = [
       comparison_table.contrasts(
         column.measure,
-        [column.seeds(method) for _, method in others],
-        column.seeds(of_references[chosen[name]]),
+        [column.results(method) for _, method in others],
+        column.results(of_references[chosen[name]]),
         chosen[name],
         self.question.name,
       )
       for name, column in compared.items()
     ]
-    baseline = of_references[self.better_by_mean(references).label]
+    baseline = of_references[self.best_reference_by_mean(references).label]
     rows = []
     for (group, method), *cells in zip(others, *contrasts, strict=True):
-      row = (*cells, comparison_table.wins_of(method, baseline, self.score))
+      row = (*cells, comparison_table.count_wins(method, baseline, self.score))
       num_seeds = min(
         len(method.keys() & r.keys()) for r in of_references.values()
       )
@@ -160,9 +163,11 @@ class Contents:
     }
     return Table(
       self.task,
-      f"{self._what()}{self.clients} against {baseline_text(references)}, "
+      f"{self._caption_prefix()}{self.clients} against "
+      f"{baseline_text(references)}, "
       f"{self.score.in_unit}: paired differences{self._tails()}; "
-      f"[{paired.CONFIDENCE:.0%} intervals] over {self.question.about}, and p, "
+      f"[{paired.CONFIDENCE:.0%} intervals] over {self.question.population}, "
+      "and p, "
       "both after Holm's correction for the methods; wins, ties, losses by "
       "client",
       {**shown, f"{RECORD}{self.suffix}": _RECORD},
@@ -198,13 +203,15 @@ class Contents:
   @functools.cached_property
   def columns(self) -> dict[str, ComparedColumn]:
     """The columns by their names."""
-    evaluated = [self.evaluated[r] for group in self.groups for r in group.runs]
+    evaluated = [
+      self.evaluations[r] for group in self.groups for r in group.runs
+    ]
     return columns.build(self.names, evaluated, self.task, self.score)
 
   @functools.cached_property
-  def _seeds(self) -> list[Seeds]:
+  def _results_by_seed(self) -> list[ResultsBySeed]:
     return [
-      {run.seeds: self.evaluated[run].clients() for run in group.runs}
+      {run.seeds: self.evaluations[run].clients() for run in group.runs}
       for group in self.groups
     ]
 
@@ -213,7 +220,7 @@ class Contents:
     """The suffix of the names of columns."""
     return "" if self.last is None else f"_last_{self.last}"
 
-  def _what(self) -> str:
+  def _caption_prefix(self) -> str:
     if self.last is None:
       return ""
     return f"mean of the last {self.last} evaluations of each run: "
@@ -221,7 +228,7 @@ class Contents:
   def _tails(self) -> str:
     sizes = {
       evaluation.ids.size
-      for method in self._seeds
+      for method in self._results_by_seed
       for of_seed in method.values()
       for evaluation in of_seed
     }
@@ -256,16 +263,20 @@ def verdict(
     return " ".join(found)
   return (
     f"No method clearly differs from {baseline} in any column: "
-    f"{question.whom}, these runs give no reason for another one."
+    f"{question.scope}, these runs give no reason for another one."
   )
 
 
 def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
   """Returns a sentence about differences from a single seed; may be empty."""
-  lonely = [label for label, n in num_seeds.items() if n == 1]
-  if not lonely:
+  single_seed_labels = [label for label, n in num_seeds.items() if n == 1]
+  if not single_seed_labels:
     return ""
-  whose = "" if len(lonely) == len(num_seeds) else f" ({', '.join(lonely)})"
+  whose = (
+    ""
+    if len(single_seed_labels) == len(num_seeds)
+    else f" ({', '.join(single_seed_labels)})"
+  )
   if question.name == questions.THESE_CLIENTS:
     return (
       f"1 seed{whose}: it does not show what other seeds would give, so "
@@ -279,7 +290,8 @@ def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
 
 
 def _identity_note(
-  methods: Iterable[tuple[Group, Seeds]], baselines: Mapping[str, Seeds]
+  methods: Iterable[tuple[Group, ResultsBySeed]],
+  baselines: Mapping[str, ResultsBySeed],
 ) -> str:
   """Returns a sentence on methods whose results equal a baseline's, if any."""
   found = [
@@ -305,7 +317,7 @@ def baseline_text(references: Sequence[Group]) -> str:
 
 
 # The tables of a run that have the costs.
-READ_OF_COSTS = ("rounds", "costs")
+COST_TABLES = ("rounds", "costs")
 _LOCAL_STEPS = "client_work/train/num_batches"  # In metrics.csv.
 
 _USUAL_TARGET = "mean"
@@ -322,10 +334,10 @@ class Target(NamedTuple):
   """A value that a measure should reach."""
 
   value: float
-  of: str = _USUAL_TARGET
+  measure_name: str = _USUAL_TARGET
 
   @classmethod
-  def asked(cls, value: float | None, of: str) -> "Target | None":
+  def from_options(cls, value: float | None, of: str) -> "Target | None":
     """Returns the target that a user asks for; None without a value."""
     measures.check(of, "target_of")
     if value is not None:
@@ -338,18 +350,19 @@ class Target(NamedTuple):
       )
     return None
 
-  def _measure(self, contents: Contents) -> Measure:
+  def _measure(self, contents: TaskComparison) -> Measure:
     task = contents.task
-    found = measures.find(self.of, contents.score, task, "target_of")
+    found = measures.find(self.measure_name, contents.score, task, "target_of")
     if not found.lowest <= self.value <= found.highest:
       raise FieldError(
         "target",
-        f"{self.of} of {task} is from {found.lowest:g} to {found.highest:g}.",
+        f"{self.measure_name} of {task} is from {found.lowest:g} to "
+        f"{found.highest:g}.",
         value=self.value,
       )
     return found
 
-  def table(self, contents: Contents) -> Table:
+  def table(self, contents: TaskComparison) -> Table:
     """Returns the costs of each method, over seeds that reach the target."""
     measure = self._measure(contents)
     rows = []

@@ -32,7 +32,7 @@ _SIGNATURE = "serving_default"
 _SUM_SLACK = 1e-3  # Probabilities are float32, or float16.
 
 
-class Predicted(NamedTuple):
+class Predictions(NamedTuple):
   """A model's outputs, float64[n, ...], and int64[n] classes if it decides."""
 
   outputs: np.ndarray
@@ -54,7 +54,7 @@ class ClientOutputs(NamedTuple):
   classes: np.ndarray | None  # int64[n], if the model decides.
   groups: np.ndarray | None  # int[n], if the task has some.
 
-  def decided(self) -> np.ndarray:
+  def decision_outputs(self) -> np.ndarray:
     """Returns outputs that are largest at the class that was decided."""
     if self.classes is None:
       return self.outputs
@@ -72,19 +72,19 @@ def evaluate(
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
-  measure: _Hits | _Errors
+  measure: _ClassificationScorer | _RegressionScorer
   if task.num_classes is None:
     # Raw labels are in their own units.
-    measure = _Errors(model, 1.0 if raw else task.label_scale)
+    measure = _RegressionScorer(model, 1.0 if raw else task.label_scale)
   else:
-    measure = _Hits(model, task.num_classes, outputs)
+    measure = _ClassificationScorer(model, task.num_classes, outputs)
   rows: list[pd.DataFrame] = []
   gathered: list[ClientOutputs] = []
   for part in _parts(task, split, model, raw=raw):
     found = model.predict(part.x)
     if not np.isfinite(found.outputs).all():
       raise model.error("gives numbers that are not finite.")
-    columns, of_examples = measure.measured(found, part)
+    columns, of_examples = measure.score_clients(found, part)
     rows.append(pd.DataFrame(columns))
     gathered += _by_client(of_examples, part)
   for k, client in enumerate(gathered):
@@ -168,18 +168,18 @@ def _joined(parts: tuple[Columns | np.ndarray, ...]) -> Columns | np.ndarray:
 
 
 @dataclasses.dataclass
-class _Hits:
+class _ClassificationScorer:
   """Accuracy and cross entropy of a classifier."""
 
   model: Model
   num_classes: int
   outputs: Outputs
 
-  def measured(
-    self, found: Predicted, part: _Part
+  def score_clients(
+    self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
     """Returns the rows of some clients, as columns, and outputs by example."""
-    outputs, labels = self.of_classes(found.outputs), part.y.astype(np.int64)
+    outputs, labels = self.class_outputs(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
       # Keras clips, too, to keep losses finite.
@@ -200,7 +200,7 @@ class _Hits:
     }
     return rows, ClientOutputs(labels, logits, ranking, found.classes, None)
 
-  def of_classes(self, outputs: np.ndarray) -> np.ndarray:
+  def class_outputs(self, outputs: np.ndarray) -> np.ndarray:
     """Returns probabilities or logits, float64[n, classes]."""
     if outputs.ndim == 1:
       outputs = outputs[:, None]
@@ -230,14 +230,14 @@ class _Hits:
 
 
 @dataclasses.dataclass
-class _Errors:
+class _RegressionScorer:
   """RMSE and R² of a model of one number or several."""
 
   model: Model
   scale: float
 
-  def measured(
-    self, found: Predicted, part: _Part
+  def score_clients(
+    self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
     """Returns the rows of some clients, as columns, and outputs by example."""
     outputs = found.outputs
@@ -326,7 +326,7 @@ class Model:
         "model or task."
       )
 
-  def predict(self, x: np.ndarray | Columns) -> Predicted:
+  def predict(self, x: np.ndarray | Columns) -> Predictions:
     """Returns its outputs for n examples."""
     count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
     parts = []
@@ -339,14 +339,14 @@ class Model:
         raise self.error(
           f"does not take the task's inputs: {reason}"
         ) from error
-      parts.append(self._predicted(output))
+      parts.append(self._parse_output(output))
     outputs, classes = zip(*parts, strict=True)
-    return Predicted(
+    return Predictions(
       np.concatenate(outputs),
       None if classes[0] is None else np.concatenate(classes),
     )
 
-  def _predicted(self, output: Any) -> Predicted:
+  def _parse_output(self, output: Any) -> Predictions:
     """Returns the outputs, and any classes, in the result of a call."""
     classes = None
     if isinstance(output, Mapping):
@@ -356,7 +356,7 @@ class Model:
         (output,) = others.values()
     if not tf.is_tensor(output):
       raise self.error("gives several outputs; expected one.")
-    return Predicted(
+    return Predictions(
       np.asarray(output, np.float64),
       None if classes is None else np.asarray(classes, np.int64),
     )

@@ -71,7 +71,7 @@ from tff_fair.experiments.analysis import client_results, questions
 from tff_fair.experiments.analysis.client_results import (
   Clients,
   Pair,
-  Seeds,
+  ResultsBySeed,
   Statistic,
 )
 from tff_fair.metrics.comparison import TIE
@@ -90,7 +90,7 @@ class Part(NamedTuple):
   """A part of a difference's variance, with Student's degrees of freedom."""
 
   variance: float
-  freedom: float
+  degrees_of_freedom: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,19 +105,21 @@ class Difference:
   span: float = math.inf  # The largest possible difference of two values.
 
   @property
-  def error(self) -> float:
+  def standard_error(self) -> float:
     """The standard error; NaN without a variance."""
     return math.sqrt(sum(p.variance for p in self.parts)) or math.nan
 
   @property
   def low(self) -> float:
     """The lower end of the interval; NaN without a variance."""
-    return max(self.estimate - self._reach(1 - self.confidence), -self.span)
+    return max(
+      self.estimate - self._half_width(1 - self.confidence), -self.span
+    )
 
   @property
   def high(self) -> float:
     """The upper end."""
-    return min(self.estimate + self._reach(1 - self.confidence), self.span)
+    return min(self.estimate + self._half_width(1 - self.confidence), self.span)
 
   @functools.cached_property
   def p_value(self) -> float:
@@ -125,12 +127,14 @@ class Difference:
     if not self.parts:
       return math.nan
     # The p-value if the whole variance had the degrees of freedom of a part.
-    t = -abs(self.estimate) / self.error
-    ends = [2 * float(special.stdtr(p.freedom, t)) for p in self.parts]
+    t = -abs(self.estimate) / self.standard_error
+    ends = [
+      2 * float(special.stdtr(p.degrees_of_freedom, t)) for p in self.parts
+    ]
     low, high = min(ends), max(ends)
     while high - low > _PRECISION * high:
       middle = (low + high) / 2
-      if self._reach(middle) > abs(self.estimate):
+      if self._half_width(middle) > abs(self.estimate):
         low = middle
       else:
         high = middle
@@ -151,7 +155,7 @@ class Difference:
       self, confidence=1 - (1 - self.confidence) / factor
     )
 
-  def _reach(self, level: float) -> float:
+  def _half_width(self, level: float) -> float:
     """Returns half the width of the interval with a probability to miss."""
     if not self.parts:
       return math.nan
@@ -165,8 +169,8 @@ class Difference:
 
 def difference(
   statistic: Statistic,
-  method: Seeds,
-  baseline: Seeds,
+  method: ResultsBySeed,
+  baseline: ResultsBySeed,
   span: float = math.inf,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Difference:
@@ -197,7 +201,7 @@ def variance_parts(
   num_seeds = changes.size
   of_seeds = of_clients = 0.0
   if num_seeds > 1:
-    hidden = _step(changes, rounding) ** 2 / 6
+    hidden = _grid_step(changes, rounding) ** 2 / 6
     of_seeds = (float(changes.var(ddof=1)) + hidden) / num_seeds
   if covariance is not None:
     single = float(np.trace(covariance)) / num_seeds
@@ -211,7 +215,7 @@ def variance_parts(
   return tuple(part for part in found if part.variance > 0)
 
 
-def _step(changes: Vector, rounding: float) -> float:
+def _grid_step(changes: Vector, rounding: float) -> float:
   """Returns the step of the grid that values are on; 0 if unknown."""
   gaps = np.diff(np.sort(changes))
   steps = gaps[gaps > rounding]
@@ -219,7 +223,7 @@ def _step(changes: Vector, rounding: float) -> float:
   return float(steps.min()) if 0 < steps.size < gaps.size else 0.0
 
 
-def remembering(statistic: Statistic) -> Statistic:
+def memoize(statistic: Statistic) -> Statistic:
   """Returns a measure that computes each value only once."""
   # Keep the arguments, so that no other objects get their ids.
   known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}

@@ -37,12 +37,12 @@ class Question(NamedTuple):
   is_default: bool = False
 
   @property
-  def about(self) -> str:
+  def population(self) -> str:
     """The population of its intervals, for captions."""
     return "seeds" if self.name == THESE_CLIENTS else "seeds and clients"
 
   @property
-  def whom(self) -> str:
+  def scope(self) -> str:
     """For whom its answer holds."""
     these = self.name == THESE_CLIENTS
     return "for these clients" if these else "for clients like these"
@@ -57,7 +57,7 @@ class Question(NamedTuple):
     )
 
 
-def ask(name: str | None, runs: Iterable[Run]) -> Question:
+def resolve(name: str | None, runs: Iterable[Run]) -> Question:
   """Returns the question of a name, or the usual one for some runs."""
   check(name)
   for known in NAMES:

@@ -16,7 +16,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.measures import Measure, Value
-from tff_fair.experiments.analysis.method_tables import Contents
+from tff_fair.experiments.analysis.method_tables import TaskComparison
 from tff_fair.experiments.analysis.run_groups import Group
 
 FEDAVG = "fedavg"
@@ -53,7 +53,7 @@ def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
   return (found[0],)
 
 
-def usual(groups: Sequence[Group]) -> tuple[Group, ...]:
+def find_default(groups: Sequence[Group]) -> tuple[Group, ...]:
   """Returns the default baseline: FedAvg, or else the first method."""
   of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
   found = tuple(_by_weights(of_fedavg).values())
@@ -76,18 +76,20 @@ def weights_note(groups: Sequence[Group]) -> str:
   if len(labels) < 2:
     return ""
   parts = [
-    f"{_IN_WORDS[weights]} in {_some(labels[weights])}"
+    f"{_IN_WORDS[weights]} in {_join_labels(labels[weights])}"
     for weights in _IN_WORDS
     if weights in labels
   ]
-  advice = "" if _pair(groups) else "; runs of both FedAvgs show how much"
+  advice = (
+    "" if _both_fedavgs(groups) else "; runs of both FedAvgs show how much"
+  )
   return (
     f"Clients weigh {', '.join(parts)}: a difference between these may come "
     f"from the weights{advice}."
   )
 
 
-def _some(labels: Sequence[str]) -> str:
+def _join_labels(labels: Sequence[str]) -> str:
   shown = [f"“{label}”" if ", " in label else label for label in labels]
   if len(shown) > _MOST_LABELS:
     shown[_MOST_LABELS - 1 :] = [f"{len(shown) - _MOST_LABELS + 1} others"]
@@ -95,7 +97,7 @@ def _some(labels: Sequence[str]) -> str:
   return f"{', '.join(first)} and {last}" if first else last
 
 
-def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
+def _both_fedavgs(groups: Sequence[Group]) -> Mapping[str, Group]:
   """Returns FedAvg's group by client weighting; empty unless both exist."""
   of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
   found = _by_weights(of_fedavg)
@@ -103,9 +105,9 @@ def _pair(groups: Sequence[Group]) -> Mapping[str, Group]:
   return found if is_whole and len(of_fedavg) == len(found) else {}
 
 
-def parts(contents: Contents) -> Table | None:
+def decompose(contents: TaskComparison) -> Table | None:
   """Returns methods' gains from weights and rules, given both FedAvgs."""
-  of_fedavg = _pair(contents.groups)
+  of_fedavg = _both_fedavgs(contents.groups)
   columns = {
     name: column
     for name, column in contents.columns.items()
@@ -116,7 +118,7 @@ def parts(contents: Contents) -> Table | None:
 
   def value(group: Group, seed: object, name: str) -> float:
     (run,) = [run for run in group.runs if run.seeds == seed]
-    return columns[name].of(contents.evaluated[run])
+    return columns[name].evaluate(contents.evaluations[run])
 
   by_examples, equal = of_fedavg[_BY_EXAMPLES], of_fedavg[_EQUAL]
   rows = []

@@ -71,7 +71,7 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   titled = {}
   for first, members in zip(firsts, same.values(), strict=True):
     alike = [other for other in firsts if other.task == first.task]
-    options = options_apart(first, alike)
+    options = distinguishing_options(first, alike)
     title = ", ".join([first.task, *options, f"{_num_clients(first)} clients"])
     titled[title] = members
   return titled
@@ -79,10 +79,10 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def data_key(run: Run) -> tuple[object, ...]:
   """Returns a run's task, its options, and the share set aside."""
-  return run.task, *sorted((n, str(v)) for n, v in _of_data(run).items())
+  return run.task, *sorted((n, str(v)) for n, v in _data_settings(run).items())
 
 
-def _of_data(run: Run) -> dict[str, object]:
+def _data_settings(run: Run) -> dict[str, object]:
   """Returns the settings of a run that decide what it trains on."""
   return {
     name: value
@@ -91,12 +91,12 @@ def _of_data(run: Run) -> dict[str, object]:
   }
 
 
-def options_apart(run: Run, others: Iterable[Run]) -> list[str]:
+def distinguishing_options(run: Run, others: Iterable[Run]) -> list[str]:
   """Returns texts of a run's data settings that differ in another run."""
-  of_others = [_of_data(other) for other in others]
+  of_others = [_data_settings(other) for other in others]
   return [
     f"{short_name(name)}={value}"
-    for name, value in _of_data(run).items()
+    for name, value in _data_settings(run).items()
     if any(other.get(name) != value for other in of_others)
   ]
 
@@ -117,8 +117,8 @@ def _differs(name: str, runs: Sequence[Run]) -> bool:
   function = name.removesuffix(USER_FILE_SUFFIX)
   values: dict[str, set[str]] = {}
   for run in runs:
-    of = run.settings.get(function) if name != function else None
-    found = values.setdefault(json.dumps(of), set())
+    function_value = run.settings.get(function) if name != function else None
+    found = values.setdefault(json.dumps(function_value), set())
     found.add(json.dumps(run.settings.get(name)))
   return any(len(found) > 1 for found in values.values())
 

@@ -16,7 +16,11 @@ import pandas as pd
 import tasks
 from tff_fair import declared, metrics
 from tff_fair.declared import FieldError
-from tff_fair.experiments.analysis import audit_table, joining, sampling_noise
+from tff_fair.experiments.analysis import (
+  audit_table,
+  joining_gains,
+  sampling_noise,
+)
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import audit_page
 from tff_fair.experiments.runs import summaries
@@ -49,8 +53,8 @@ class Audit:
       at 95 %. For accuracies also `test_accuracy_noise`, the noise in their
       spread, None if unknown; and `equality_p_value`, how likely such
       a spread is if all clients are served equally well. `newcomers` is the
-      bound of `analysis.joining`, for clients that the model was not trained
-      on.
+      bound of `analysis.joining_gains`, for clients that the model was not
+      trained on.
     title: The names of the model and its data.
     about: A line on the data.
   """
@@ -213,7 +217,7 @@ def _audit_model(
   found = model_evaluation.read_model(model, trust=trust)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
-  scoring = audit_scores.of_settings(
+  scoring = audit_scores.build_scoring(
     task, threshold_for=threshold_for, **scores
   )
   if threshold_for is not None and found.decides:
@@ -232,12 +236,12 @@ def _audit_model(
     clients, task, scoring, gathered, trained, threshold_for
   )
   decided = ", decided by the model's own threshold" if found.decides else ""
-  about = f"{task.description}. {_WORDS[split]}{decided}"
+  about = f"{task.description}. {_SPLIT_TITLES[split]}{decided}"
   title = f"Audit of {pathlib.Path(found.name).name} on {task.name}"
   return _audit(clients, title, about, scoring.score, more)
 
 
-_WORDS = {
+_SPLIT_TITLES = {
   "test": "Test data",
   "train": "Training data",
   "all": "Training and test data",
@@ -347,7 +351,7 @@ def _summarize(clients: pd.DataFrame, score: Score) -> dict[str, Any]:
       name: list(ends)
       for name, ends in score.intervals(values, count, _WITH_INTERVAL).items()
     },
-    "newcomers": joining.bound(values, count, score),
+    "newcomers": joining_gains.unseen_client_bound(values, count, score),
   }
   if is_accuracy:
     summary[summaries.NOISE] = sampling_noise.of_accuracies(values, count)

@@ -168,24 +168,24 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
     num_worst=len(of_worst),
     num_known=len(known),
     num_clients=len(clients),
-    of_model=_of_model(clients, summary, score),
+    of_model=_model_sentences(clients, summary, score),
     is_accuracy=is_accuracy,
     newcomers=sentences.newcomer_bound(summary["newcomers"], score),
     **data,
   )
 
 
-def _of_model(
+def _model_sentences(
   clients: pd.DataFrame, summary: Mapping[str, Any], score: Score
 ) -> list[str]:
   """Returns sentences on results that need the examples themselves."""
   missing = clients[clients[score.name].isna()][audit_table.CLIENT]
-  told = sentences.left_out([*map(str, missing)], score)
+  lines = sentences.left_out([*map(str, missing)], score)
   for name, other in BY_NAME.items():
     if name != score.name and (found := summary.get(f"test_{name}")):
-      told.append(sentences.beside(other, found) + ".")
+      lines.append(sentences.extra_score(other, found) + ".")
   return [
-    *told,
+    *lines,
     *sentences.majority(summary),
     *sentences.groups(summary),
     *sentences.threshold(summary),
@@ -216,7 +216,7 @@ def build(
     ),
     samples=_SAMPLES[is_accuracy],
     figures=[
-      _ordered(clients, score, summary),
+      _client_figure(clients, score, summary),
       *([_histogram(clients, summary)] if is_accuracy else []),
     ],
     clients=_table(clients, score),
@@ -224,7 +224,7 @@ def build(
   )
 
 
-def _ordered(
+def _client_figure(
   clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
 ) -> Figure:
   """Returns the clients in order, with the interval of each."""
@@ -316,14 +316,14 @@ def _table(clients: pd.DataFrame, score: Score) -> Table:
   rows = [
     Row(
       row[audit_table.CLIENT],
-      [Cell(row[name], _shown(name, row[name])) for name in columns],
+      [Cell(row[name], _cell_text(name, row[name])) for name in columns],
     )
     for row in ordered.to_dict("records")
   ]
   return Table(
     f"Clients, the worst off first ({score.in_unit})",
     "Client",
-    [Head(_head(name), "ascending") for name in columns],
+    [Head(_column_title(name), "ascending") for name in columns],
     rows,
   )
 
@@ -332,7 +332,7 @@ def _scaled(table: pd.DataFrame, column: str, score: Score) -> np.ndarray:
   return score.scale * table[column].to_numpy(np.float64)
 
 
-def _head(column: str) -> str:
+def _column_title(column: str) -> str:
   return {
     audit_table.COUNT: "Examples",
     "accuracy_low": "95 % from",
@@ -344,7 +344,7 @@ def _head(column: str) -> str:
   )
 
 
-def _shown(column: str, value: float) -> str:
+def _cell_text(column: str, value: float) -> str:
   if column in (audit_table.COUNT, audit_table.CORRECT):
     return f"{value:,}"
   if column in BY_NAME and not np.isnan(value):

@@ -19,15 +19,15 @@ from tff_fair.experiments.spec.scores import summarize_beside
 from tff_fair.experiments.training import predictions, results, scoring
 from tff_fair.metrics import gains
 
-_OF_ORDER = {
+_RANKING_SCORES = {
   "auc": sklearn_metrics.roc_auc_score,
   "average_precision": sklearn_metrics.average_precision_score,
 }
-_OF_DECISIONS = ("balanced_accuracy", "precision", "recall", "f1")
+_DECISION_SCORES = ("balanced_accuracy", "precision", "recall", "f1")
 _CERTAIN = 50.0  # A logit that leaves other classes almost no probability.
 
 
-def of_settings(task: tasks.Task, **settings: Any) -> scoring.Scoring:
+def build_scoring(task: tasks.Task, **settings: Any) -> scoring.Scoring:
   """Returns the scores that an audit's settings request, as for a run."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
@@ -40,35 +40,36 @@ def of_settings(task: tasks.Task, **settings: Any) -> scoring.Scoring:
 
 
 def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
-  if name not in _OF_ORDER:
+  if name not in _RANKING_SCORES:
     outputs = client.outputs
-    if name in _OF_DECISIONS and client.classes is not None:
+    if name in _DECISION_SCORES and client.classes is not None:
       outputs = _CERTAIN * np.eye(outputs.shape[1])[client.classes]
     return gains.score(name, client.labels, outputs, positive)
   classes = [positive] if positive is not None else np.unique(client.labels)
   values = [
-    _of_order(name, client.labels == c, client.ranking[:, c]) for c in classes
+    _ranking_score(name, client.labels == c, client.ranking[:, c])
+    for c in classes
   ]
   return float(np.mean(values))
 
 
-def _of_order(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
+def _ranking_score(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
   """Returns AUC or average precision of a class; NaN without two classes."""
   if own.all() or not own.any():
     return float("nan")
-  return float(_OF_ORDER[name](own, ranking))
+  return float(_RANKING_SCORES[name](own, ranking))
 
 
 def measure(
   clients: pd.DataFrame,
   task: tasks.Task,
-  asked: scoring.Scoring,
+  requested: scoring.Scoring,
   found: Sequence[ClientOutputs],
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
   """Returns the table of clients with all scores, and parts of the summary."""
-  positive, score = asked.positive, asked.score
+  positive, score = requested.positive, requested.score
   if positive is None and task.num_classes == 2:
     positive = predictions.rarer_class(client.labels for client in found)
   more = [n for n in (score.name, *score.beside) if n not in clients]
@@ -83,7 +84,7 @@ def measure(
     for name in score.beside
   }
   predicted = [
-    predictions.Predicted(k, client.labels, client.decided())
+    predictions.Predicted(k, client.labels, client.decision_outputs())
     for k, client in enumerate(found)
   ]
   edge = 0.0
@@ -108,9 +109,9 @@ def measure(
     names = [*map(str, task.class_names or range(len(of_classes)))]
     most = of_classes.argmax()
     clients[majority.COLUMN] = [(c.labels == most).mean() for c in found]
-    summary[summaries.MAJORITY] = majority.of_clients(
+    summary[summaries.MAJORITY] = majority.compare(
       clients, score, of_classes, names, audit_table.COUNT
     )
-    if asked.positive is not None:
-      summary[summaries.POSITIVE_CLASS] = names[asked.positive]
+    if requested.positive is not None:
+      summary[summaries.POSITIVE_CLASS] = names[requested.positive]
   return clients, summary

@@ -58,7 +58,7 @@ class Subject:
   question: Question
   notes: tuple[str, ...]
   baselines: tuple[Run, ...] = ()  # Finished, on the same data.
-  above: Ceilings | None = None  # The ceiling in the run's folder.
+  ceilings: Ceilings | None = None  # The ceiling in the run's folder.
 
   @property
   def is_personal(self) -> bool:
@@ -106,7 +106,7 @@ def text(subject: Subject) -> str:
       evaluation, subject.weights.round_num, subject.question
     ),
     **_gain(subject),
-    ceiling=subject.above and ceiling.sentence(subject.above),
+    ceiling=subject.ceilings and ceiling.sentence(subject.ceilings),
     limits=[
       *card_fairness.limits(evaluation, subject.architecture.num_clients),
       *_limits(subject),
@@ -125,9 +125,11 @@ def _gain(subject: Subject) -> dict[str, str]:
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}
-  beside = {found.title: found.summary or {} for found in baselines}
+  summaries_by_title = {found.title: found.summary or {} for found in baselines}
   return {
-    "gain": fairness_table.gain(run.summary or {}, beside),
+    "gain": fairness_table.compare_worst_clients(
+      run.summary or {}, summaries_by_title
+    ),
     "weights": references.weights_note(run_groups.group([run, *baselines])),
   }
 
@@ -138,7 +140,7 @@ def _settings(run: Run) -> Mapping[str, str]:
     del found["local_epochs"]  # Steps replace epochs.
   rows = {name: declared.as_text(v) for name, v in found.items()}
   rows |= {
-    name: _for_strangers(name, value)
+    name: _anonymize(name, value)
     for name, value in spec_text.texts(run.spec).items()
     if name not in (*_SHOWN, *_NOT_SHOWN)
   }
@@ -149,7 +151,7 @@ def _settings(run: Run) -> Mapping[str, str]:
   return rows
 
 
-def _for_strangers(name: str, value: str) -> str:
+def _anonymize(name: str, value: str) -> str:
   """Returns a setting's value without folders and clients' names."""
   if name == "unseen_clients":
     return ", ".join(map(_without_name, value.split(",")))

@@ -31,7 +31,7 @@ class LastEvaluation:
   clients: pd.DataFrame
   num_attackers: int = 0
   num_unseen: int = 0
-  is_of_one: bool = False
+  is_single_client: bool = False
   score: Score = ACCURACY
 
 
@@ -63,7 +63,7 @@ def read(
     clients=table,
     num_attackers=attackers if client_id is None else 0,
     num_unseen=unseen,
-    is_of_one=client_id is not None,
+    is_single_client=client_id is not None,
     score=run.score,
   )
 
@@ -74,15 +74,15 @@ def paragraphs(
   """Returns the numbers of an evaluation, in Markdown."""
   score, everyone = evaluation.score, evaluation.clients
   data: dict[str, Any] = {}
-  if evaluation.is_of_one and evaluation.round_num is not None:
-    data = {"of_one": _of_one(everyone, score)}
+  if evaluation.is_single_client and evaluation.round_num is not None:
+    data = {"of_one": _single_client_texts(everyone, score)}
   elif evaluation.round_num is not None:
     clients = everyone[everyone[score.name].notna()]
     others = [BY_NAME[name] for name in score.beside]
     data = {
       "left_out": len(everyone) - len(clients),
       "rows": [] if clients.empty else _rows(clients, score, question),
-      "beside": {o.noun: _text(o)(clients[o.name].mean()) for o in others},
+      "beside": {o.noun: _formatter(o)(clients[o.name].mean()) for o in others},
       "loss": f"{clients['loss'].mean():.4g}",
       "about": _about(clients, score, question),
       "noise": _noise(clients, score),
@@ -112,14 +112,14 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
   ]
   left_out = evaluation.num_attackers + evaluation.num_unseen
   others = num_clients - len(examples) - left_out
-  if others and not evaluation.is_of_one:
+  if others and not evaluation.is_single_client:
     found.append(
       f"The run did not evaluate {others:,} of its {num_clients:,} clients."
     )
   if num_small := int((examples < _SMALL).sum()):
     whose = (
       "The test data are"
-      if evaluation.is_of_one
+      if evaluation.is_single_client
       else f"{num_small:,} of {len(examples):,} clients "
       f"{'has' if num_small == 1 else 'have'} test data of"
     )
@@ -130,16 +130,16 @@ def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
   return found
 
 
-def _of_one(clients: pd.DataFrame, score: Score) -> dict[str, str]:
+def _single_client_texts(clients: pd.DataFrame, score: Score) -> dict[str, str]:
   (row,) = clients.to_dict("records")
   found = {"loss": f"{row['loss']:.4g}", "value": "", "interval": ""}
   if not np.isnan(row[score.name]):
-    found["value"] = _text(score)(row[score.name])
+    found["value"] = _formatter(score)(row[score.name])
     examples = _examples_of_shares(clients, score)
     if examples is not None:
       (low,), (high,) = metrics.wilson_interval(clients[score.name], examples)
       interval = Interval(float(low), float(high))
-      found["interval"] = _between(_text(score), interval)
+      found["interval"] = _interval_text(_formatter(score), interval)
   return found
 
 
@@ -156,7 +156,7 @@ def _rows(
   )
   texts: dict[str, Callable[[float], str]] = {
     "jain": "{:.3f}".format,
-    "std": _text_of_spread(score),
+    "std": _spread_formatter(score),
   }
   rows = []
   for title, name in {
@@ -166,11 +166,11 @@ def _rows(
     "worst client": "min" if score.higher_is_better else "max",
     "Jain's index": "jain",
   }.items():
-    text = texts.get(name, _text(score))
+    text = texts.get(name, _formatter(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
     if not np.isnan(value):  # NaN: a ratio to a mean of values below 0.
       interval = intervals.get(name)
-      shown = _between(text, interval) if interval else ""
+      shown = _interval_text(text, interval) if interval else ""
       rows.append((title, text(value), shown))
   return rows
 
@@ -201,7 +201,7 @@ def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
   )
   if not noise:
     return {}
-  std = _text_of_spread(score)(noise["std"])
+  std = _spread_formatter(score)(noise["std"])
   return {"std": std, "share": f"{100 * noise['share']:.0f}"}
 
 
@@ -209,19 +209,19 @@ def _is_accuracy(score: Score) -> bool:
   return score.name == ACCURACY.name
 
 
-def _text(score: Score) -> Callable[[float], str]:
+def _formatter(score: Score) -> Callable[[float], str]:
   """Returns a function from a value to text."""
   if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f}{score.sign}"
   return score.text
 
 
-def _text_of_spread(score: Score) -> Callable[[float], str]:
+def _spread_formatter(score: Score) -> Callable[[float], str]:
   """Returns a function from a standard deviation to text."""
   if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f} points"
   return score.text
 
 
-def _between(text: Callable[[float], str], interval: Interval) -> str:
+def _interval_text(text: Callable[[float], str], interval: Interval) -> str:
   return f"{text(interval.low)} to {text(interval.high)}"

@@ -55,11 +55,11 @@ def text(found: Ceilings) -> str:
   """Returns the ceiling and the runs for a terminal."""
   parts = []
   for title, tables in _by_title(found).items():
-    parts += [title, layout.table(_of_ceiling(tables))]
+    parts += [title, layout.table(_ceiling_lines(tables))]
     if len(tables.runs):
-      parts.append(layout.table(_of_methods(tables)))
-    parts += [layout.filled(line) for line in sentences(tables)]
-  parts += [layout.filled(note) for note in found.notes]
+      parts.append(layout.table(_method_lines(tables)))
+    parts += [layout.wrap(line) for line in sentences(tables)]
+  parts += [layout.wrap(note) for note in found.notes]
   return "\n\n".join(parts)
 
 
@@ -104,9 +104,9 @@ def parts(
       "title": title,
       "sentences": sentences(tables),
       "tables": [
-        html_tables.of_text("The least losses", _of_ceiling(tables)),
+        html_tables.of_text("The least losses", _ceiling_lines(tables)),
         *(
-          [html_tables.of_text("Training losses", _of_methods(tables))]
+          [html_tables.of_text("Training losses", _method_lines(tables))]
           if len(tables.runs)
           else []
         ),
@@ -186,7 +186,7 @@ def sentences(found: Ceilings) -> list[str]:
   )
   unit = "" if first["loss"] == "squared" else " nats"
   radius = float(found.data["radius"].max())
-  said = [
+  lines = [
     f"{kind} with |W| <= {radius:g} is better than {values[TAIL]:.3g}{unit} "
     f"for the {names[TAIL]}, {values[LARGEST]:.3g} for the worst client and "
     f"{values[MEAN]:.3g} in the mean; the proof leaves a gap of "
@@ -197,19 +197,19 @@ def sentences(found: Ceilings) -> list[str]:
     ends = [
       f"{method} {value:.3g}" for method, value in excess.sort_values().items()
     ]
-    said.append(
+    lines.append(
       f"Above the best possible {names[TAIL]} end, in{unit or ' its units'}: "
       f"{', '.join(ends)}."
     )
   touching = found.least[found.least["touches"]]["risk"].unique()
   if len(touching):
     risks = ", ".join(names.get(risk, risk) for risk in touching)
-    said.append(_TOUCHES.format(radius=radius, risks=risks))
+    lines.append(_TOUCHES.format(radius=radius, risks=risks))
   unit = _UNITS.get(first["loss"], "cross entropies, in nats")
-  return [*said, _TRAINING.format(unit=unit)]
+  return [*lines, _TRAINING.format(unit=unit)]
 
 
-def _of_ceiling(found: Ceilings) -> list[list[str]]:
+def _ceiling_lines(found: Ceilings) -> list[list[str]]:
   """Returns the least of each risk as lines, the heads first."""
   names = found.names
   heads = ["Least", "value", "gap at most", "|W|"]
@@ -229,7 +229,7 @@ def _of_ceiling(found: Ceilings) -> list[list[str]]:
   return lines
 
 
-def _of_methods(found: Ceilings) -> list[list[str]]:
+def _method_lines(found: Ceilings) -> list[list[str]]:
   """Returns each method's losses and excesses as lines, the heads first."""
   names = found.names
   heads = ["Method", "runs"]
@@ -269,8 +269,8 @@ def _chart(
   x = [*ends[MEAN], *(point.x for point in points)]
   y = [*ends[TAIL], *(point.y for point in points)]
   frame = Frame(
-    scale.with_room(min(x), max(x), bounds=(0, np.inf)),
-    scale.with_room(min(y), max(y), bounds=(0, np.inf)),
+    scale.with_margins(min(x), max(x), bounds=(0, np.inf)),
+    scale.with_margins(min(y), max(y), bounds=(0, np.inf)),
     x_label=f"mean loss ({unit})",
   )
   lines = [

@@ -24,7 +24,7 @@ def describe(choice: Choice) -> str:
   ]
   command = spec_text.command(choice.spec)
   return "\n\n".join(
-    [*map(layout.filled, paragraphs), f"To train it again:\n\n  {command}"]
+    [*map(layout.wrap, paragraphs), f"To train it again:\n\n  {command}"]
   )
 
 

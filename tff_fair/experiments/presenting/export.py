@@ -39,7 +39,7 @@ if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
   """The result of an export.
 
   Attributes:
@@ -67,7 +67,7 @@ def export(
   overwrite: bool = False,
   baselines: Sequence[Run | str | os.PathLike[str]] = (),
   trust: bool = False,
-) -> Exported:
+) -> ExportResult:
   """Writes the trained model of a run, and its model card.
 
   The model needs neither this library nor TensorFlow Federated. It takes the
@@ -108,16 +108,16 @@ def export(
     tasks.DataError: If the model depends on the task's data, which cannot be
       used.
   """
-  run, *beside = map(_opened, (run, *baselines))
+  run, *baseline_runs = map(_open_verified, (run, *baselines))
   output = pathlib.Path(output)
-  asked = questions.ask(question, [run])
+  question_asked = questions.resolve(question, [run])
   if client is not None and all_clients:
     raise FieldError("all_clients", "leave either it or client out.")
   kind = export_paths.format_of(output, format, of_several=all_clients)
   export_paths.check_free(output, overwrite=overwrite)
   weights = trained_model.load_weights(RunFolder(run.path), best=best)
   _check_baselines(
-    run, beside, is_last_global=not best and weights.personal is None
+    run, baseline_runs, is_last_global=not best and weights.personal is None
   )
   if (client is not None or all_clients) and weights.personal is None:
     raise FieldError(
@@ -132,12 +132,12 @@ def export(
   )
   is_personal = client_id is not None or all_clients
   threshold = _threshold(run, weights, is_personal=is_personal)
-  with _blaming_description(run):
+  with _reporting_bad_description(run):
     writer = model_formats.Writer(found, kind, threshold)
     writer.predictor.assign(weights.of_model(client_id))
   with export_paths.staging(output, overwrite=overwrite) as staged:
     if all_clients:
-      _write_all(run, weights, writer, staged, trust)
+      _write_personal_models(run, weights, writer, staged, trust)
     else:
       writer.write(weights.of_model(client_id), staged)
     subject = card.Subject(
@@ -150,19 +150,19 @@ def export(
       best=best,
       client_id=client_id,
       all_clients=all_clients,
-      question=asked,
+      question=question_asked,
       notes=writer.notes,
-      baselines=tuple(beside),
+      baselines=tuple(baseline_runs),
       above=None if best or is_personal else _ceiling(run),
     )
-    with _blaming_description(run):
+    with _reporting_bad_description(run):
       text = card.text(subject)
-  place = export_paths.card_of(output)
+  place = export_paths.card_path(output)
   atomic.write(place, text)
-  return Exported(output, place, weights.round_num, writer.notes)
+  return ExportResult(output, place, weights.round_num, writer.notes)
 
 
-def _opened(run: Run | str | os.PathLike[str]) -> Run:
+def _open_verified(run: Run | str | os.PathLike[str]) -> Run:
   """Returns a run; reports which of its tables and settings have changed."""
   found = run if isinstance(run, Run) else finding.read_run(run)
   finding.say_changes([found], verify=True, below=False)
@@ -220,7 +220,7 @@ def _threshold(
 
 
 @contextlib.contextmanager
-def _blaming_description(run: Run) -> Iterator[None]:
+def _reporting_bad_description(run: Run) -> Iterator[None]:
   """Makes errors from bad values in the model's description name its file."""
   try:
     yield
@@ -237,7 +237,7 @@ def _blaming_description(run: Run) -> Iterator[None]:
     ) from error
 
 
-def _write_all(
+def _write_personal_models(
   run: Run,
   weights: Weights,
   writer: model_formats.Writer,
@@ -247,7 +247,7 @@ def _write_all(
   """Writes all personal models, and an index of their clients."""
   folder.mkdir()
   wanted = {*(weights.personal or {})}
-  ids = _ids(run, trust, lambda found: {*found.values()} >= wanted)
+  ids = _ids_by_name(run, trust, lambda found: {*found.values()} >= wanted)
   names = {client_id: name for name, client_id in ids.items()}
   clients = {
     client_id: names[client_id] for client_id in weights.personal or {}
@@ -269,14 +269,14 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
 def _client_id(run: Run, name: str, trust: bool) -> int:
-  known = _ids(run, trust, lambda found: name in found)
+  known = _ids_by_name(run, trust, lambda found: name in found)
   if name not in known:
     asked = spelling.question(name, known, "see clients.csv.")
     raise FieldError("client", f"there is no such client; {asked}", value=name)
   return known[name]
 
 
-def _ids(
+def _ids_by_name(
   run: Run, trust: bool, is_enough: Callable[[Mapping[str, int]], bool]
 ) -> dict[str, int]:
   """Returns ids by name: of the evaluated clients, or all from the task."""
@@ -340,7 +340,7 @@ def export_form(
     RunError: If the run is damaged.
     tasks.DataError: If the data cannot be used.
   """
-  run = _opened(run)
+  run = _open_verified(run)
   output = pathlib.Path(output)
   export_paths.check_free(output, overwrite=overwrite)
   spec = configuration.with_code(run.config, run.spec, trust=trust).replace(

@@ -65,7 +65,7 @@ def _is_of_file(path: pathlib.Path) -> bool:
   return ending.isalpha() or ending.lower() in ("h5", "hdf5")
 
 
-def card_of(output: pathlib.Path) -> pathlib.Path:
+def card_path(output: pathlib.Path) -> pathlib.Path:
   """Returns the path of the model card, next to the model."""
   # model_card.md and model_tflite_card.md, so that one run can have both.
   parts = [output.stem, output.suffix.removeprefix("."), "card.md"]
@@ -78,8 +78,8 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
   """Checks that a model and its card may be written."""
   if not output.name:
     raise FieldError("output", "has no name; name a file or a new folder.")
-  with _naming_output():
-    atomic.check_free(card_of(output), overwrite=overwrite)
+  with _reporting_output_errors():
+    atomic.check_free(card_path(output), overwrite=overwrite)
     if not output.is_dir():
       atomic.check_free(output, overwrite=overwrite)
     elif not overwrite:
@@ -99,7 +99,10 @@ def staging(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
   """Yields a place to write a file or folder to; then moves it to `output`."""
   check = functools.partial(check_free, output, overwrite=overwrite)
   check()
-  with _naming_output(), atomic.moved_when_whole(output, check) as staged:
+  with (
+    _reporting_output_errors(),
+    atomic.moved_when_whole(output, check) as staged,
+  ):
     yield staged
 
 
@@ -135,7 +138,7 @@ def _is_export(folder: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def _naming_output() -> Iterator[None]:
+def _reporting_output_errors() -> Iterator[None]:
   try:
     yield
   except OSError as error:

@@ -8,7 +8,7 @@ from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis.federations import (
   EQUAL_WEIGHTS,
   FEDAVG,
-  OverFederations,
+  MethodSummary,
   Result,
 )
 from tff_fair.experiments.presenting import rendering
@@ -23,7 +23,7 @@ _FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
 _DIGITS = 3
 
 
-def _signed(result: Result, value: float) -> str:
+def _signed_text(result: Result, value: float) -> str:
   digits = 1 if result.score == "accuracy" else _DIGITS
   return number_text.short(value, digits, "+")
 
@@ -38,13 +38,16 @@ def method_title(name: str) -> str:
 def difference_cell(result: Result) -> str:
   """Returns a difference and its interval, in bold if it is clear."""
   found = result.difference
-  text = _signed(result, found.estimate)
+  text = _signed_text(result, found.estimate)
   if not math.isnan(found.low):
-    text += f" [{_signed(result, found.low)}, {_signed(result, found.high)}]"
+    low, high = (_signed_text(result, v) for v in (found.low, found.high))
+    text += f" [{low}, {high}]"
   return f"**{text}**" if result.verdict != "neither" else text
 
 
-def by_federation(results: Sequence[Result], titles: Mapping[str, str]) -> str:
+def federation_table(
+  results: Sequence[Result], titles: Mapping[str, str]
+) -> str:
   """Returns a Markdown table: a row for each federation and method."""
   head = [
     "federation",
@@ -73,7 +76,7 @@ def by_federation(results: Sequence[Result], titles: Mapping[str, str]) -> str:
   return "\n".join(lines)
 
 
-def over_federations(rows: Sequence[OverFederations]) -> str:
+def method_table(rows: Sequence[MethodSummary]) -> str:
   """Returns a Markdown table: a row for each method."""
   head = ("method", "federations", "clear gain", "clear loss", "neither")
   lines = [
@@ -136,7 +139,7 @@ def picture(
         _TOP + _HEIGHT * federations.index(result.federation),
         _FILLS[result.verdict],
         "#ffffff" if result.verdict == "neither" else "#000000",
-        _signed(result, result.difference.estimate),
+        _signed_text(result, result.difference.estimate),
       )
       for result in chosen
     ],

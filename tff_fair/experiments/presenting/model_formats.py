@@ -104,14 +104,18 @@ def _predictor(
   threshold: Threshold | None,
 ) -> Predictor:
   return Predictor(
-    model=model if threshold is None else _deciding(model, threshold),
+    model=model
+    if threshold is None
+    else _with_predicted_class(model, threshold),
     trained=trained,
     arguments=arguments,
     output=_output(found),
   )
 
 
-def _deciding(model: tf.keras.Model, threshold: Threshold) -> tf.keras.Model:
+def _with_predicted_class(
+  model: tf.keras.Model, threshold: Threshold
+) -> tf.keras.Model:
   """Returns a model that also returns the class it chooses: int64[n]."""
   positive, least = threshold["class_number"], threshold["probability"]
   of_positive = model.output[:, positive]
@@ -154,15 +158,15 @@ class Writer:
     """Writes the model with some weights."""
     self.predictor.assign(weights)
     model = self.predictor.model
-    with _without_notes():
+    with _silencing_tensorflow():
       if self.kind == export_paths.KERAS:
         model.save(path, save_format="keras")
       elif self.kind == export_paths.SAVED_MODEL:
         model.save(path, save_format="tf", include_optimizer=False)
       else:
-        path.write_bytes(self._converted(weights))
+        path.write_bytes(self._to_tflite(weights))
 
-  def _converted(self, weights: Sequence[np.ndarray]) -> bytes:
+  def _to_tflite(self, weights: Sequence[np.ndarray]) -> bytes:
     """Returns as much of the model as TensorFlow Lite can run."""
     if self.predictor.takes_columns:
       with contextlib.suppress(_NoOperationError):
@@ -205,7 +209,7 @@ def _check_plain(model: tf.keras.Model) -> None:
 def _convert(model: tf.keras.Model) -> bytes:
   converter = tf.lite.TFLiteConverter.from_keras_model(model)
   try:
-    with _without_errors():
+    with _silencing_stderr():
       converted: bytes = converter.convert()
   except Exception as error:  # The converter has no class for this error.
     operations = sorted(set(_OPERATION.findall(str(error))))
@@ -215,7 +219,7 @@ def _convert(model: tf.keras.Model) -> bytes:
 
 
 @contextlib.contextmanager
-def _without_errors() -> Iterator[None]:
+def _silencing_stderr() -> Iterator[None]:
   """Keeps the converter's native code from writing pages of errors."""
   sys.stderr.flush()
   copy = os.dup(_STDERR)
@@ -229,7 +233,7 @@ def _without_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_notes() -> Iterator[None]:
+def _silencing_tensorflow() -> Iterator[None]:
   """Keeps TensorFlow from logging each file and function that it writes."""
   loggers = [tf.get_logger(), logging.getLogger("absl")]
   levels = [logger.level for logger in loggers]

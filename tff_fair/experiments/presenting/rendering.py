@@ -67,7 +67,7 @@ def sentences(template: str, **data: Any) -> list[str]:
   return [part for part in parts if part]
 
 
-class Drawn:
+class TemplateRecord:
   """A record that a page shows by its template, which knows it as `it`."""
 
   template: ClassVar[str]

@@ -55,7 +55,7 @@ def _text(table: Table) -> str:
         cell if has_star else f"{cell}   "
         for cell, has_star in zip(column, starred, strict=True)
       ]
-  lines = layout.aligned(list(zip(*columns, strict=True)), gap=2)
+  lines = layout.align(list(zip(*columns, strict=True)), gap=2)
   legend = ["** not separable from the best, * second best"]
   legend = legend if has_marks(table) else []
   body = ["".join(line).rstrip() for line in lines]
@@ -74,7 +74,7 @@ def _markdown(table: Table) -> str:
   cells = marked_cells(
     table, escaping.markdown, (lambda c: f"**{c}**", lambda c: f"*{c}*")
   )
-  head, *body = layout.aligned(cells)
+  head, *body = layout.align(cells)
   rule = ["-" * len(head[0]), *("-" * (len(c) - 1) + ":" for c in head[1:])]
   lines = [f"| {' | '.join(line)} |" for line in (head, rule, *body)]
   legend = " **Not separable from the best**, *second best*."
@@ -183,7 +183,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
     )
   for row, line in zip(table.rows, cells[1:], strict=True):
     line[0] = _latex_label(row.label)
-  head, *body = layout.aligned(cells)
+  head, *body = layout.align(cells)
   legend = (
     " Bold is not separable from the best, underlined second best."
     if has_marks(table)

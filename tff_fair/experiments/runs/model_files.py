@@ -123,7 +123,9 @@ def _code(path: pathlib.Path) -> Iterator[str]:
       yield from _code_of_archive(archive)
   else:
     with h5py.File(path, "r") as file:
-      yield from keras_parts.foreign(json.loads(file.attrs["model_config"]))
+      yield from keras_parts.find_foreign(
+        json.loads(file.attrs["model_config"])
+      )
       yield from _other_files(file)
 
 
@@ -133,7 +135,7 @@ def _code_of_archive(archive: zipfile.ZipFile) -> Iterator[str]:
       yield name  # Keras opens pickles in model.weights.npz.
   config = json.loads(archive.read(_CONFIG))
   config.pop("compile_config", None)  # Not read.
-  yield from keras_parts.foreign(config)
+  yield from keras_parts.find_foreign(config)
   with (
     archive.open(_WEIGHTS) as weights,
     h5py.File(io.BytesIO(weights.read()), "r") as file,
@@ -147,7 +149,7 @@ def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
   for node in metadata.nodes:
     config = json.loads(node.metadata)
     config.pop("training_config", None)  # Not read.
-    yield from keras_parts.foreign(config)
+    yield from keras_parts.find_foreign(config)
 
 
 def _other_files(file: h5py.File) -> Iterator[str]:

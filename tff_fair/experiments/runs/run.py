@@ -171,7 +171,7 @@ class Run:
     # Without a folder, data are bundled and follow from the seed.
     data = self.config.get(configuration.DATA_DIGESTS, {})
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
-      digest = source_files.combined(data)
+      digest = source_files.combine(data)
       found["data"] = digest[: configuration.LETTERS_OF_DIGEST]
     # Weights from the user's code may follow from the seed; the version of the
     # code counts. Weights from a file or another run have their own version.

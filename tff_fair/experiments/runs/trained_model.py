@@ -165,7 +165,7 @@ def _build_around(
   preprocessing: Preprocessing, build: KerasModelFn
 ) -> tuple[tf.keras.Model, tf.keras.Model]:
   trained = build()
-  return preprocessing.around(trained), trained
+  return preprocessing.wrap(trained), trained
 
 
 def _with_preprocessing(
@@ -174,7 +174,7 @@ def _with_preprocessing(
   if task.preprocessing is None or trained is None:
     return None
   model = exportable.build(trained)
-  whole = task.preprocessing.around(model)
+  whole = task.preprocessing.wrap(model)
   if len(whole.weights) > len(model.weights):
     return None  # A config does not hold the values of weights.
   try:

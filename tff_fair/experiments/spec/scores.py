@@ -105,7 +105,7 @@ class Score:
     """Returns the smallest and the largest value that a statistic may have."""
     # Popoviciu's inequality: a std is half the range at most.
     half = (self.highest - self.lowest) / 2
-    largest = {**statistics.LARGEST, "std": half, "variance": half**2}
+    largest = {**statistics.UPPER_BOUNDS, "std": half, "variance": half**2}
     if name in largest:
       return 0.0, largest[name]
     return self.lowest, self.highest

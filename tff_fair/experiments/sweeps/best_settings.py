@@ -48,7 +48,7 @@ def _table(
 ) -> str:
   """Returns the best settings of runs that have the same score."""
   score = run_groups.common_score(finished)
-  of_score = measures.of(score)
+  of_score = measures.by_name(score)
   where = finished[0].path.parent
   measure = measures.find(criterion, score, where, "criterion")
   shown = [of_score[name].title for name in _SHOWN]
@@ -73,10 +73,10 @@ def _table(
         *(measures.value_text(of_score[n], on_test[n]) for n in _SHOWN),
       ]
     )
-  text = ["".join(line) for line in layout.aligned(lines, gap=2)]
+  text = ["".join(line) for line in layout.align(lines, gap=2)]
   caption = _caption(measure, criterion, validation_fraction, finished, score)
   notes = [f"\n{note}" for note in run_warnings.of_groups(chosen)]
-  if unfit := [*run_warnings.in_short(others)]:
+  if unfit := [*run_warnings.summarize(others)]:
     notes += ["\nOf the other settings:", *unfit]
   return "\n".join([*caption, "", *text, *notes])
 
@@ -129,7 +129,7 @@ def _measured(
     measured.append(measures.of_clients(part, score))
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
-    for name, measure in measures.of(score).items()
+    for name, measure in measures.by_name(score).items()
   }
 
 

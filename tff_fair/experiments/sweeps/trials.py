@@ -163,7 +163,7 @@ def describe(
 
 def values_text(trial: Trial, settings: SearchSettings) -> str:
   """Returns a complete trial's objectives, such as "worst 10 % 31.25"."""
-  found = measures.of(score_of([trial]))
+  found = measures.by_name(score_of([trial]))
   return ", ".join(
     f"{measure.words} "
     f"{measures.value_text(measure, measures.over_seeds(measure, [value]))}"

@@ -51,7 +51,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
   text = (
     f"Test {score.noun} over {summary['num_clients']:,} clients after "
     f"{summary['rounds']:,} rounds, {score.in_unit}\n"
-    f"{_explained(score)}\n"
+    f"{_explanation_line(score)}\n"
     f"{_results(summary, score)}{_noise(summary)}"
   )
   if honest := summary.get("honest"):
@@ -71,11 +71,11 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
     None if wrong else sentences.stationarity(summary),
   ):
     if sentence:
-      text += f"\n\n{layout.filled(sentence)}"
+      text += f"\n\n{layout.wrap(sentence)}"
   return text
 
 
-def gain(
+def compare_worst_clients(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
   """Returns the worst clients' scores with a method and its baselines."""
@@ -84,7 +84,7 @@ def gain(
   mine = summary[key]["worst_10"]
   theirs = {name: found[key]["worst_10"] for name, found in baselines.items()}
   # Whole percents are precise enough.
-  text = _whole if score.name == scores.ACCURACY.name else score.number
+  text = _whole_percent if score.name == scores.ACCURACY.name else score.number
   get = "get" if score.higher_is_better else f"have {score.noun}"
   best, *others = sorted(
     theirs, key=lambda n: theirs[n], reverse=score.higher_is_better
@@ -101,14 +101,14 @@ def gain(
   return f"{'; '.join(parts)}."
 
 
-def _whole(share: float) -> str:
+def _whole_percent(share: float) -> str:
   return f"{100 * share:.0f} %"
 
 
-def _explained(score: Score) -> str:
+def _explanation_line(score: Score) -> str:
   """Returns a line that explains the score; empty for accuracy."""
   told = sentences.explanation(score)
-  return f"{layout.filled(f'{score.title} is {told}.')}\n" if told else ""
+  return f"{layout.wrap(f'{score.title} is {told}.')}\n" if told else ""
 
 
 def _score(summary: Mapping[str, Any]) -> Score:
@@ -122,10 +122,10 @@ def _results(summary: Mapping[str, Any], score: Score) -> str:
   for sentence in sentences.left_out(
     summary.get(summaries.LEFT_OUT, ()), score
   ):
-    lines += ["", layout.filled(sentence)]
+    lines += ["", layout.wrap(sentence)]
   for name, other in scores.BY_NAME.items():
     if name != score.name and (found := summary.get(f"test_{name}")):
-      lines += ["", sentences.beside(other, found)]
+      lines += ["", sentences.extra_score(other, found)]
   return "\n".join(lines)
 
 
@@ -156,7 +156,7 @@ def _noise(summary: Mapping[str, Any]) -> str:
   if not (noise := summary.get(summaries.NOISE)):
     return ""
   explanation = sentences.noise(summary["test_accuracy"]["std"], noise)
-  return f"\n\n{layout.filled(explanation)}"
+  return f"\n\n{layout.wrap(explanation)}"
 
 
 def _format(name: str, value: float, score: Score) -> str:

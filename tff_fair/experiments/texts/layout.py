@@ -8,12 +8,12 @@ from tff_fair import escaping
 _WIDTH = 80
 
 
-def filled(text: str) -> str:
+def wrap(text: str) -> str:
   """Returns a sentence, wrapped for a terminal."""
   return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
 
 
-def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
+def align(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
   """Pads cells to their columns' widths; the first column is left-aligned."""
   padded = []
   for place, column in enumerate(zip(*lines, strict=True)):
@@ -24,4 +24,4 @@ def aligned(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
 
 def table(lines: Sequence[Sequence[str]]) -> str:
   """Returns lines of cells as a table for a terminal."""
-  return "\n".join("".join(line).rstrip() for line in aligned(lines, gap=2))
+  return "\n".join("".join(line).rstrip() for line in align(lines, gap=2))

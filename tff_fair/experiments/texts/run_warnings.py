@@ -12,7 +12,7 @@ _SMALLER = "a smaller client_learning_rate ({rate:g} here)"
 _ALIKE = {"labels": "the same labels", "number": "the same number"}
 
 
-_IN_SHORT: Mapping[Kind, str] = {
+_SUMMARIES: Mapping[Kind, str] = {
   "not_finite": "training diverged",
   "above_initial": "training diverged",
   "above_best": "training fell back",
@@ -29,23 +29,23 @@ def of_run(run: Run, last: int | None = None) -> list[str]:
   return [_sentence(run, found) for found in run.diagnose(last)]
 
 
-def in_short(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
+def summarize(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
   """Yields a sentence for each problem, with the methods that have it."""
   found: dict[str, list[str]] = {}
   for label, runs in groups:
     counts = collections.Counter(
-      what
+      problem
       for run in runs
-      for what in {_IN_SHORT[found.kind] for found in run.diagnosis}
+      for problem in {_SUMMARIES[found.kind] for found in run.diagnosis}
     )
-    for what, number in counts.items():
-      of = f" ({number} of {len(runs)} seeds)" if len(runs) > 1 else ""
-      found.setdefault(what, []).append(f"“{label}”{of}")
-  for what, labels in found.items():
+    for problem, number in counts.items():
+      seed_count = f" ({number} of {len(runs)} seeds)" if len(runs) > 1 else ""
+      found.setdefault(problem, []).append(f"“{label}”{seed_count}")
+  for problem, labels in found.items():
     shown = labels[:_MOST_LABELS]
     if more := len(labels) - len(shown):
       shown.append(f"{more} more")
-    yield f"{what[0].upper()}{what[1:]}: {', '.join(shown)}."
+    yield f"{problem[0].upper()}{problem[1:]}: {', '.join(shown)}."
 
 
 def of_groups(

@@ -136,7 +136,7 @@ def explanation(score: Score) -> str:
   return _EXPLANATIONS.get(score.name, "")
 
 
-def alone(found: Mapping[str, Any]) -> str | None:
+def local_training(found: Mapping[str, Any]) -> str | None:
   """Returns the sentence about how clients trained alone."""
   if "alone_rounds" not in found:
     return None
@@ -174,7 +174,8 @@ def joining(summary: Mapping[str, Any], score: Score) -> str | None:
     f"{means} Of {number:,} clients, {found['gaining']:,} gain from joining, "
     f"{found['losing']:,} lose, and {found['undecided']:,} are undecided: "
     f"gains from {score.number(found['min'])} to {score.number(found['max'])}, "
-    f"median {score.number(found['percentile_50'])}. {alone(found) or ''}"
+    f"median {score.number(found['percentile_50'])}. "
+    f"{local_training(found) or ''}"
   ).rstrip()
 
 
@@ -205,13 +206,13 @@ def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
   """Returns the sentences about clients that come later."""
   sentences = []
   if found := summary.get(summaries.UNSEEN):
-    sentences.append(_of_unseen(found, score))
+    sentences.append(_unseen_clients(found, score))
   if found := summary.get(summaries.LATE):
-    sentences.append(_of_late(found, score))
+    sentences.append(_late_clients(found, score))
   return sentences
 
 
-def _of_unseen(found: Mapping[str, Any], score: Score) -> str:
+def _unseen_clients(found: Mapping[str, Any], score: Score) -> str:
   if "mean" not in found:
     return f"No client that took no part in training has {score.needs}."
   clients = number_text.count(found["num_clients"], "client")
@@ -244,7 +245,7 @@ def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
   )
 
 
-def _of_late(found: Mapping[str, Any], score: Score) -> str:
+def _late_clients(found: Mapping[str, Any], score: Score) -> str:
   def change(name: str) -> str:
     before, after = (found[name][when] for when in ("before", "after"))
     return f"{score.number(before)} to {_number(score, after)}"
@@ -270,7 +271,7 @@ def rare_class(
     f"class “{names[rare]}” is {100 * share[rare]:.1f} % of the training "
     f"examples: always predicting “{names[most]}” is right for "
     f"{100 * share[most]:.1f} % of them, so accuracy shows little. "
-    f"{_mends(len(counts), ())}"
+    f"{_remedies(len(counts), ())}"
   )
 
 
@@ -320,11 +321,11 @@ def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     f"{reference}{score.sign}, the model {value}{score.sign} (difference "
     f"{score.number(found['difference'])}{interval}): {' and '.join(wheres)}, "
     "it is not shown to be better, by 95 % intervals. "
-    f"{_mends(found['num_classes'], given)}"
+    f"{_remedies(found['num_classes'], given)}"
   )
 
 
-def _mends(num_classes: int, given: Sequence[str]) -> str:
+def _remedies(num_classes: int, given: Sequence[str]) -> str:
   """Returns the settings to try, without those that a run has."""
   parts = []
   if not given or given[0] == ACCURACY.name:
@@ -353,7 +354,7 @@ def left_out(names: Sequence[str], score: Score) -> list[str]:
   ]
 
 
-def beside(score: Score, found: Mapping[str, float]) -> str:
+def extra_score(score: Score, found: Mapping[str, float]) -> str:
   """Returns mean, median and worst client of a further score."""
   worst = "min" if score.higher_is_better else "max"
   values = (

@@ -29,7 +29,7 @@ from tasks.task import Arrays, one_element
 from tff_fair import client_works, types
 from tff_fair.client_works import local_baseline
 from tff_fair.experiments import interruption
-from tff_fair.experiments.analysis.joining import LOCAL, POOLED
+from tff_fair.experiments.analysis.joining_gains import LOCAL, POOLED
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import array_files, configuration, trained_model
 from tff_fair.experiments.runs.folder import RunFolder

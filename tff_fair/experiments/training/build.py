@@ -107,7 +107,7 @@ def with_initial_weights(
     )
     if not all(np.isfinite(value).all() for value in weights):
       raise ValueError("has weights that are not finite.")
-    begun = initial_weights.Starting.of(build, weights)
+    begun = initial_weights.FixedWeightsBuilder.from_weights(build, weights)
   except (RunError, ValueError) as error:
     problem = str(error).removeprefix(f"{path}: ")
     raise FieldError(name, problem, value=place) from error

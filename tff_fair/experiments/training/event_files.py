@@ -102,7 +102,7 @@ def write_hparams(
     # The name comes first, as columns are narrow. Equal ids would share a row.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
     for name in _FINAL:
-      value = last[measures.of(score)[name].column]
+      value = last[measures.by_name(score)[name].column]
       tf.summary.scalar(f"final/{name}", value, step=int(last["round"]))
   for file in earlier:
     file.unlink()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import tasks
-from tff_fair.experiments.analysis import group_fairness, joining, paired
+from tff_fair.experiments.analysis import group_fairness, joining_gains, paired
 from tff_fair.experiments.runs import tables, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
@@ -87,7 +87,7 @@ def results(
       "alone_rounds": baselines.most_rounds(spec, parts),
       "alone_rates": [f * spec.client_learning_rate for f in baselines.RATES],
     }
-    if joining.LOCAL in found
+    if joining_gains.LOCAL in found
     else None,
   )
 
@@ -149,7 +149,7 @@ def count_groups(
     rows.append(pd.DataFrame({tables.CLIENT: client.client_id, **column}))
   table = pd.concat(rows, ignore_index=True)
   if positive is None:
-    table = table.drop(columns=list(group_fairness.OF_ONE_CLASS))
+    table = table.drop(columns=list(group_fairness.POSITIVE_CLASS_COUNTS))
   else:
     table.insert(2, group_fairness.POSITIVE, _class_name(task, positive))
   return table[table["examples"] > 0]
@@ -172,7 +172,7 @@ def threshold(
     return client.labels == positive, _log_odds(client, positive)
 
   counts = sum(thresholds.histogram(*of_class(client)) for client in trained)
-  probability = thresholds.best(goal, counts)
+  probability = thresholds.choose(goal, counts)
   examples = list(map(of_class, tested))
 
   def mean_score(edge: float) -> float:
@@ -221,19 +221,19 @@ class _Compared:
       )
       outputs[kind] = [of_ids[client_id] for client_id in ids]
     if fine_tuned is not None:
-      outputs[joining.FINETUNED] = fine_tuned.best_outputs
-      table[joining.EPOCHS] = fine_tuned.epochs
+      outputs[joining_gains.FINETUNED] = fine_tuned.best_outputs
+      table[joining_gains.EPOCHS] = fine_tuned.epochs
     for kind, of_clients in outputs.items():
       found_scores = [*map(self._score, self.tested, of_clients)]
       table[f"{kind}_{self.parts.scores.score.name}"] = found_scores
-    if joining.LOCAL in outputs:
+    if joining_gains.LOCAL in outputs:
       federated = [client.outputs for client in self.tested]
       joined = {"": federated}
       if fine_tuned is not None:
-        joined[f"{joining.FINETUNED}_"] = fine_tuned.best_outputs
+        joined[f"{joining_gains.FINETUNED}_"] = fine_tuned.best_outputs
       for prefix, after in joined.items():
-        names = [f"{prefix}{name}" for name in joining.COLUMNS]
-        table[names] = self._gains(outputs[joining.LOCAL], after)
+        names = [f"{prefix}{name}" for name in joining_gains.COLUMNS]
+        table[names] = self._gains(outputs[joining_gains.LOCAL], after)
     return table
 
   def over_epochs(self, fine_tuned: fine_tuning.FineTuned) -> pd.DataFrame:
@@ -284,7 +284,7 @@ class _Compared:
       )
     ]
     found = np.array(of_clients)
-    place = joining.COLUMNS.index(joining.P_VALUE)
+    place = joining_gains.COLUMNS.index(joining_gains.P_VALUE)
     found[:, place] = _corrected(found[:, place])
     return found
 

@@ -13,7 +13,7 @@ from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import (
   certificates,
   group_fairness,
-  joining,
+  joining_gains,
   majority,
   sampling_noise,
 )
@@ -48,7 +48,7 @@ def write(
   clients = _clients(of_clients, parts, int(last["round"]), predicted)
   seen = tables.seen(clients)
   left_out = seen["client"][seen[f"test_{score.name}"].isna()]
-  joined = joining.of_clients(seen, score)
+  joined = joining_gains.of_clients(seen, score)
   summary = {
     **_of_clients(last, clients, score),
     **_of_rounds(folder, spec, parts, int(last["round"])),
@@ -59,9 +59,9 @@ def write(
     if predicted.groups is None
     else group_fairness.summarize(predicted.groups, seen[tables.CLIENT]),
     summaries.THRESHOLD: predicted.threshold,
-    summaries.FINETUNED: joining.of_fine_tuned(seen, score),
-    summaries.UNSEEN: joining.of_unseen(clients, score),
-    summaries.LATE: joining.of_late(of_clients, score),
+    summaries.FINETUNED: joining_gains.of_fine_tuned(seen, score),
+    summaries.UNSEEN: joining_gains.of_unseen_clients(clients, score),
+    summaries.LATE: joining_gains.of_late_clients(of_clients, score),
   }
   summary = {key: found for key, found in summary.items() if found is not None}
   with tempfile.TemporaryDirectory(
@@ -197,7 +197,7 @@ def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
   names = [*(parts.task.class_names or map(str, range(len(counts))))]
   positive = parts.scores.positive
   return {
-    summaries.MAJORITY: majority.of_clients(
+    summaries.MAJORITY: majority.compare(
       clients, parts.scores.score, counts, names, "num_test_examples", "test_"
     ),
     summaries.POSITIVE_CLASS: None if positive is None else names[positive],
@@ -244,7 +244,7 @@ def _clients(
     predicted.gains,
     None
     if predicted.groups is None
-    else group_fairness.of_each_client(predicted.groups),
+    else group_fairness.client_gaps(predicted.groups),
   ):
     if columns is not None:
       clients = clients.merge(columns, on="client_id", validate="one_to_one")

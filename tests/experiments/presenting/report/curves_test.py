@@ -75,7 +75,7 @@ def test_costs_are_cumulated_over_rounds_in_the_mean_over_seeds():
     FakeRun([], [], costs([1, 2, 3], [1, 1, 1], [10, 10, 10])),
     FakeRun([], [], costs([3, 2, 1], [3, 3, 3], [10, 10, 10])),
   )
-  total = curves.cumulated(Method("m", 0, runs), ("down", "up"))
+  total = curves.cumulative_cost(Method("m", 0, runs), ("down", "up"))
   assert total.rounds.tolist() == [1, 2, 3]
   assert total.mean.tolist() == [12, 24, 36]
 
@@ -84,14 +84,18 @@ def test_without_costs_of_one_seed_there_are_none():
   with_costs = FakeRun([], [], costs([1], [1], [1]))
   for others in ([FakeRun([], [])], [FakeRun([], [], costs([1], [1], [None]))]):
     method = Method("m", 0, (with_costs, *others))
-    assert curves.cumulated(method, ("down", "up")) is None
-  assert curves.cumulated(Method("m", 0, (with_costs,)), ("more",)) is None
+    assert curves.cumulative_cost(method, ("down", "up")) is None
+  assert (
+    curves.cumulative_cost(Method("m", 0, (with_costs,)), ("more",)) is None
+  )
 
 
 def test_a_curve_against_costs():
   curve = Curve(np.array([0, 2, 5]), np.zeros(3), None)
   known = Curve(np.array([1, 2, 3]), np.array([4.0, 8, 12]), None)
-  np.testing.assert_array_equal(curves.against(curve, known), [0, 8, np.nan])
+  np.testing.assert_array_equal(
+    curves.costs_by_round(curve, known), [0, 8, np.nan]
+  )
 
 
 def test_windows_are_means_at_their_last_round():

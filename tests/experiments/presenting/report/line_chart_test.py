@@ -7,13 +7,13 @@ import pytest
 from tests.experiments.presenting.report.page_parts import with_class
 from tff_fair.experiments.presenting.report import line_chart, scale, task_runs
 from tff_fair.experiments.presenting.report.frame import Frame
-from tff_fair.experiments.presenting.report.line_chart import Line, thin
+from tff_fair.experiments.presenting.report.line_chart import Line, downsample
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 49, 50])
 def test_few_points_are_all_kept(count):
   x = np.arange(count)
-  np.testing.assert_array_equal(thin(x, x, 50), x)
+  np.testing.assert_array_equal(downsample(x, x, 50), x)
 
 
 @pytest.mark.parametrize("count", [51, 60, 1000, 12345])
@@ -22,7 +22,7 @@ def test_of_many_the_ends_and_peaks_are_kept(count):
   y = np.sin(x / count)
   peak, valley = count // 3, count // 2
   y[peak], y[valley] = 10, -10
-  kept = thin(x, y, 50)
+  kept = downsample(x, y, 50)
   assert len(kept) == 50
   assert len(set(kept)) == 50
   np.testing.assert_array_equal(kept, np.sort(kept))
@@ -32,7 +32,7 @@ def test_of_many_the_ends_and_peaks_are_kept(count):
 def test_a_gap_does_not_hinder():
   y = np.full(200, np.nan)
   y[77] = 1
-  assert 77 in thin(np.arange(200.0), y, 10)
+  assert 77 in downsample(np.arange(200.0), y, 10)
 
 
 def drawing(lines, **settings):

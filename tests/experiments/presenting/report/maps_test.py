@@ -26,46 +26,46 @@ def test_shades_are_equal_steps_from_zero():
   shades = heat_map.shades_for(values)
   assert (shades.num_positive, shades.num_negative) == (8, 0)
   assert shades.step == pytest.approx(0.1)
-  assert shades.of(values).tolist() == [[1, 1, 2, 8, 0]]
+  assert shades.levels(values).tolist() == [[1, 1, 2, 8, 0]]
 
 
 def test_negative_values_have_shades_of_their_own():
   values = np.array([-0.2, 0, 0.8])
   shades = heat_map.shades_for(values)
   assert (shades.num_positive, shades.num_negative) == (8, 2)
-  assert shades.of(values).tolist() == [-2, 1, 8]
+  assert shades.levels(values).tolist() == [-2, 1, 8]
   shades = heat_map.shades_for(np.array([-1.0, -0.5]))
   assert (shades.num_positive, shades.num_negative) == (0, 8)
-  assert shades.of(np.array([-1.0, -0.5])).tolist() == [-8, -4]
+  assert shades.levels(np.array([-1.0, -0.5])).tolist() == [-8, -4]
 
 
 def test_few_values_far_out_do_not_hide_all_others():
   values = np.append(np.linspace(0, 1, 999), 1000)
   shades = heat_map.shades_for(values)
   assert shades.is_clipped
-  assert len(set(shades.of(values).tolist())) == 8
-  assert texts(heat_map.key(shades, FRAME))[0].startswith("≥ ")
+  assert len(set(shades.levels(values).tolist())) == 8
+  assert texts(heat_map.legend(shades, FRAME))[0].startswith("≥ ")
 
 
 def test_shades_of_values_near_each_other_span_them():
   values = np.array([0.095, 0.1, 0.105])
   shades = heat_map.shades_for(values, from_zero=False)
-  assert shades.of(values).tolist() == [1, 4, 8]
-  key = texts(heat_map.key(shades, FRAME, "coefficient"))
+  assert shades.levels(values).tolist() == [1, 4, 8]
+  key = texts(heat_map.legend(shades, FRAME, "coefficient"))
   assert key == ["0.105", "0.095", "coefficient"]
   # Others begin at zero, and so do values that are all the same.
   for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
     found = heat_map.shades_for(np.array(others), from_zero=False)
     assert found.start == 0
-  assert heat_map.shades_for(values).of(values).min() == 8
+  assert heat_map.shades_for(values).levels(values).min() == 8
 
 
 @pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
 def test_nothing_to_tell_apart_is_no_error(values):
   values = np.array([values])
   shades = heat_map.shades_for(values)
-  assert (shades.of(values) <= 1).all()
-  heat_map.key(shades, FRAME)
+  assert (shades.levels(values) <= 1).all()
+  heat_map.legend(shades, FRAME)
 
 
 def texts(drawn):
@@ -94,7 +94,7 @@ def test_cells_cover_what_they_stand_for():
 
 def test_the_key_has_round_numbers():
   shades = heat_map.Shades(12.5, 8, 2, is_clipped=False)
-  assert texts(heat_map.key(shades, FRAME)) == ["100", "0", "−25"]
+  assert texts(heat_map.legend(shades, FRAME)) == ["100", "0", "−25"]
 
 
 def table(*rows):
@@ -229,7 +229,7 @@ def test_cohorts_without_coefficients_have_none(run, row):
   text = f"round,client_id,coefficient,loss,excluded\n{row}"
   (run.path / "cohorts.csv").write_text(text)
   (again,) = find([run.path])
-  assert coefficient_section._of_run(again) is None
+  assert coefficient_section._coefficient_table(again) is None
 
 
 def test_labels_are_in_the_order_of_the_clients():
@@ -243,7 +243,7 @@ def test_labels_are_in_the_order_of_the_clients():
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 99])
 def test_no_label_is_lost_where_clients_share_a_column(limit):
   counts = np.arange(20.0).reshape(10, 2)
-  found = label_section.merged(counts, limit)
+  found = label_section.merge_rows(counts, limit)
   assert len(found) == min(limit, 10)
   np.testing.assert_array_equal(found.sum(axis=0), counts.sum(axis=0))
 

@@ -51,8 +51,8 @@ def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
   assert extremes is not None
   high, low = extremes
   assert (high.client, low.client) == (1, 2)
-  assert dict(high.of_rounds) == {1: 5.0, 3: 4.0}
-  assert dict(low.of_rounds) == {1: 1.0, 2: 0.5}
+  assert dict(high.by_round) == {1: 5.0, 3: 4.0}
+  assert dict(low.by_round) == {1: 1.0, 2: 0.5}
 
 
 @pytest.mark.parametrize(

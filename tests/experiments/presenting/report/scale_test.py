@@ -63,10 +63,10 @@ def test_a_tight_scale_ends_where_the_values_do():
 
 
 def test_points_at_the_ends_have_room_within_the_bounds():
-  found = scale.with_room(20, 80, bounds=(0, 100))
+  found = scale.with_margins(20, 80, bounds=(0, 100))
   assert found.low < 20
   assert found.high > 80
-  found = scale.with_room(0, 100, bounds=(0, 100))
+  found = scale.with_margins(0, 100, bounds=(0, 100))
   assert (found.low, found.high) == (0, 100)
 
 

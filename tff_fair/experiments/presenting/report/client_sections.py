@@ -294,7 +294,7 @@ def build_each(task: TaskRuns) -> section.Section:
   halves = np.array_split(
     np.arange(len(rows)), 1 if len(rows) <= _ONE_CHART else 2
   )
-  x = _x(task, rows)
+  x = _x_scale(task, rows)
   seeds = {len(method.runs) > 1 for method in task.methods}
   return section.build(
     _EACH_TITLE,
@@ -337,7 +337,7 @@ class _Client:
       self.results.append(result)
 
 
-def _x(task: TaskRuns, rows: Sequence[_Client]) -> Scale:
+def _x_scale(task: TaskRuns, rows: Sequence[_Client]) -> Scale:
   ends = [end for row in rows for result in row.results for end in result.ends]
   known = [end for end in ends if np.isfinite(end)] or [0.0]
   return scale.linear(
@@ -391,7 +391,9 @@ def _chart(
 def _grid(frame: Frame, num_rows: int) -> str:
   right = frame.width - frame.right
   between = frame.y_pixels(np.arange(num_rows - 1) + 0.5)
-  return frame.uprights() + "".join(f"M0 {at:.1f}H{right}" for at in between)
+  return frame.vertical_grid() + "".join(
+    f"M0 {at:.1f}H{right}" for at in between
+  )
 
 
 def _row(

@@ -41,7 +41,7 @@ def coefficients_of_method(
 ) -> Coefficients | None:
   """Returns the coefficients of a method's first run that has any."""
   for run in method.runs:
-    if (table := _of_run(run)) is not None:
+    if (table := _coefficient_table(run)) is not None:
       order, is_ordered = client_order(run)
       values = matrix(
         table, order, int(_MAX_ROWS * share), int(_MAX_COLUMNS * share)
@@ -51,7 +51,7 @@ def coefficients_of_method(
   return None
 
 
-def _of_run(run: Run) -> pd.DataFrame | None:
+def _coefficient_table(run: Run) -> pd.DataFrame | None:
   if run.cohorts is None:
     return None
   table = run.cohorts[[ROUND, "client_id", _COEFFICIENT]]
@@ -111,7 +111,7 @@ def draw_coefficients(
     [
       *frame.axes(has_grid=False),
       heat_map.cells(found.values, shades, frame),
-      heat_map.key(shades, frame, "coefficient"),
+      heat_map.legend(shades, frame, "coefficient"),
     ],
   )
 

@@ -103,7 +103,11 @@ _AXES = (
 def build(task: TaskRuns) -> section.Section:
   """Returns the section: a chart for each measure and axis."""
   found = _measures_of_task(task)
-  sizes = [c.rounds.size for of in found.values() for c in of.values()]
+  sizes = [
+    c.rounds.size
+    for curves_by_method in found.values()
+    for c in curves_by_method.values()
+  ]
   if max(sizes, default=0) == 1:
     return section.Section(
       _TITLE,
@@ -131,7 +135,9 @@ def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
   """Returns the costs of each method that has them; None for the rounds."""
   if not axis.columns:
     return dict.fromkeys(method.number for method in task.methods)
-  found = {m.number: curves.cumulated(m, axis.columns) for m in task.methods}
+  found = {
+    m.number: curves.cumulative_cost(m, axis.columns) for m in task.methods
+  }
   return {number: cost for number, cost in found.items() if cost is not None}
 
 

@@ -44,7 +44,7 @@ def over_seeds(
   return Curve(common.index.to_numpy(), mean, std)
 
 
-def cumulated(method: Method, columns: tuple[str, ...]) -> Curve | None:
+def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
   """Returns the cost of a run up to each round, if all runs have counted it."""
 
   def table_of(run: Run) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def cumulated(method: Method, columns: tuple[str, ...]) -> Curve | None:
   return over_seeds(method, table_of, "total")
 
 
-def against(curve: Curve, costs: Curve) -> np.ndarray:
+def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
   """Returns the cost up to each round of a curve, float[n]; NaN if unknown."""
   known = pd.Series(costs.mean, index=costs.rounds)
   if 0 not in known.index:
@@ -84,7 +84,11 @@ def line(
   method: Method, curve: Curve, costs: Curve | None = None, *, factor: float = 1
 ) -> Line:
   """Returns the line of a method."""
-  x = curve.rounds.astype(float) if costs is None else against(curve, costs)
+  x = (
+    curve.rounds.astype(float)
+    if costs is None
+    else costs_by_round(curve, costs)
+  )
   known = np.isfinite(x)
   spread = None if curve.std is None else factor * curve.std[known]
   return Line(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tff_fair.experiments import number_text
-from tff_fair.experiments.analysis import joining
+from tff_fair.experiments.analysis import joining_gains
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import joining_section
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
@@ -41,7 +41,11 @@ def build(task: TaskRuns) -> str | None:
       for method in shown[:_MOST_WARNED]
       for sentence in sentences.majority(method.runs[0].summary or {})
     ],
-    **(_joining(task, compared) if compared else _reached(task, finished[-1])),
+    **(
+      _joining(task, compared)
+      if compared
+      else _single_method_scores(task, finished[-1])
+    ),
   )
 
 
@@ -59,10 +63,12 @@ def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
   found = [f for of_method in of_methods for f in of_method]
   means = {
     kind: [statistics.fmean(f[kind] for f in runs) for runs in of_methods]
-    for kind in ("federated", joining.LOCAL, joining.POOLED)
+    for kind in ("federated", joining_gains.LOCAL, joining_gains.POOLED)
     if all(kind in f for f in found)
   }
-  pairs = zip(means.get(joining.POOLED, ()), means["federated"], strict=False)
+  pairs = zip(
+    means.get(joining_gains.POOLED, ()), means["federated"], strict=False
+  )
   counts: dict[str, list[int]] = {}
   if all("gaining" in f for f in found):
     counts = {name: [int(f[name]) for f in found] for name in _COUNTS}
@@ -76,7 +82,7 @@ def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
     "most": {name: max(values) for name, values in counts.items()},
     "least": {name: min(values) for name, values in counts.items()},
     "names": [*_names(task, methods)],
-    "alone": sentences.alone(found[0]),
+    "alone": sentences.local_training(found[0]),
   }
 
 
@@ -93,12 +99,12 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
   found: dict[str, list[str]] = {}
   for method in shown:
     clients = method.runs[0].clients
-    if clients is None or joining.GAIN not in clients:
+    if clients is None or joining_gains.GAIN not in clients:
       continue
-    is_sure = clients[joining.P_VALUE] < joining.LEVEL
+    is_sure = clients[joining_gains.P_VALUE] < joining_gains.LEVEL
     for verb, is_so in (
-      ("gain", clients[joining.GAIN] > 0),
-      ("lose", clients[joining.GAIN] < 0),
+      ("gain", clients[joining_gains.GAIN] > 0),
+      ("lose", clients[joining_gains.GAIN] < 0),
     ):
       ids = clients.loc[is_sure & is_so, "client_id"].tolist()
       if 0 < len(ids) <= _MOST_NAMES:
@@ -107,11 +113,13 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
         found.setdefault(f"{names} {verb}{ending}", []).append(method.label)
   which = " in the first run" if len(shown[0].runs) > 1 else ""
   for words, labels in found.items():
-    of = "each method" if len(labels) == len(shown) > 1 else ", ".join(labels)
-    yield f"With {of}, {words}{which}."
+    method_names = (
+      "each method" if len(labels) == len(shown) > 1 else ", ".join(labels)
+    )
+    yield f"With {method_names}, {words}{which}."
 
 
-def _reached(task: TaskRuns, method: Method) -> dict[str, Any]:
+def _single_method_scores(task: TaskRuns, method: Method) -> dict[str, Any]:
   """Returns the scores of a method without a comparison."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"

@@ -83,7 +83,7 @@ def of_method(
   """Returns a measure at the end of the runs of a method."""
   measure = task.measures[name]
   stored = measure._replace(column=f"{prefix}{measure.column}")
-  return over_seeds(measure, [_at_end(run, stored) for run in method.runs])
+  return over_seeds(measure, [_final_value(run, stored) for run in method.runs])
 
 
 def column(
@@ -96,12 +96,13 @@ def column(
 
 def _has_honest(method: Method) -> bool:
   return any(
-    f"{tables.HONEST}{measures.of(run.score)['mean'].column}" in run.evaluations
+    f"{tables.HONEST}{measures.by_name(run.score)['mean'].column}"
+    in run.evaluations
     for run in method.runs
   )
 
 
-def _at_end(run: Run, measure: Measure) -> float:
+def _final_value(run: Run, measure: Measure) -> float:
   """Returns a measure of a run, not scaled; NaN if the run does not have it."""
   table = run.evaluations
   if table.empty or (measure.is_stored and measure.column not in table):
@@ -210,7 +211,7 @@ def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
   return (
     score.title,
     f"Test {score.noun} over clients{score.in_brackets}",
-    [*measures.beside(score)],
+    [*measures.extra_measures(score)],
   )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tff_fair.experiments.presenting.rendering import Drawn
+from tff_fair.experiments.presenting.rendering import TemplateRecord
 from tff_fair.experiments.presenting.report.scale import Scale
 
 
@@ -43,7 +43,7 @@ Shape: TypeAlias = Path | Text | Group
 
 
 @dataclasses.dataclass(frozen=True)
-class Chart(Drawn):
+class Chart(TemplateRecord):
   """A drawing, with a title and a description for screen readers."""
 
   template = "chart.svg"
@@ -58,7 +58,7 @@ class Chart(Drawn):
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure(Drawn):
+class Figure(TemplateRecord):
   """A chart below its title and above a note."""
 
   template = "figure.html"
@@ -125,7 +125,7 @@ class Frame:
       )
     return parts
 
-  def uprights(self) -> str:
+  def vertical_grid(self) -> str:
     """Returns the path of a line from bottom to top at each tick of x."""
     floor = self.height - self.bottom
     return "".join(
@@ -151,19 +151,19 @@ _PER_PIXEL = 10  # Steps of coordinates in a pixel.
 def line_path(x: np.ndarray, y: np.ndarray) -> str:
   """Returns a path through points, with gaps at NaN."""
   return "".join(
-    f"{_through(x[part], y[part])}{'h0' if part.stop - part.start == 1 else ''}"
-    for part in _present(x, y)
+    _polyline(x[part], y[part]) + "h0" * (part.stop - part.start == 1)
+    for part in _finite_slices(x, y)
   )
 
 
 def band_path(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
   """Returns the area between two lines, with gaps at NaN."""
   return "".join(
-    _through(
+    _polyline(
       np.concatenate([x[part], x[part][::-1]]),
       np.concatenate([low[part], high[part][::-1]]),
     )
-    for part in _present(x, low + high)
+    for part in _finite_slices(x, low + high)
     if part.stop - part.start > 1
   )
 
@@ -176,7 +176,7 @@ def box_path(x: float, y: float, width: float, height: float) -> str:
   return f"M{left} {top}h{wide}v{tall}h{back}z"
 
 
-def _present(*arrays: np.ndarray) -> Iterator[slice]:
+def _finite_slices(*arrays: np.ndarray) -> Iterator[slice]:
   """Yields the longest stretches without NaN."""
   present = np.all(np.isfinite(arrays), axis=0)
   place = 0
@@ -187,7 +187,7 @@ def _present(*arrays: np.ndarray) -> Iterator[slice]:
     place += length
 
 
-def _through(x: np.ndarray, y: np.ndarray) -> str:
+def _polyline(x: np.ndarray, y: np.ndarray) -> str:
   points = np.rint(_PER_PIXEL * np.stack([x, y])).astype(int)
   # Differences of rounded places, so that rounding errors do not add up.
   steps = np.diff(points).T.tolist()

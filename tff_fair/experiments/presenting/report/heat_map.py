@@ -29,7 +29,7 @@ class Shades:
   is_clipped: bool  # Larger values get the last shade.
   start: float = 0.0
 
-  def of(self, values: np.ndarray) -> np.ndarray:
+  def levels(self, values: np.ndarray) -> np.ndarray:
     """Returns integer shades: 1, 2, ... above 0, -1, ... below; NaN is 0."""
     with np.errstate(invalid="ignore"):
       # A value on an edge, such as the largest, belongs to the shade below.
@@ -73,7 +73,7 @@ def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
 
 def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
   """Draws a matrix over the frame, a path for each shade; NaN is empty."""
-  found = shades.of(values)
+  found = shades.levels(values)
   rows, columns = found.shape
   # Rounded first, so that neighbours share an edge.
   x = np.round(np.linspace(frame.left, frame.width - frame.right, columns + 1))
@@ -93,7 +93,7 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
   )
 
 
-def key(shades: Shades, frame: Frame, title: str = "") -> Group:
+def legend(shades: Shades, frame: Frame, title: str = "") -> Group:
   """Draws the key of the shades, in the right margin of a frame."""
   numbers = [
     *range(shades.num_positive, 0, -1),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import comparison_table, measures
 from tff_fair.experiments.analysis.measures import Measure, Value
-from tff_fair.experiments.presenting.rendering import Drawn
+from tff_fair.experiments.presenting.rendering import TemplateRecord
 from tff_fair.experiments.presenting.report.task_runs import Method, Style
 
 # The class of a mark, and its text for screen readers.
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Table(Drawn):
+class Table(TemplateRecord):
   """A table whose first column has the names of the rows."""
 
   template = "table.html"

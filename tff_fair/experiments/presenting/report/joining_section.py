@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tff_fair.experiments import number_text
-from tff_fair.experiments.analysis import joining
+from tff_fair.experiments.analysis import joining_gains
 from tff_fair.experiments.presenting.report import html_tables, section
 from tff_fair.experiments.presenting.report.html_tables import (
   Cell,
@@ -26,9 +26,9 @@ _NUMBERS = {"gaining": "Gain", "losing": "Lose", "undecided": "Undecided"}
 # By the summary's name: the column's title, and whether it is a gain.
 _MEANS = {
   "federated": ("In the federation", False),
-  joining.LOCAL: ("Alone", False),
-  joining.POOLED: ("One model on all data", False),
-  joining.FINETUNED: ("Fine-tuned", False),
+  joining_gains.LOCAL: ("Alone", False),
+  joining_gains.POOLED: ("One model on all data", False),
+  joining_gains.FINETUNED: ("Fine-tuned", False),
   "mean": ("Mean gain", True),
   "min": ("Least gain", True),
 }
@@ -90,9 +90,9 @@ def _of_clients(
   score = task.score
   names = {
     f"test_{score.name}": "Federated",
-    f"{joining.LOCAL}_{score.name}": "Alone",
-    f"{joining.POOLED}_{score.name}": "Pooled",
-    f"{joining.FINETUNED}_{score.name}": "Fine-tuned",
+    f"{joining_gains.LOCAL}_{score.name}": "Alone",
+    f"{joining_gains.POOLED}_{score.name}": "Pooled",
+    f"{joining_gains.FINETUNED}_{score.name}": "Fine-tuned",
   }
   first = html_tables.head(task.measures["mean"]).first
   for method in methods:
@@ -101,7 +101,7 @@ def _of_clients(
       continue
     shown = [column for column in names if column in clients]
     heads = [Head(names[column], first) for column in shown]
-    has_gain = {*joining.COLUMNS} <= {*clients}
+    has_gain = {*joining_gains.COLUMNS} <= {*clients}
     if has_gain:
       heads += [
         Head("Gain", "descending"),
@@ -127,7 +127,7 @@ def _of_clients(
 
 def _gain(task: TaskRuns, row: Mapping[Any, Any]) -> list[Cell]:
   score = task.score
-  gain, low, high, p_value = (row[c] for c in joining.COLUMNS)
+  gain, low, high, p_value = (row[c] for c in joining_gains.COLUMNS)
   return [
     _cell(gain, number_text.fixed(score.scale * gain, score.digits, "+")),
     _cell(

@@ -42,7 +42,7 @@ def labels_of_table(table: pd.DataFrame) -> Labels:
   )
 
 
-def merged(counts: np.ndarray, limit: int) -> np.ndarray:
+def merge_rows(counts: np.ndarray, limit: int) -> np.ndarray:
   """Adds up neighbouring rows so that at most `limit` remain."""
   if len(counts) <= limit:
     return counts
@@ -57,11 +57,11 @@ def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
   is_ordered = num_clients > _MAX_LABEL_COLUMNS
   if is_ordered:  # Similar clients share a column.
     counts = counts[np.lexsort((counts.max(axis=1), counts.argmax(axis=1)))]
-  columns = merged(counts, _MAX_LABEL_COLUMNS)
-  members = merged(np.ones((num_clients, 1)), _MAX_LABEL_COLUMNS)[:, 0]
+  columns = merge_rows(counts, _MAX_LABEL_COLUMNS)
+  members = merge_rows(np.ones((num_clients, 1)), _MAX_LABEL_COLUMNS)[:, 0]
   # A column shows the mean size of its clients.
   sizes = columns.sum(axis=1) / members
-  shares = _shares(merged(columns.T, _MAX_LABEL_ROWS))
+  shares = _shares(merge_rows(columns.T, _MAX_LABEL_ROWS))
   above, below = _frames(
     _columns(found, names, is_ordered=is_ordered),
     num_classes,
@@ -85,7 +85,7 @@ def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
       *below.axes(has_grid=False),
       Text("class; shade: % of examples", below.left, below.top - 5),
       heat_map.cells(shares, shades, below),
-      heat_map.key(shades, below),
+      heat_map.legend(shades, below),
     ],
   )
 

@@ -55,7 +55,7 @@ def draw(
   return frame.drawing(identifier, title, description, parts, many)
 
 
-def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
+def downsample(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
   """Chooses the points that show a curve best, above all its peaks."""
   # Largest triangle three buckets (Steinarsson, 2013).
   count = len(x)
@@ -77,7 +77,7 @@ def thin(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _band(line: Line, frame: Frame) -> Path:
-  shown = thin(line.x, line.y, _MAX_POINTS)
+  shown = downsample(line.x, line.y, _MAX_POINTS)
   low, high = line.y - line.spread, line.y + line.spread
   if frame.y.is_logarithmic:  # Values without a logarithm go to the lower edge.
     low = np.where(low > 0, low, frame.y.low)
@@ -92,7 +92,7 @@ def _band(line: Line, frame: Frame) -> Path:
 def _line(
   line: Line, frame: Frame, x_name: str, y_unit: str, decimals: int
 ) -> Group:
-  shown = thin(line.x, line.y, _MAX_POINTS)
+  shown = downsample(line.x, line.y, _MAX_POINTS)
   x, y = frame.x_pixels(line.x), frame.y_pixels(line.y)
   path = Path(line_path(x[shown], y[shown]), "line", dashes=line.style.dashes)
   markers = [
@@ -103,13 +103,13 @@ def _line(
       f"{_mean_and_spread(line, n, decimals)}{y_unit}",
       transform=f"translate({x[n]:.1f} {y[n]:.1f})",
     )
-    for n in _marked(line)
+    for n in _marker_indices(line)
     if np.isfinite(x[n]) and np.isfinite(y[n])
   ]
   return Group([path, *markers], f"series {line.style.classes}", line.label)
 
 
-def _marked(line: Line) -> np.ndarray:
+def _marker_indices(line: Line) -> np.ndarray:
   """Returns the places of markers; they differ between lines."""
   count = len(line.x)
   if count <= _MAX_MARKERS:

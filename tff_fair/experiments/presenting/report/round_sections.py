@@ -192,7 +192,7 @@ class Losses(NamedTuple):
   """The losses of a client, ordered by the rounds in which it took part."""
 
   client: int
-  of_rounds: "pd.Series[float]"
+  by_round: "pd.Series[float]"
 
 
 def build_losses(task: TaskRuns) -> section.Section:
@@ -263,8 +263,8 @@ def _loss_lines(task: TaskRuns, method: Method) -> list[Line]:
     Line(
       task.clients.full(losses.client),
       dataclasses.replace(method.style, dashes=dashes),
-      losses.of_rounds.index.to_numpy(float),
-      losses.of_rounds.to_numpy(float),
+      losses.by_round.index.to_numpy(float),
+      losses.by_round.to_numpy(float),
     )
     for losses, dashes in zip(found, _LOSS_DASHES, strict=False)
   ]

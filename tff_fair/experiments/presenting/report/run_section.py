@@ -31,7 +31,7 @@ def build(task: TaskRuns) -> section.Section:
     if found:
       groups.append((words, found))
   differing = [
-    (label, _texts(_without(_common(found), common))) for label, found in groups
+    (label, _texts(_exclude(_common(found), common))) for label, found in groups
   ]
   return section.build(
     "Runs",
@@ -74,7 +74,7 @@ def _run(run: Run, known: _Settings) -> dict[str, Any]:
     "duration": _duration(run),
     "words": run.config["command"]["line"].split(" "),
     "path": run.path,
-    "settings": _texts(_without(_of(run), known)),
+    "settings": _texts(_exclude(_settings_by_group(run), known)),
   }
 
 
@@ -82,7 +82,7 @@ def _texts(settings: _Settings) -> list[str]:
   return [f"{name}={_value(value)}" for (_, name), value in settings.items()]
 
 
-def _of(run: Run) -> dict[tuple[str, str], object]:
+def _settings_by_group(run: Run) -> dict[tuple[str, str], object]:
   """Returns the settings of a run that its row does not show in a column."""
   flags = {
     spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
@@ -104,7 +104,7 @@ def _of(run: Run) -> dict[tuple[str, str], object]:
 
 
 def _common(runs: Sequence[Run]) -> dict[tuple[str, str], object]:
-  first, *others = map(_of, runs)
+  first, *others = map(_settings_by_group, runs)
   return {
     name: value
     for name, value in first.items()
@@ -112,7 +112,7 @@ def _common(runs: Sequence[Run]) -> dict[tuple[str, str], object]:
   }
 
 
-def _without(
+def _exclude(
   settings: _Settings, known: _Settings
 ) -> dict[tuple[str, str], object]:
   return {name: value for name, value in settings.items() if name not in known}

@@ -106,7 +106,9 @@ def linear(
   return Scale(max(ticks[0], bounds[0]), min(ticks[-1], bounds[1]), within)
 
 
-def with_room(low: float, high: float, *, bounds: tuple[float, float]) -> Scale:
+def with_margins(
+  low: float, high: float, *, bounds: tuple[float, float]
+) -> Scale:
   """Returns a linear scale with some room at both ends, within bounds."""
   room = (high - low) / 20
   return linear(

@@ -128,7 +128,7 @@ def _names(
       (left, base - _LINE_HEIGHT + 2, left + width, base + 2)
       for _, _, base, left in places
     ]
-    costs = [_overlap(box, taken) + _outside(box, frame) for box in boxes]
+    costs = [_overlap(box, taken) + _overflow(box, frame) for box in boxes]
     best = int(np.argmin(costs))
     if costs[best] > _MOST_HIDDEN:
       continue
@@ -151,7 +151,7 @@ def _overlap(box: _Box, others: Sequence[_Box]) -> float:
   )
 
 
-def _outside(box: _Box, frame: Frame) -> float:
+def _overflow(box: _Box, frame: Frame) -> float:
   floor = frame.height - frame.bottom
   beyond = max(0.0, frame.left - box[0]) + max(0.0, box[2] - frame.width)
   beyond += max(0.0, frame.top - box[1]) + max(0.0, box[3] - floor)

@@ -34,7 +34,7 @@ from tff_fair.experiments.sweeps.trials import COMPLETE, RecordedStudy, Trial
 # Not a method's number, so that hiding methods does not hide trials.
 _NO_METHOD = 9999
 # With diamonds and circles.
-_EACH, _BEST = (
+_TRIAL_STYLE, _BEST_STYLE = (
   dataclasses.replace(task_runs.style(n), number=_NO_METHOD) for n in (4, 0)
 )
 
@@ -131,8 +131,8 @@ def _histories(
       else np.fmin.accumulate(values)
     )
     lines = [
-      Line("this trial", _EACH, x, values),
-      Line("best so far", _BEST, x, best_so_far),
+      Line("this trial", _TRIAL_STYLE, x, values),
+      Line("best so far", _BEST_STYLE, x, best_so_far),
     ]
     best = number_text.grouped(lines[1].y[-1], measure.digits)
     chart = line_chart.draw(
@@ -147,9 +147,8 @@ def _histories(
       description=f"The best of {len(complete)} complete trials has {best}.",
       decimals=measure.digits,
     )
-    note = (
-      f"Diamonds: each trial. Circles: the best so far; {_better(measure)}."
-    )
+    direction = _direction_text(measure)
+    note = f"Diamonds: each trial. Circles: the best so far; {direction}."
     figures.append(Figure(chart, f"{measure.title} by trial", note))
   return figures
 
@@ -175,7 +174,7 @@ def _front(
   points = [
     Point(
       str(trial.number),
-      _BEST if trial.number in unbeaten else _EACH,
+      _BEST_STYLE if trial.number in unbeaten else _TRIAL_STYLE,
       *(a, b),
       trials.values_text(trial, settings),
     )
@@ -194,8 +193,8 @@ def _front(
   return Figure(
     chart,
     f"{other.title} against {one.words}",
-    f"Trials by number. {one.title}: {_better(one)}. "
-    f"{other.title}: {_better(other)}.",
+    f"Trials by number. {one.title}: {_direction_text(one)}. "
+    f"{other.title}: {_direction_text(other)}.",
   )
 
 
@@ -234,7 +233,7 @@ def _importances(
 
 
 def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:
-  return measures.of(trials.score_of(known_trials))
+  return measures.by_name(trials.score_of(known_trials))
 
 
 def _values(
@@ -247,8 +246,10 @@ def _values(
 
 def _scale(values: np.ndarray) -> scale.Scale:
   low, high = np.nanmin(values), np.nanmax(values)
-  return scale.with_room(low, high, bounds=(0 if low >= 0 else -np.inf, np.inf))
+  return scale.with_margins(
+    low, high, bounds=(0 if low >= 0 else -np.inf, np.inf)
+  )
 
 
-def _better(measure: Measure) -> str:
+def _direction_text(measure: Measure) -> str:
   return "more is better" if measure.higher_is_better else "less is better"

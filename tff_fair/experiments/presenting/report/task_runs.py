@@ -99,11 +99,11 @@ def _names(runs: Sequence[Run]) -> dict[int, str]:
 
 
 def _cut(names: dict[int, str]) -> dict[int, str]:
-  short = {k: cut(name, _MAX_LETTERS) for k, name in names.items()}
+  short = {k: truncate(name, _MAX_LETTERS) for k, name in names.items()}
   return short if len(set(short.values())) == len(names) else names
 
 
-def cut(name: str, max_letters: int) -> str:
+def truncate(name: str, max_letters: int) -> str:
   """Returns a name, cut if it is longer."""
   return name if len(name) <= max_letters else f"{name[: max_letters - 1]}…"
 
@@ -155,7 +155,7 @@ class TaskRuns:
   @property
   def measures(self) -> Mapping[str, Measure]:
     """The measures of the runs by name."""
-    return measures.of(self.score)
+    return measures.by_name(self.score)
 
   @functools.cached_property
   def clients(self) -> ClientNames:
@@ -202,7 +202,7 @@ def arrange(
       _title(members[0], of_tasks),
       tuple(Method(g.label, labels.index(g.label), g.runs) for g in found),
       tuple(run for run in members if run not in of_task),
-      questions.ask(question, of_task),
+      questions.resolve(question, of_task),
       num_baselines,
     )
     for number, (members, of_task, (found, num_baselines)) in enumerate(
@@ -218,7 +218,9 @@ def _baselines_first(
   if not groups:
     return [], 0
   first = (
-    references.usual(groups) if name is None else references.find(groups, name)
+    references.find_default(groups)
+    if name is None
+    else references.find(groups, name)
   )
   return [*first, *(g for g in groups if g not in first)], len(first)
 
@@ -232,4 +234,6 @@ def _title(run: Run, tasks: Sequence[Sequence[Run]]) -> str:
   """Returns the name of a task with the options that distinguish it."""
   name = _name(run)
   others = [other for other, *_ in tasks if _name(other) == name]
-  return ", ".join([name, *sorted(run_groups.options_apart(run, others))])
+  return ", ".join(
+    [name, *sorted(run_groups.distinguishing_options(run, others))]
+  )

@@ -95,7 +95,7 @@ def _bars(
     f"{title}, {score.noun}",
     f"{values}.",
     [
-      Path(frame.uprights(), "grid"),
+      Path(frame.vertical_grid(), "grid"),
       *frame.axes(),
       *(
         _row(method, result, frame.top + _ROW * (n + 0.5), frame)
@@ -110,7 +110,7 @@ def _bars(
 def _row(method: Method, result: Result, middle: float, frame: Frame) -> Group:
   """Returns a method's name, bar and value; no bar if it is not finite."""
   base, right = middle + 4, frame.width - frame.right
-  name = task_runs.cut(method.label, _MAX_LETTERS)
+  name = task_runs.truncate(method.label, _MAX_LETTERS)
   parts: list[Shape] = [Text(name, frame.left - _GAP / 2, base, "end", "name")]
   if np.isfinite(result.mean):
     zero, end = frame.x_pixels([0, result.mean])
@@ -181,7 +181,7 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Figure | None:
   names = ", ".join(points[place].label for place in front)
   if len(front) > _MAX_NAMES:
     names = f"{len(front)} of {len(points)} methods"
-  said = f"Pareto front: {names}." if front else ""
+  front_text = f"Pareto front: {names}." if front else ""
   up = "up" if y.higher_is_better else "down"
   right = "right" if x.higher_is_better else "left"
   title, across = _title(task, y_name), _title(task, x_name)
@@ -195,10 +195,12 @@ def _figure(task: TaskRuns, x_name: str, y_name: str) -> Figure | None:
     ),
     identifier=f"{task.identifier}-{x_name}-{y_name}",
     title=f"{title} against {against}",
-    description=f"Better is {right} and {up}. {said}".rstrip(),
+    description=f"Better is {right} and {up}. {front_text}".rstrip(),
     front=front,
   )
-  return Figure(chart, f"{title}{y.in_brackets}, better {up} and {right}", said)
+  return Figure(
+    chart, f"{title}{y.in_brackets}, better {up} and {right}", front_text
+  )
 
 
 def _title(task: TaskRuns, name: str) -> str:
@@ -227,7 +229,7 @@ def _point(task: TaskRuns, method: Method, x_name: str, y_name: str) -> Point:
 
 def _scale(measure: Measure, ranges: Sequence[Sequence[float]]) -> Scale:
   # Markers of points at the very edge would extend beyond it.
-  return scale.with_room(
+  return scale.with_margins(
     min(map(min, ranges)),
     max(map(max, ranges)),
     bounds=(measure.scale * measure.lowest, measure.scale * measure.highest),

@@ -20,7 +20,7 @@ from tff_fair.experiments.analysis.chosen_evaluations import (
 )
 from tff_fair.experiments.analysis.comparison_table import Contrast, Row, Wins
 from tff_fair.experiments.analysis.measures import Measure, Value
-from tff_fair.experiments.analysis.method_tables import Contents
+from tff_fair.experiments.analysis.method_tables import TaskComparison
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.presenting.report import (
@@ -44,14 +44,14 @@ _TAIL = "Worst 10\N{NO-BREAK SPACE}%"
 
 def build(task: TaskRuns) -> section.Section:
   """Returns the section: sentences, and a table with differences."""
-  chosen = _chosen(task)
+  chosen = _select_evaluations(task)
   methods = [m for m in task.methods if all(run in chosen for run in m.runs)]
   if not methods:
     return section.Section(_TITLE, absence="no finished run was evaluated")
   groups = [Group(method.label, method.runs) for method in methods]
   of_task = {method.label for method in task.baselines}
   baselines = [g for g in groups if g.label in of_task] or groups[:1]
-  contents = Contents(task.title, groups, _NAMES, chosen, task.question)
+  contents = TaskComparison(task.title, groups, _NAMES, chosen, task.question)
   rows = contents.statistics().rows
   differences = contents.differences(baselines)
   contrasts = {row.label: row for row in differences.rows}
@@ -84,14 +84,16 @@ def build(task: TaskRuns) -> section.Section:
     baseline=method_tables.baseline_text(baselines) if contrasts else "",
     confidence=f"{100 * paired.CONFIDENCE:.0f}",
     level=f"{comparison_table.LEVEL:.2g}",
-    parts=_parts(task, contents),
+    parts=_decomposition_table(task, contents),
     shown={method.number for method in methods},
   )
 
 
-def _parts(task: TaskRuns, contents: Contents) -> Table | None:
+def _decomposition_table(
+  task: TaskRuns, contents: TaskComparison
+) -> Table | None:
   """Returns the table of methods' gains from weights and from their rules."""
-  found = references.parts(contents)
+  found = references.decompose(contents)
   if found is None:
     return None
   rows = {row.label: row for row in found.rows}
@@ -105,9 +107,9 @@ def _parts(task: TaskRuns, contents: Contents) -> Table | None:
   return html_tables.of_methods(caption, methods, columns)
 
 
-def _chosen(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
+def _select_evaluations(task: TaskRuns) -> dict[Run, ChosenEvaluation]:
   selector = EvaluationSelector(unfinished=True)
-  found = {run: selector.of(run) for run in task.runs}
+  found = {run: selector.select(run) for run in task.runs}
   return {run: e for run, e in found.items() if isinstance(e, ChosenEvaluation)}
 
 
@@ -163,7 +165,7 @@ class _Best(NamedTuple):
 
   words: str
   name: str
-  alone: bool  # Whether all others clearly differ.
+  is_clear_winner: bool  # Whether all others clearly differ.
   value: str
   rest: str
 
@@ -288,13 +290,13 @@ def _difference(
   )
   estimate, bracket, interval = text.partition(" [")
   p_value = number_text.p_value(contrast.p_holm)
-  is_told = contrast.p_holm < comparison_table.LEVEL
+  is_significant = contrast.p_holm < comparison_table.LEVEL
   return Cell(
     found.estimate,
     estimate,
     f"{bracket}{interval}",
     unseen=f"p {p_value}" if p_value else "",
-    class_="difference" if is_told else "difference untold",
+    class_="difference" if is_significant else "difference untold",
     is_mean=True,
     interval=drawn,
   )

@@ -1,6 +1,7 @@
 """Measures how often a chosen method is right, and the cost if it is not.
 
-  python -m benchmarks.choices --calibration=null --data_dir=data/federations
+  python -m benchmarks.choice_accuracy --calibration=null \
+    --data_dir=data/federations
 
 Runs `experiments.choose` with five methods in NumPy (`numpy_methods`), and
 without replay. With null, rows go to clients at random: a recommended method
@@ -54,7 +55,7 @@ _BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
 
 METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
 _FIRST_SEED = 10_000  # Of the truth, apart from the seeds of choices.
-_MUCH = 5.0  # Percentage points of a score.
+_LARGE_GAIN = 5.0  # Percentage points of a score.
 
 
 class Tries(choice_runs.Tries):
@@ -66,7 +67,7 @@ class Tries(choice_runs.Tries):
     self._base = base
     self._first: dict[int, np.ndarray] = {}  # First weights, by seed.
     self.score = table.score
-    self._data = Federation.of(
+    self._data = Federation.from_task(
       task_loading.load(base),
       self.score.name,
       is_number=base.task_options["kind"] == "number",
@@ -118,14 +119,14 @@ class Tries(choice_runs.Tries):
     return self._first[seed]
 
 
-def worst(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
+def worst_10(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
   """Returns settings' worst 10 % on validation and test rows, [2, S].
 
   These are means over the truth's seeds, in the unit of the tables; higher is
   better.
   """
   seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
-  measure = measures.of(tried.score)["worst_10"]
+  measure = measures.by_name(tried.score)["worst_10"]
   sign = 1 if measure.higher_is_better else -1
   found = np.zeros([2, len(specs)])
   for seed in seeds:
@@ -137,7 +138,7 @@ def worst(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
   return sign * measure.scale * found / len(seeds)
 
 
-def of_draw(table: bench.Table, seed: int) -> dict[str, Any]:
+def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
   """Chooses for a table, and computes the truth."""
   spec = table.spec().with_algorithm(FEDAVG).replace(data_seed=seed)
   tried = Tries(table, spec)
@@ -159,15 +160,17 @@ def of_draw(table: bench.Table, seed: int) -> dict[str, Any]:
   }
   if table.bench.calibration == "null":
     return row
-  return row | truth(tried, spec, found)
+  return row | compare_with_hindsight(tried, spec, found)
 
 
-def truth(tried: Tries, spec: RunSpec, found: Found) -> dict[str, Any]:
+def compare_with_hindsight(
+  tried: Tries, spec: RunSpec, found: Found
+) -> dict[str, Any]:
   """Returns the gains of the choice, and of the best method in hindsight."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
   for method in sweep_file.of_methods(names, "algorithms").methods:
-    validation, test = worst(tried, bench.settings(method, spec))
+    validation, test = worst_10(tried, bench.settings(method, spec))
     finite = np.where(np.isfinite(validation), validation, -np.inf)
     value = float(test[finite.argmax()])
     best[method.algorithm] = max(best.get(method.algorithm, -np.inf), value)
@@ -175,7 +178,7 @@ def truth(tried: Tries, spec: RunSpec, found: Found) -> dict[str, Any]:
     hparams=found.spec.hparams,
     **{name: getattr(found.spec, name) for name in stages.DECIDED},
   )
-  value = float(worst(tried, [chosen])[1, 0])
+  value = float(worst_10(tried, [chosen])[1, 0])
   fedavg = best.pop(FEDAVG)
   hindsight = max(best, key=best.__getitem__)
   return {
@@ -204,14 +207,14 @@ def summary(found: pd.DataFrame) -> str:
   if "regret" not in found:
     return of_all
   of_share = found["score"] != RMSE.name  # RMSE is in std of the label.
-  much = found[of_share & (found["hindsight_gain"] >= _MUCH)]
+  much = found[of_share & (found["hindsight_gain"] >= _LARGE_GAIN)]
   regret = found[of_share].groupby("federation", sort=False)["regret"].mean()
-  helpful = much["is_fair"] & (much["gain"] >= _MUCH)
+  helpful = much["is_fair"] & (much["gain"] >= _LARGE_GAIN)
   return "\n".join(
     [
       of_all,
-      share(f"... where one gains {_MUCH:g} points", [*much["is_fair"]]),
-      share(f"... and it gains {_MUCH:g} points, too", [*helpful]),
+      share(f"... where one gains {_LARGE_GAIN:g} points", [*much["is_fair"]]),
+      share(f"... and it gains {_LARGE_GAIN:g} points, too", [*helpful]),
       f"Mean regret by federation, in points:\n{regret.round(2).to_string()}",
       f"Over these: {regret.mean():.2f}",
     ]
@@ -222,24 +225,24 @@ def main() -> None:
   """Chooses for each draw."""
   folder = pathlib.Path(_OUTPUT_DIR.value)
   is_true = _CALIBRATION.value == "none"
-  asked = bench.Bench(
+  planned = bench.Bench(
     folder=folder,
     data_dir=pathlib.Path(_DATA_DIR.value),
     federations=tuple(_FEDERATIONS.value),
     calibration=None if is_true else _CALIBRATION.value,
     share=_SHARE.value,
   )
-  asked.record()
+  planned.record()
   found = []
-  draws = [(d, n) for d in range(_DRAWS.value) for n in asked.federations]
+  draws = [(d, n) for d in range(_DRAWS.value) for n in planned.federations]
   for draw, name in tqdm.tqdm(draws, unit="draw"):
-    table = bench.Table(asked, name, 0 if is_true else draw)
+    table = bench.Table(planned, name, 0 if is_true else draw)
     path = folder / f"{table.short_name}-{draw}.csv"
     if not path.exists():
       with np.errstate(all="ignore"), warnings.catch_warnings():
         # About settings that diverge, and clients with too few rows.
         warnings.simplefilter("ignore")
-        row = of_draw(table, draw if is_true else 0)
+        row = evaluate_draw(table, draw if is_true else 0)
       text = pd.DataFrame([row]).to_csv(index=False, lineterminator="\n")
       atomic.write(path, text)
     found.append(pd.read_csv(path))

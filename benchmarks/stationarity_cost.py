@@ -3,7 +3,7 @@
 FedAvg needs no Gram matrix, so for FedAvg the certificate adds the matrix, too.
 Methods that have one pay only for the least-norm point, on the last line.
 
-  python -m benchmarks.certificate [--model=mlp|cnn]
+  python -m benchmarks.stationarity_cost [--model=mlp|cnn]
 """
 
 import numpy as np

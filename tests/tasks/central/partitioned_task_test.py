@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tasks.central import cut_task
+from tasks.central import partitioned_task
 
 # More images than are summed at a time, with a channel that hardly varies and
 # one that never does.
@@ -16,8 +16,8 @@ IMAGES[..., 3] //= 3
 IMAGES[:2000, ..., 3] += 100
 
 
-def _scaled(kind: cut_task.Pixels) -> np.ndarray:
-  mean, deviation = cut_task.scale(IMAGES, kind)
+def _scaled(kind: partitioned_task.Pixels) -> np.ndarray:
+  mean, deviation = partitioned_task.pixel_scaling(IMAGES, kind)
   assert mean.dtype == deviation.dtype == np.float32
   return (IMAGES - mean.astype(np.float64)) / deviation
 
@@ -41,7 +41,7 @@ def test_standardized(kind, deviation):
 
 def test_spread_between_images_is_not_that_of_a_channel():
   # Images of channel 3 differ in brightness, which per_channel does not count.
-  _, deviation = cut_task.scale(IMAGES, "per_channel")
+  _, deviation = partitioned_task.pixel_scaling(IMAGES, "per_channel")
   assert deviation[3] < 0.5 * IMAGES[..., 3].std()
 
 
@@ -52,6 +52,6 @@ def test_what_never_changes_becomes_zero(kind):
 
 @pytest.mark.parametrize("kind", ["unit", "standardized", "per_channel"])
 def test_one_image(kind):
-  mean, deviation = cut_task.scale(IMAGES[:1], kind)
+  mean, deviation = partitioned_task.pixel_scaling(IMAGES[:1], kind)
   assert np.isfinite((IMAGES[0] - mean) / deviation).all()
   assert np.all(deviation > 0)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.experiments.training.small_run import SMALL, train
 from tff_fair import experiments
-from tff_fair.experiments.analysis import joining
+from tff_fair.experiments.analysis import joining_gains
 from tff_fair.experiments.presenting import card_fairness
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE
@@ -96,10 +96,10 @@ def test_too_few_unseen_clients_are_said_to_be():
   )
   # These accuracies are no shares of ten examples.
   for score, needed in ((RMSE, 14), (ACCURACY, 14)):
-    found = joining.of_unseen(table, score) or {}
+    found = joining_gains.of_unseen_clients(table, score) or {}
     assert (found.get("bound"), found["needed"]) == (None, needed)
   table = pd.concat([table, table])
-  found = joining.of_unseen(table, RMSE) or {}
+  found = joining_gains.of_unseen_clients(table, RMSE) or {}
   # With the confidence 0.95, two of 26 errors or more are as large as it.
   assert found["bound"] == 12
   assert found["worst"] == 12

@@ -123,7 +123,7 @@ class CutOptions(options.TaskOptions):
       "0 with published test data, and otherwise less than 1 - test_fraction",
     )
 
-  def how_cut(self) -> str:
+  def partition_text(self) -> str:
     """Returns the partition in words that follow "clients"."""
     return {
       "shards": f"by label shards ({self.shards_per_client} each)",
@@ -136,7 +136,7 @@ class CutOptions(options.TaskOptions):
       "labels": "by label",
     }[self.partition]
 
-  def how_tested(self) -> str:
+  def test_data_text(self) -> str:
     """Returns the choice of test data in words."""
     if self.test_data == "published":
       return "published test data, labels as in training"
@@ -191,16 +191,18 @@ def select_classes(
 _Parts = Sequence[np.ndarray]
 
 # The program reports a cut that moves a larger share of the examples.
-_SHARE_TO_TELL = 0.05
+_NOTABLE_SHARE_MOVED = 0.05
 
 
-def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
+def make_split(
+  config: CutOptions, data: CentralData, seed: int
+) -> cuts.ClientSplit:
   """Cuts a data set over clients, or reads a cut; some halves may be empty."""
-  split = _cut_or_read(config, data, seed)
-  if split.share_moved >= _SHARE_TO_TELL:
+  split = _new_or_saved_split(config, data, seed)
+  if split.share_moved >= _NOTABLE_SHARE_MOVED:
     notices.notify(
       f"{100 * split.share_moved:.3g} % of the examples are at other clients "
-      f"than in the partition {config.how_cut()}, because "
+      f"than in the partition {config.partition_text()}, because "
       f"min_size={config.min_size} moves them to smaller clients. min_size=1 "
       "moves some only to clients without any; min_size=0 leaves such clients "
       "out."
@@ -208,19 +210,19 @@ def cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
   return split
 
 
-def _cut_or_read(
+def _new_or_saved_split(
   config: CutOptions, data: CentralData, seed: int
 ) -> cuts.ClientSplit:
   if not config.split_file:
-    return _cut(config, data, seed)
+    return _new_split(config, data, seed)
   path = pathlib.Path(os.path.expanduser(config.split_file))
   try:
     if not os.path.lexists(path):
-      split = _cut(config, data, seed)
+      split = _new_split(config, data, seed)
       cuts.save_split(path, split, data.labels)
       return split
     if (example_clients := cuts.load_clients(path)) is not None:
-      return _as_in_file(config, data, example_clients, path, seed)
+      return _split_from_file(config, data, example_clients, path, seed)
     split = cuts.load_split(path, data.labels)
   except DataError as error:
     raise FieldError("split_file", str(error)) from error
@@ -228,7 +230,7 @@ def _cut_or_read(
     return split
   if _has_defaults(config):
     return dataclasses.replace(
-      split, how_cut=f"as in {path.name} ({split.description})"
+      split, partition_text=f"as in {path.name} ({split.description})"
     )
   raise FieldError(
     "split_file",
@@ -248,7 +250,7 @@ def _has_defaults(config: CutOptions) -> bool:
   )
 
 
-def _as_in_file(
+def _split_from_file(
   config: CutOptions,
   data: CentralData,
   example_clients: cuts.ExampleClients,
@@ -271,28 +273,30 @@ def _as_in_file(
       f"{sizes[0]:,} to train on{tested}.",
     )
   values, parts = cuts.by_value(clients)
-  mine = {
+  parts_by_client = {
     str(value): part
     for value, part in zip(values, parts, strict=True)
     if value != "" and not (isinstance(value, int) and value < 0)
   }
   if half_of is None:
-    train, test = _halves(config, data, pool, [*mine.values()], seed)
+    train, test = _halves(config, data, pool, [*parts_by_client.values()], seed)
   else:
     train, test = (
-      [part[half_of[part] == half] for part in mine.values()]
+      [part[half_of[part] == half] for part in parts_by_client.values()]
       for half in ("train", "test")
     )
   return cuts.ClientSplit(
-    client_names=tuple(mine),
+    client_names=tuple(parts_by_client),
     train=tuple(train),
     test=tuple(test),
-    description=f"{len(mine):,} clients as in {path.name}",
-    how_cut=f"as in {path.name}",
+    description=f"{len(parts_by_client):,} clients as in {path.name}",
+    partition_text=f"as in {path.name}",
   )
 
 
-def _cut(config: CutOptions, data: CentralData, seed: int) -> cuts.ClientSplit:
+def _new_split(
+  config: CutOptions, data: CentralData, seed: int
+) -> cuts.ClientSplit:
   if config.test_data == "published" and data.num_train == len(data.labels):
     raise FieldError(
       "test_data",
@@ -322,7 +326,7 @@ def _halves(
   if config.test_data == "published":
     return parts, [
       pool + part
-      for part in cuts.in_proportion(
+      for part in cuts.match_label_proportions(
         parts, data.labels[:pool], data.labels[pool:], (seed, 1)
       )
     ]
@@ -415,4 +419,4 @@ def _share_moved(
 
 def _description(config: CutOptions) -> str:
   count = "all" if config.num_clients is None else config.num_clients
-  return f"{count} clients {config.how_cut()}, {config.how_tested()}"
+  return f"{count} clients {config.partition_text()}, {config.test_data_text()}"

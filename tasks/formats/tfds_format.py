@@ -67,7 +67,7 @@ class DataSet:
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     self.directory = directory
-    source_files.note(*source_files.below(directory))
+    source_files.note(*source_files.list_files(directory))
     with data_files.reporting_damage(directory, "cannot be read"):
       self._builder = tfds.builder_from_directory(str(directory))
       info = self._builder.info

@@ -25,11 +25,11 @@ LABELS = ("y", "label", "labels", "target", "targets")
 _T = TypeVar("_T")
 
 
-class Counted(NamedTuple):
+class ClientCounts(NamedTuple):
   """The results of reading a client once."""
 
-  number: int  # The number of examples.
-  labels: tuple[int, ...] = ()  # The least and the largest class number.
+  num_examples: int  # The number of examples.
+  label_range: tuple[int, ...] = ()  # The least and the largest class number.
 
 
 class Roles(NamedTuple):
@@ -112,7 +112,9 @@ class ArrayClients:
       return _by_name(pairs, name)
     x, y, rows, class_names, weights, groups = table
     if groups is not None:
-      self._groups.append({k: groups[at] for k, at in rows.items()})
+      self._groups.append(
+        {k: groups[positions] for k, positions in rows.items()}
+      )
     for client, weight in weights.items():
       if self.weights.setdefault(client, weight) != weight:
         raise DataError(
@@ -182,17 +184,19 @@ class ArrayClients:
     """Returns the clients of a half."""
     return list(self._halves[half])
 
-  def count(self, half: int, client: str) -> Counted:
+  def count(self, half: int, client: str) -> ClientCounts:
     """Counts the examples of a client."""
     y = self._halves[half][client][1]
     is_counted = self.is_classifier and len(y) > 0
-    return Counted(len(y), (int(y.min()), int(y.max())) if is_counted else ())
+    return ClientCounts(
+      len(y), (int(y.min()), int(y.max())) if is_counted else ()
+    )
 
   def split(
     self,
     half: int,
     names: Sequence[str],
-    counted: Sequence[Counted],
+    counted: Sequence[ClientCounts],
     source: str,
   ) -> Split:
     """Returns a half's data of the clients that take part."""
@@ -204,7 +208,7 @@ class ArrayClients:
       return x.astype(x_type), y.astype(y_type)
 
     return Split(
-      num_examples=np.array([c.number for c in counted], np.int64),
+      num_examples=np.array([c.num_examples for c in counted], np.int64),
       load=load,
       groups=None
       if self.group_names is None
@@ -225,19 +229,19 @@ def keys(elements: Any, name: str) -> tuple[Any, Any]:
     return 0, 1
   raise DataError(
     name,
-    f"elements are {_in_short(elements)}; expected (x, y), or a mapping of two "
+    f"elements are {_describe(elements)}; expected (x, y), or a mapping of two "
     f"tensors, one of them called {', '.join(LABELS)}.",
   )
 
 
-def _in_short(elements: Any) -> str:
+def _describe(elements: Any) -> str:
   """Returns a short description of elements, without the values of arrays."""
   if isinstance(elements, np.ndarray):
     return f"{elements.dtype}{list(elements.shape)}"
   if isinstance(elements, tuple):
-    return f"({', '.join(map(_in_short, elements))})"
+    return f"({', '.join(map(_describe, elements))})"
   if isinstance(elements, Mapping):
-    of_keys = (f"{key!r}: {_in_short(e)}" for key, e in elements.items())
+    of_keys = (f"{key!r}: {_describe(e)}" for key, e in elements.items())
     return f"{{{', '.join(of_keys)}}}"
   return reprlib.repr(elements) if isinstance(elements, list) else str(elements)
 
@@ -256,7 +260,7 @@ def _labels(y: np.ndarray, place: str) -> np.ndarray:
   if y.dtype.kind == "O" and y.ndim == 1:
     if _has_missing(y):
       raise DataError(place, "y has missing values; leave these examples out.")
-    y = _of_one_kind(y, place)
+    y = _as_single_type(y, place)
   kind = y.dtype.kind
   if kind not in "biufUSO":
     raise DataError(
@@ -282,7 +286,7 @@ def _labels(y: np.ndarray, place: str) -> np.ndarray:
   return y
 
 
-def _of_one_kind(values: np.ndarray, place: str) -> np.ndarray:
+def _as_single_type(values: np.ndarray, place: str) -> np.ndarray:
   """Converts Python objects to an array of truth values, numbers or texts."""
   kinds: tuple[tuple[type | tuple[type, ...], Any], ...] = (
     ((bool, np.bool_), bool),
@@ -435,9 +439,9 @@ def _features(
     for c, values in columns.items()
     if c not in others
     and values.dtype.kind in "iu"
-    and identifiers.has_name(str(c))
+    and identifiers.looks_like_id(str(c))
   ]
-  identifiers.tell(name, map(str, ids), "features=[...]")
+  identifiers.notify_left_out(name, map(str, ids), "features=[...]")
   return [c for c in columns if c not in others and c not in ids]
 
 

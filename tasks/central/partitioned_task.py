@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from tasks import client_weights, cuts, models, task
-from tasks.central import cutting
-from tasks.central.cutting import CentralData, CutOptions
+from tasks.central import partitioning
+from tasks.central.partitioning import CentralData, CutOptions
 from tasks.data_error import DataError
 from tasks.formats import example_checks, images
 from tasks.formats.images import LabeledImages, LabeledPaths
@@ -32,13 +32,13 @@ def build_task(
   """Cuts a data set over clients, and builds a task of those with train and
   test examples; its description counts the others.
   """
-  split = split or cutting.cut(config, data, seed)
+  split = split or partitioning.make_split(config, data, seed)
   used = [
     k
     for k, (train, test) in enumerate(zip(split.train, split.test, strict=True))
     if len(train) > 0 and len(test) > 0
   ]
-  how_cut = split.how_cut or config.how_cut()
+  how_cut = split.partition_text or config.partition_text()
   if not used:
     raise DataError(
       data.source,
@@ -90,7 +90,7 @@ def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
   rows = population.ClientRows(
     np.concatenate(train), np.array([len(part) for part in train])
   )
-  return labels.standardized(data.numbers, rows, source=data.source)
+  return labels.standardize(data.numbers, rows, source=data.source)
 
 
 def _split(
@@ -112,7 +112,9 @@ _CHUNK = 4096
 _LEAST_DEVIATION = 1e-3
 
 
-def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
+def pixel_scaling(
+  images: np.ndarray, pixels: Pixels
+) -> tuple[np.ndarray, np.ndarray]:
   """Returns the shift and the divisor for pixels, float32.
 
   "standardized" is as in Li et al., "Fair Resource Allocation in Federated
@@ -127,11 +129,11 @@ def scale(images: np.ndarray, pixels: Pixels) -> tuple[np.ndarray, np.ndarray]:
   return np.array(0.0, np.float32), np.array(255.0, np.float32)
 
 
-def load_x(
+def image_loader(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
   """Returns a loader of images by position, scaled by the training images."""
-  mean, deviation = scale(images[:num_train], pixels)
+  mean, deviation = pixel_scaling(images[:num_train], pixels)
   return lambda positions: (
     (images[positions].astype(np.float32) - mean) / deviation
   )
@@ -229,7 +231,7 @@ def build_image_task(
   return build_task(name, config, data, build, seed=seed)
 
 
-def in_memory(
+def images_in_memory(
   title: str,
   halves: tuple[LabeledImages, LabeledImages],
   class_names: Sequence[str],
@@ -255,14 +257,14 @@ def in_memory(
     source=train.source,
     labels=np.concatenate([train.labels, test.labels]).astype(np.int32),
     num_train=len(train.labels),
-    load_x=load_x(joined, len(train.images), pixels),
+    load_x=image_loader(joined, len(train.images), pixels),
     x_shape=joined.shape[1:],
     class_names=class_names,
     users=users,
   )
 
 
-def on_disk(
+def images_on_disk(
   title: str,
   halves: tuple[LabeledPaths, LabeledPaths],
   class_names: Sequence[str],
@@ -271,7 +273,7 @@ def on_disk(
   resize: bool = False,
 ) -> CentralData:
   """Returns image files as a data set; reads a client's on demand, over 255."""
-  found = images.joined(halves)
+  found = images.concatenate(halves)
 
   def read(positions: np.ndarray) -> np.ndarray:
     pixels = images.read_images(

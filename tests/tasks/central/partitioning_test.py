@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tasks import central, models, notices
-from tasks.central import cutting
+from tasks.central import partitioning
 from tests.refusals import refused, rejected
 from tff_fair import declared
 
@@ -142,7 +142,7 @@ class TestLeastSize:
   def clients(self, **options):
     """Returns the client of each training example, by position."""
     config = central.CutOptions(num_clients=20, **options)
-    split = cutting.cut(config, self.data, 3)
+    split = partitioning.make_split(config, self.data, 3)
     found = np.full(600, -1)
     for k, part in enumerate(split.train):
       found[part] = k
@@ -325,7 +325,7 @@ def test_more_users_than_there_are():
 def test_selected_classes_are_numbered_anew():
   data = central.select_classes(_data(_TRAIN, _TEST), ("two", "zero"))
   assert data.num_train == 40
-  split = cutting.cut(
+  split = partitioning.make_split(
     central.CutOptions(partition="labels", num_clients=None), data, 0
   )
   assert split.client_names == ("two", "zero")

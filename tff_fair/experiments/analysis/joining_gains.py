@@ -65,12 +65,12 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
   """Returns how many clients gain, lose, or are undecided."""
   gains = clients.dropna(subset=[f"{prefix}{GAIN}"])
-  is_told = gains[f"{prefix}{P_VALUE}"] < LEVEL
+  is_significant = gains[f"{prefix}{P_VALUE}"] < LEVEL
   sign = gains[f"{prefix}{GAIN}"]
   return {
-    "gaining": int((is_told & (sign > 0)).sum()),
-    "losing": int((is_told & (sign < 0)).sum()),
-    "undecided": int((~is_told).sum()),
+    "gaining": int((is_significant & (sign > 0)).sum()),
+    "losing": int((is_significant & (sign < 0)).sum()),
+    "undecided": int((~is_significant).sum()),
   }
 
 
@@ -96,7 +96,9 @@ SHARE, CONFIDENCE = 0.8, 0.95
 _MISS = 0.1  # Largest probability that an accuracy's lower bound is too high.
 
 
-def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+def of_unseen_clients(
+  clients: pd.DataFrame, score: Score
+) -> dict[str, Any] | None:
   """Returns how the model serves clients that did not take part, if any."""
   if tables.UNSEEN not in clients:
     return None
@@ -105,7 +107,7 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   values = rows[name].to_numpy(np.float64)
   found = {
     "num_clients": len(rows),
-    **bound(values, rows["num_test_examples"].to_numpy(), score),
+    **unseen_client_bound(values, rows["num_test_examples"].to_numpy(), score),
   }
   if len(values):
     sign = 1 if score.higher_is_better else -1
@@ -116,7 +118,7 @@ def of_unseen(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   return found
 
 
-def bound(
+def unseen_client_bound(
   values: np.ndarray, examples: np.ndarray, score: Score
 ) -> dict[str, Any]:
   """Returns a lower bound on the scores of clients that join later."""
@@ -139,7 +141,9 @@ def bound(
   return found
 
 
-def of_late(evaluations: pd.DataFrame, score: Score) -> dict[str, Any] | None:
+def of_late_clients(
+  evaluations: pd.DataFrame, score: Score
+) -> dict[str, Any] | None:
   """Returns the gains of late clients and others; None if none is late."""
   if tables.JOIN_ROUND not in evaluations:
     return None
