@@ -66,7 +66,7 @@ def evaluate_seed(
   if key not in known:
     known[key] = numpy_methods.first_weights(task)
   found = []
-  for method in table.bench.swept:
+  for method in table.bench.swept_methods:
     tried = bench.settings(method, shared, table.bench.tries)
     rows = data.evaluate(tried, known[key], seed)
     chosen = analysis.chosen_rows(rows, score)

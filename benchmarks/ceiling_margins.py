@@ -75,14 +75,16 @@ def _runs(table: bench.Table, folder: pathlib.Path) -> Iterator[pd.DataFrame]:
     atomic.write(file, found.least.to_csv(index=False))
   least_losses = pd.read_csv(file).set_index("risk")
   cache, task = in_memory.ProgramCache(), None
-  for method in table.bench.swept:
+  for method in table.bench.swept_methods:
     file = bench.Item(table, 0, method).path
     if not file.exists():
       if task is None:
         task = task_loading.load(shared)
         task = dataclasses.replace(task, test=task.train)
       rows = [
-        _row(spec, in_memory.evaluate_trained(spec, task, cache), least_losses)
+        _row(
+          spec, in_memory.train_and_evaluate(spec, task, cache), least_losses
+        )
         for spec in _specs(shared, method)
       ]
       file.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.sweeps import bench, choice_runs, stages, sweep_file
-from tff_fair.experiments.sweeps.stages import ChoiceSettings, Found
+from tff_fair.experiments.sweeps.stages import ChoiceFindings, ChoiceSettings
 from tff_fair.files import atomic
 
 _FLAGS = command_line.Flags()
@@ -58,7 +58,7 @@ _FIRST_SEED = 10_000  # Of the truth, apart from the seeds of choices.
 _LARGE_GAIN = 5.0  # Percentage points of a score.
 
 
-class Tries(choice_runs.Tries):
+class Tries(choice_runs.ChoiceRunner):
   """Trains runs in NumPy, only in memory."""
 
   def __init__(self, table: bench.Table, base: RunSpec) -> None:
@@ -92,8 +92,8 @@ class Tries(choice_runs.Tries):
         loss=np.nan,
         validation_loss=np.nan,
         **{choice_runs.SCORE: self.score.name},
-        **dict.fromkeys(self.score.beside, np.nan),
-        **{f"{tables.VALIDATION}{n}": np.nan for n in self.score.beside},
+        **dict.fromkeys(self.score.extra_scores, np.nan),
+        **{f"{tables.VALIDATION}{n}": np.nan for n in self.score.extra_scores},
       )
       found |= {
         places[int(setting)]: of_setting.reset_index(drop=True)
@@ -132,7 +132,7 @@ def worst_10(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
   for seed in seeds:
     results = tried.evaluate("", [spec.replace(seed=seed) for spec in specs])
     for k, rows in enumerate(results):
-      for part, shown in enumerate((tables.on_validation(rows), rows)):
+      for part, shown in enumerate((tables.validation_rows(rows), rows)):
         clients = measures.clients_of(shown, tried.score)
         found[part, k] += measures.of_equal(measure, clients)
   return sign * measure.scale * found / len(seeds)
@@ -144,7 +144,7 @@ def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
   tried = Tries(table, spec)
   found = stages.Stages(
     spec, ChoiceSettings(budget=_BUDGET.value), pathlib.Path(), tried
-  ).go_through(METHODS)
+  ).run(METHODS)
   first = found.confirmation.iloc[0]
   row = {
     "federation": table.short_name,
@@ -164,19 +164,19 @@ def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
 
 
 def compare_with_hindsight(
-  tried: Tries, spec: RunSpec, found: Found
+  tried: Tries, spec: RunSpec, found: ChoiceFindings
 ) -> dict[str, Any]:
   """Returns the gains of the choice, and of the best method in hindsight."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
-  for method in sweep_file.of_methods(names, "algorithms").methods:
+  for method in sweep_file.from_methods(names, "algorithms").methods:
     validation, test = worst_10(tried, bench.settings(method, spec))
     finite = np.where(np.isfinite(validation), validation, -np.inf)
     value = float(test[finite.argmax()])
     best[method.algorithm] = max(best.get(method.algorithm, -np.inf), value)
   chosen = spec.with_algorithm(found.spec.algorithm).replace(
     hparams=found.spec.hparams,
-    **{name: getattr(found.spec, name) for name in stages.DECIDED},
+    **{name: getattr(found.spec, name) for name in stages.DECIDED_SETTINGS},
   )
   value = float(worst_10(tried, [chosen])[1, 0])
   fedavg = best.pop(FEDAVG)

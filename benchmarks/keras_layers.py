@@ -236,7 +236,7 @@ def _outcome(name: str) -> str:
     native.compile_now(process.next)
   )
   try:
-    steps.check_is_one_graph(steps.read(message))
+    steps.check_works_as_one_graph(steps.read(message))
   except admission.NotAdmittedError as error:
     return f"step by step: {error}"
   listed = admission.has_operation(message, admission.ONE_CALL_AT_A_TIME)
@@ -254,7 +254,7 @@ def _outcome(name: str) -> str:
   alone, together = results
   if not all(np.isfinite(weight).all() for weight in alone):
     return "refused: weights that are not finite"
-  if admission.has_operation(message, admission.DRAWS):
+  if admission.has_operation(message, admission.RANDOM_OPS):
     return "random"
   same = all(map(np.array_equal, alone, together))
   return "equal" if same else "differs"

@@ -33,7 +33,7 @@ from tff_fair.experiments.presenting.report.frame import (
   Shape,
   Text,
 )
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 _COLUMN = "accuracy/worst_10"
 _MOST = 40  # Percent at the top.
@@ -61,7 +61,7 @@ def curve(
   folder: pathlib.Path, title: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns rounds, means and deviations over seeds, in percent."""
-  runs = [r for r in finding.find([folder]) if r.title == title]
+  runs = [r for r in discovery.find([folder]) if r.title == title]
   seeds = [run.seed for run in runs]
   if not seeds or len(set(seeds)) < len(seeds):
     raise UsageError(

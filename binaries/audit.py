@@ -71,7 +71,7 @@ _TRUST = _FLAGS.switch(
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace existing files.")
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main() -> None:
   """Runs the audit that the flags describe."""
   folder, overwrite = paths.parse_optional(_OUTPUT_DIR), _OVERWRITE.value
@@ -79,7 +79,7 @@ def main() -> None:
   with paths.prefixing_output_dir():
     check_folder(folder, overwrite=overwrite)
   if _MODEL.value and _RESULTS.value is None:
-    progress.say_on_screen("Loading TensorFlow ...")
+    progress.say_to_terminal("Loading TensorFlow ...")
   found = audit(
     paths.parse_optional(_MODEL),
     _TASK.value,

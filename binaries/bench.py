@@ -123,7 +123,7 @@ _DRY_RUN = _FLAGS.switch(
 )
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main() -> None:
   """Trains the remaining runs, and shows the tables."""
   outputs = {
@@ -138,9 +138,9 @@ def main() -> None:
     if _DRY_RUN.value:
       _show(planned)
       return
-    bench.carry_out(planned, _JOBS.value)
+    bench.run(planned, _JOBS.value)
     if _BASELINES.value:
-      bench_baselines.carry_out(planned)
+      bench_baselines.train_missing(planned)
     found = collect_results(planned)
   if _RESULTS.name in outputs:
     write_results(outputs[_RESULTS.name], found)
@@ -202,7 +202,7 @@ def _show(asked: bench.Bench) -> None:
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
   for kind, table in kinds.items():
     print(f"Settings for labels that are {kind}:")
-    for method in asked.swept:
+    for method in asked.swept_methods:
       tried = bench.settings(method, table.spec(), asked.tries)
       print(f"  {method.name}: {'; '.join(map(bench.describe, tried))}")
   items = asked.items()
@@ -229,7 +229,7 @@ def collect_results(asked: bench.Bench) -> pd.DataFrame:
   if _BASELINES.value:
     parts += [
       (one.item, pd.read_csv(one.path))
-      for one in bench_baselines.of_bench(asked)
+      for one in bench_baselines.list_all(asked)
     ]
   found = []
   for item, chosen in parts:

@@ -75,7 +75,7 @@ _CONTENTS = {".html": presenting.page, ".json": presenting.json}
 _TASK_FLAGS = (_TASK_OPTION, _DATA_DIR, _SEED, _MODEL)
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main(*words: str) -> None:
   """Shows and writes the ceiling that the flags ask for."""
   outputs = [
@@ -91,7 +91,7 @@ def main(*words: str) -> None:
   for flag in _TASK_FLAGS:
     if runs and flag.present:
       raise UsageError(f"--{flag.name}: goes with --task; leave it out.")
-  progress.say_on_screen("Loading TensorFlow ...")
+  progress.say_to_terminal("Loading TensorFlow ...")
   found = experiments.ceiling(
     runs or None,
     task=_TASK.value,

@@ -33,19 +33,19 @@ _GROUPS = (
     tuple(_FLAGS),
   ),
   *(
-    run_flags.define_group(group, _FLAGS, choosing.DECIDED)
+    run_flags.define_group(group, _FLAGS, choosing.DECIDED_SETTINGS)
     for group in settings.GROUPS
   ),
 )
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main() -> None:
   """Makes the choice that the flags describe."""
   folder = paths.parse("output_dir", _OUTPUT_DIR.value or "outputs/choice")
   with paths.prefixing_output_dir():
     choice = choosing.choose(
-      run_flags.spec(_FLAGS, choosing.DECIDED),
+      run_flags.spec(_FLAGS, choosing.DECIDED_SETTINGS),
       folder,
       algorithms=_ALGORITHMS.value,
       **{name: _FLAGS[name].value for name in _CHOICE_FIELDS},

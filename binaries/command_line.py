@@ -18,7 +18,7 @@ from absl import flags
 
 from tasks import DataError
 from tff_fair import escaping, spelling
-from tff_fair.declared import Declared
+from tff_fair.declared import Field
 from tff_fair.experiments import FieldError, RunError, interruption
 from tff_fair.experiments.spec import spec_text
 
@@ -49,7 +49,7 @@ class OptionalValueFlag(flags.Flag):
 class _Parser(flags.ArgumentParser):
   """Parses the texts of a declared value."""
 
-  def __init__(self, setting: Declared) -> None:
+  def __init__(self, setting: Field) -> None:
     self._setting = setting
 
   def parse(self, argument: object) -> object:
@@ -67,7 +67,7 @@ class _Parser(flags.ArgumentParser):
 
 
 def define(
-  setting: Declared, namespace: flags.FlagValues = flags.FLAGS
+  setting: Field, namespace: flags.FlagValues = flags.FLAGS
 ) -> flags.FlagHolder[Any]:
   """Defines the flag of a declared value."""
   if setting.annotation is bool:
@@ -76,7 +76,7 @@ def define(
     )
   choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
   arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
-  if setting.takes(True):  # Without a value, it is true.
+  if setting.accepts(True):  # Without a value, it is true.
     found = flags.DEFINE_flag(
       OptionalValueFlag(
         _Parser(setting), flags.ArgumentSerializer(), *arguments
@@ -166,7 +166,7 @@ class Program(NamedTuple):
     prepare_streams()
     status = 0
     try:
-      with interruption.raised(owns_process=True):
+      with interruption.raise_on_signal(owns_process=True):
         _check_words(argv)
         words = parse(argv, self.groups, self.namespace, self.flag_hint)
         if words and not self.arguments:
@@ -297,7 +297,7 @@ def parse(
   except flags.UnrecognizedFlagError as error:
     name = error.flagname
     known = [*flag_values(groups, namespace), "flagfile", "help"]
-    advice = spelling.question(
+    advice = spelling.suggest(
       name, known, "--helpfull shows all.", shown="--{}".format
     )
     hint = elsewhere(name) if elsewhere else None

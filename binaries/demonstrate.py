@@ -23,7 +23,7 @@ _OUTPUT = _FLAGS.text(
 _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace an existing file.")
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main(*names: str) -> None:
   """Computes the named demonstration, and draws it on demand."""
   if not names:
@@ -39,7 +39,7 @@ def main(*names: str) -> None:
     path = paths.new_output(
       _OUTPUT.value, overwrite=_OVERWRITE.value, endings=_ENDINGS
     )
-  progress.say_on_screen("Loading TensorFlow ...")
+  progress.say_to_terminal("Loading TensorFlow ...")
   found = demonstrations.demonstrate(names[0])
   print(found.describe())
   if path is not None:

@@ -11,7 +11,7 @@ from tff_fair import experiments
 from tff_fair.experiments import progress
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.presenting import export_paths
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 _FLAGS = command_line.Flags()
 _OUTPUT = _FLAGS.text(
@@ -82,7 +82,7 @@ _OVERWRITE = _FLAGS.switch(
 
 def main(*folders: str) -> None:
   """Exports the model or the form of a round that the flags ask for."""
-  run = finding.only(paths.run_folder(folders))
+  run = discovery.find_only_run(paths.run_folder(folders))
   if not _OUTPUT.value:
     raise UsageError(
       "--output: is missing; name the file to write, such as model.keras."

@@ -11,7 +11,7 @@ from absl import flags
 
 from binaries.command_line import UsageError, prefixing_errors
 from tff_fair.experiments import RunError, progress
-from tff_fair.experiments.runs.finding import FoundRuns
+from tff_fair.experiments.runs.discovery import FoundRuns
 from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)

@@ -189,7 +189,7 @@ def _convert() -> None:
   for reason, count in conversion.left_out.items():
     print(f"Left out {count:,}: {reason}.")
   if conversion.tables:
-    screen.say_on_screen("Counting words and tags ...")
+    screen.say_to_terminal("Counting words and tags ...")
     conversion.write_tables()
     for table in conversion.tables:
       print(f"Wrote {table}.")

@@ -16,7 +16,7 @@ from tff_fair import methods
 from tff_fair.declared import FieldError, Value
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.analysis import replay
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import spec_text
 
@@ -57,17 +57,17 @@ class RuleChoice(NamedTuple):
     )
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main(*words: str) -> None:
   """Runs the replay that the flags describe."""
-  run = finding.find_one(paths.run_folder(words))
+  run = discovery.open_only_run(paths.run_folder(words))
   rules = _rules(run.algorithm)
   if _OUTPUT.value == "":
     raise UsageError("--output: is empty; name the CSV file to write.")
   output = RunFolder(run.path).replay
   if _OUTPUT.value is not None:
     output = paths.parse("output", _OUTPUT.value)
-  progress.say_on_screen("Loading TensorFlow ...")
+  progress.say_to_terminal("Loading TensorFlow ...")
   replays = pd.concat(
     [
       replay.replay(run, rule.algorithm, rule.hparams).assign(
@@ -86,7 +86,7 @@ def main(*words: str) -> None:
 
 def _rules(own: str) -> list[RuleChoice]:
   """Returns the rules to apply."""
-  names = [methods.understood(name) for name in _ALGORITHMS.value]
+  names = [methods.canonical_name(name) for name in _ALGORITHMS.value]
   if not names:
     raise UsageError(
       "--algorithms: is missing; name methods, such as "
@@ -95,15 +95,15 @@ def _rules(own: str) -> list[RuleChoice]:
   texts: dict[str, list[str]] = {name: [] for name in names}
   for name in names:
     if not methods.is_method(name):
-      raise FieldError("algorithms", methods.unknown(name), value=name)
+      raise FieldError("algorithms", methods.unknown_message(name), value=name)
   for text in _HPARAM.value:
     name, dot, assignment = text.partition(".")
-    if not dot or methods.understood(name) not in texts:
+    if not dot or methods.canonical_name(name) not in texts:
       raise UsageError(
         f"--hparam={text}: expected METHOD.NAME=VALUE, with one of "
         f"--algorithms, {', '.join(texts)}."
       )
-    texts[methods.understood(name)].append(assignment)
+    texts[methods.canonical_name(name)].append(assignment)
   return [
     RuleChoice(name, spec_text.parse_hparams(name, given) if given else None)
     for name, given in texts.items()

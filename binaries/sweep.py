@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from binaries import command_line, paths
 from binaries.flags import run_flags, sweep_flags
 from tff_fair.experiments import interruption, progress
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps import (
   best_settings,
@@ -28,7 +28,7 @@ from tff_fair.experiments.sweeps.study import SearchSettings
 from tff_fair.experiments.sweeps.sweep_file import Sweep
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main() -> None:
   """Runs the sweep, or the search, that the flags describe."""
   sweep = sweep_flags.sweep()
@@ -52,7 +52,7 @@ def main() -> None:
   if settings is None:
     plan.expand(sweep)
   else:
-    study.of_sweep(sweep)
+    study.make_studies(sweep)
   sweep = validation.with_fraction(sweep, fraction)
   if settings is not None:
     _search(sweep, settings, runner)
@@ -75,24 +75,24 @@ def _train(
       found = ", ".join(f"{count} {state}" for state, count in counts)
       print(f"{len(planned)} runs: {found}")
       return
-    failures = runner.carry_out(planned, states, sweep.title)
+    failures = runner.run_unfinished(planned, states, sweep.title)
   _end(runner, planned, failures, criterion, fraction)
 
 
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
-  studies = study.of_sweep(sweep)
+  studies = study.make_studies(sweep)
   with paths.prefixing_output_dir():
     searcher = Searcher(studies, settings, runner)
     if sweep_flags.DRY_RUN.value:
       for one in studies:
         space = ", ".join(f"{name}={d}" for name, d in one.space.items())
-        known = len(searcher.recorded(one))
+        known = len(searcher.recorded_trials(one))
         print(
           f"{one.name}: {known} of {settings.trials} trials have begun in "
           f"{runner.folder}; {len(one.seeds)} runs each; {space}"
         )
       return
-    failures = searcher.carry_out(sweep.title)
+    failures = searcher.run(sweep.title)
   planned = {
     run.name: run
     for one in studies
@@ -119,7 +119,7 @@ def _end(
   """Shows the best settings; exits with status 1 if runs failed."""
   folders = [runner.folder / run.name for run in planned]
   finished = [
-    finding.read_run(path) for path in folders if RunFolder(path).is_finished
+    discovery.read_run(path) for path in folders if RunFolder(path).is_finished
   ]
   print(best_settings.table(finished, criterion, fraction), flush=True)
   if failures:

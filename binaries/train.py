@@ -15,7 +15,7 @@ from collections.abc import Callable
 from binaries import command_line, paths
 from binaries.flags import run_flags
 from tff_fair import experiments
-from tff_fair.experiments import importing, interruption
+from tff_fair.experiments import interruption, startup
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.texts import fairness_table, layout, run_warnings
@@ -26,14 +26,14 @@ _STATUS_UNTRAINED = 3
 _STATUS_STALLED = 4
 
 
-@interruption.at_once()
+@interruption.exit_on_signal()
 def main() -> None:
   """Trains the run that the flags describe."""
   if (catalog_text := run_flags.requested_catalog()) is not None:
     print(catalog_text)
     return
   output_dir = run_flags.output_dir()
-  importing.check_limits()
+  startup.check_limits()
   with paths.prefixing_output_dir():
     has_baselines = run_flags.has_baselines()
     run_flags.take_first_look()
@@ -42,9 +42,9 @@ def main() -> None:
     if output_dir is not None:
       RunFolder(output_dir).check_usable(spec.to_dict())
     options = run_flags.compute_options()
-    task_loading.load_ahead(spec)
+    task_loading.preload(spec)
     train = experiments.run  # Imports it.
-    importing.spare_what_stays()
+    startup.freeze_gc()
     compute = functools.partial(train, **options)
     baseline_runs = [
       _baseline(compute, found, output_dir) for found in baselines

@@ -62,9 +62,9 @@ class ClientSource:
       object.__setattr__(self, "data_dir", os.path.abspath(path))
     options = dict(self.options)
     if isinstance(loss := options.get("loss"), str):
-      options["loss"] = user_functions.absolute(loss)
+      options["loss"] = user_functions.absolute_name(loss)
     object.__setattr__(self, "options", options)
-    object.__setattr__(self, "task", user_functions.absolute(self.task))
+    object.__setattr__(self, "task", user_functions.absolute_name(self.task))
 
   def __call__(self, client_id: int) -> Arrays:
     """Returns all of a client's examples as `(x, y)`, one row per example.

@@ -28,6 +28,7 @@ def notify_left_out(
     return
   shown = [f"{n:,} {end}" for end, n in found.most_common()]
   notify(
-    f"{place}: ignored files: {found.total():,} ({spelling.listed(shown, 5)}); "
-    f"the task reads only {', '.join(taken)}."
+    f"{place}: ignored files: {found.total():,} "
+    f"({spelling.join_names(shown, 5)}); the task reads only "
+    f"{', '.join(taken)}."
   )

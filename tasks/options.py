@@ -73,7 +73,7 @@ class LstmOptions(TaskOptions):
   )
 
 
-def fields_of(options_type: type) -> Mapping[str, declared.Declared]:
+def fields_of(options_type: type) -> Mapping[str, declared.Field]:
   """Returns the options by name, in their order."""
   found = declared.fields_of(options_type)
   for field in dataclasses.fields(options_type):

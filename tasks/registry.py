@@ -184,7 +184,7 @@ def load(
   function = _function(name)
   with (
     source_files.recording() as files,
-    user_functions.given_as("task", function or name),
+    user_functions.report_errors_as("task", function or name),
   ):
     task = module.load(
       config,
@@ -210,7 +210,7 @@ def option_defaults(name: str) -> dict[str, task_options.Value]:
   return {} if _may_not_run(name) else _options_type(name)().to_dict()
 
 
-def option_fields(name: str) -> Mapping[str, declared.Declared]:
+def option_fields(name: str) -> Mapping[str, declared.Field]:
   """Returns a task's options by name: type, default, meaning and bounds."""
   return task_options.fields_of(_options_type(name))
 
@@ -290,7 +290,7 @@ def _module(name: str) -> TaskModule:
   function = _function(name)
   if function is None:
     raise _unknown(name)
-  with user_functions.given_as("task", function):
+  with user_functions.report_errors_as("task", function):
     return _user_task(function, user_functions.load(function))
 
 
@@ -328,7 +328,7 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
 @functools.cache
 def _installed() -> Mapping[str, str]:
   """Returns the tasks of installed packages with names that are not taken."""
-  return user_functions.installed("tff_fair.tasks", "task", _NAMES)
+  return user_functions.entry_points("tff_fair.tasks", "task", _NAMES)
 
 
 # Replaces a task's model by one of ours, by name, or by a user's.
@@ -346,7 +346,7 @@ def check_model(name: str) -> None:
   """
   if user_functions.is_name(name):
     if user_functions.may_run(name):
-      with user_functions.given_as("model", name):
+      with user_functions.report_errors_as("model", name):
         user_functions.check(name)
   elif name not in model_names.ALL:
     raise FieldError(
@@ -388,7 +388,7 @@ def with_model(task: Task, name: str, *, seed: int) -> Task:
 
   data = task.element_spec, task.num_classes
   if user_functions.is_name(name):
-    with user_functions.given_as("model", name):
+    with user_functions.report_errors_as("model", name):
       build = user_model.build_fn(
         name, user_functions.load(name), *data, seed=seed
       )

@@ -211,7 +211,7 @@ def all_code_known(monkeypatch):
   """
   from tff_fair.runtime import known_code  # noqa: PLC0415
 
-  monkeypatch.setattr(known_code, "has_others", lambda: False)
+  monkeypatch.setattr(known_code, "has_user_code", lambda: False)
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def compiled_once(shared_caches):
   from tff_fair.runtime import known_code  # noqa: PLC0415
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(known_code, "has_others", lambda: False)
+    patch.setattr(known_code, "has_user_code", lambda: False)
     for name, value in shared_caches.items():
       patch.setenv(name, value)
     yield

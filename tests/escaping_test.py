@@ -97,9 +97,9 @@ def test_a_table_gives_all_names_back():
   )
   text.encode()
   read = pd.read_csv(
-    io.BytesIO(text.encode()), converters={"client": csv_cells.unquoted}
+    io.BytesIO(text.encode()), converters={"client": csv_cells.unquote}
   )
   assert tuple(read["client"]) == NAMES
   assert read["n"].tolist() == [*range(len(NAMES))]
   rows = [*csv.reader(io.StringIO(text, newline=""))]
-  assert tuple(csv_cells.unquoted(row[0]) for row in rows[1:]) == NAMES
+  assert tuple(csv_cells.unquote(row[0]) for row in rows[1:]) == NAMES

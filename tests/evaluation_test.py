@@ -179,7 +179,7 @@ def test_data_without_ids_does_not_fit_the_type():
 @models
 def test_sums_are_those_of_numpy_on_the_examples(model):
   """Here from logits in NumPy; `class_scores_test` has scikit-learn's."""
-  asked = score_sums.Asked(3, with_histogram=True)
+  asked = score_sums.SumsRequest(3, with_histogram=True)
   evaluate = evaluation.build_client_evaluation(
     MODELS[model], batch_size=7, sums=asked
   )

@@ -71,7 +71,7 @@ def test_all_names_are_read_as_they_are(trained):
   assert experiments.open_run(run.path).client_names.tolist() == sorted(NAMES)
   with (run.path / "clients.csv").open(newline="", encoding="utf-8") as file:
     cells = [row["client"] for row in csv.DictReader(file)]
-  assert [*map(csv_cells.unquoted, cells)] == sorted(NAMES)
+  assert [*map(csv_cells.unquote, cells)] == sorted(NAMES)
 
 
 def check_text(text):

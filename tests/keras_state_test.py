@@ -206,6 +206,6 @@ def test_a_run_leaves_the_count_of_names(tmp_path):
 def test_layers_in_a_graph_stay_usable_there():
   with tf.Graph().as_default():
     layer = LAYERS.Dense(3)
-    with keras_state.restored():
+    with keras_state.preserve():
       LAYERS.Dense(2)
     assert layer(tf.zeros([2, 5])).shape == [2, 3]

@@ -35,7 +35,7 @@ EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 # Values that travel, and the checks of them.
 SHARED = ("tff_fair.declared", "tff_fair.lazy", "tff_fair.types")
 MACHINERY = (
-  "tff_fair.runtime.collecting",
+  "tff_fair.runtime.mergeable_aggregate",
   "tff_fair.keras_state",
   "tff_fair.kernels",
   "tff_fair.optimizers",
@@ -56,7 +56,9 @@ LAYERS = {
   "tff_fair.spelling": Layer(),
   "tff_fair.shadowing": Layer(),
   "tff_fair.escaping": Layer(),
-  "tff_fair.runtime.collecting": Layer(("tff_fair.runtime.phases",), TFF),
+  "tff_fair.runtime.mergeable_aggregate": Layer(
+    ("tff_fair.runtime.phases",), TFF
+  ),
   "tff_fair.declared": Layer(),
   "tff_fair.notices": Layer(("tff_fair.escaping",)),
   "tff_fair.user_functions": Layer(("tff_fair.declared", "tff_fair.notices")),
@@ -83,7 +85,7 @@ LAYERS = {
   "tff_fair.evaluation": Layer(
     (
       "tff_fair.client_works",
-      "tff_fair.runtime.collecting",
+      "tff_fair.runtime.mergeable_aggregate",
       "tff_fair.keras_state",
       "tff_fair.kernels",
       "tff_fair.runtime.phases",
@@ -94,7 +96,7 @@ LAYERS = {
   "tff_fair.label_correction": Layer(
     (
       "tff_fair.client_works",
-      "tff_fair.runtime.collecting",
+      "tff_fair.runtime.mergeable_aggregate",
       "tff_fair.evaluation",
       "tff_fair.keras_state",
       "tff_fair.kernels",
@@ -270,7 +272,7 @@ def test_imports_of_experiments_lead_to_lower_rooms():
   ("module", "name", "expected"),
   [
     ("runs.run", "spec.run_spec", 0),
-    ("runs.run", "training.running", 1),
+    ("runs.run", "training.execution", 1),
     ("spec.settings.learning", "runs", 1),
   ],
 )

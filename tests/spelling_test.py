@@ -35,7 +35,7 @@ def test_the_spellings_of_papers_are_understood_everywhere(spelled, name):
 def test_each_method_is_spelled_in_a_way_of_its_own():
   for name in algorithms.names():
     for spelled in (name.upper(), name.replace("_", "-")):
-      assert spelling.understood(spelled, algorithms.names()) == name
+      assert spelling.resolve(spelled, algorithms.names()) == name
 
 
 def test_where_nothing_is_similar_the_line_says_where_the_names_are():
@@ -63,10 +63,10 @@ def test_nothing_is_guessed_where_nothing_is_similar():
 
 def test_what_is_asked_names_the_guesses_as_they_are_shown():
   known = ["gamma", "hull"]
-  asked = spelling.question("gama", known, "none", shown="--{}".format)
+  asked = spelling.suggest("gama", known, "none", shown="--{}".format)
   assert asked == "did you mean --gamma?"
-  assert spelling.question("zzz", known) == ""
-  assert spelling.question("zzz", known, "see help.") == "see help."
+  assert spelling.suggest("zzz", known) == ""
+  assert spelling.suggest("zzz", known, "see help.") == "see help."
 
 
 def _refused(call, message):

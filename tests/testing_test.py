@@ -96,7 +96,9 @@ def test_a_form_that_does_not_hold_fails():
 
 def test_a_sum_that_gives_another_direction_fails(monkeypatch):
   monkeypatch.setattr(
-    testing, "make_cohort", lambda updates, **_: testing._random(len(updates))
+    testing,
+    "make_cohort",
+    lambda updates, **_: testing._random_cohort(len(updates)),
   )
   with pytest.raises(AssertionError, match="sums"):
     testing.check_rule(my_method.MaxFl)

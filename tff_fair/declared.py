@@ -63,7 +63,7 @@ class FieldError(ValueError):
     self.value = value
     self.problem = problem
     name = field if key is None else f"{field}[{key!r}]"
-    found = "" if value is None else f"={_shown(value)}"
+    found = "" if value is None else f"={_abbreviate(value)}"
     super().__init__(f"{name}{found}: {problem}")
 
   def __reduce__(self) -> tuple[object, ...]:
@@ -82,7 +82,7 @@ class FieldError(ValueError):
     return type(self)(mapping, self.problem, key=self.field, value=found)
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
   """Returns a value as errors show it; if it is long, a part or its type."""
   text = repr(value)
   if len(text) <= _MOST_LETTERS:
@@ -125,7 +125,7 @@ def check_number(
   if not isinstance(number, numbers.Real) or isinstance(number, bool):
     raise TypeError(
       f"Expected {name} to be a number, found {type(number).__name__}: "
-      f"{_shown(number)}."
+      f"{_abbreviate(number)}."
     )
   too_low = number <= minimum if exclude_minimum else number < minimum
   too_high = number >= maximum if exclude_maximum else number > maximum
@@ -149,7 +149,7 @@ def check_integer(name: str, number: int, *, minimum: float) -> None:
   if not isinstance(number, numbers.Integral) or isinstance(number, bool):
     raise TypeError(
       f"Expected {name} to be an integer, found {type(number).__name__}: "
-      f"{_shown(number)}."
+      f"{_abbreviate(number)}."
     )
   if number < minimum:
     raise _invalid(name, f"{minimum} or more", number)
@@ -160,7 +160,7 @@ def check_boolean(name: str, found: bool) -> None:
   if not isinstance(found, bool):
     raise TypeError(
       f"Expected {name} to be True or False, found {type(found).__name__}: "
-      f"{_shown(found)}."
+      f"{_abbreviate(found)}."
     )
 
 
@@ -332,7 +332,7 @@ def _any_of_its_type(_: object) -> bool:
 
 
 class Bounds(TypedDict, total=False):
-  """The bounds on a field's values; see `Declared`."""
+  """The bounds on a field's values; see `Field`."""
 
   minimum: float
   maximum: float
@@ -349,7 +349,7 @@ ABOVE_0: Bounds = {"minimum": 0, "exclude_minimum": True}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Declared:
+class Field:
   """A declared field and its valid values.
 
   Attributes:
@@ -422,7 +422,7 @@ class Declared:
     self._check_value(found)
     return found
 
-  def takes(self, found: Any) -> bool:
+  def accepts(self, found: Any) -> bool:
     """Returns whether a value is valid."""
     try:
       self.check(found)
@@ -479,7 +479,7 @@ class Declared:
       self._check_bounds(found)
     raise TypeError(
       f"Expected {self.name} to be {describe(kind)}, found "
-      f"{type(found).__name__}: {_shown(found)}."
+      f"{type(found).__name__}: {_abbreviate(found)}."
     )
 
   def _check_bounds(self, number: Any) -> None:
@@ -521,7 +521,7 @@ def value(
     default: The default.
     meaning: The meaning, in sentences for users.
     decides: Whether the value affects the results of a run.
-    **bounds: The valid values of its type; see `Declared`.
+    **bounds: The valid values of its type; see `Field`.
   """
   known = {"meaning": meaning, "decides": decides, **bounds}
   return dataclasses.field(default=default, metadata={_KEY: known})
@@ -534,7 +534,7 @@ def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
 
   Args:
     meaning: The meaning, in sentences for users.
-    **bounds: The valid values of its type; see `Declared`.
+    **bounds: The valid values of its type; see `Field`.
   """
   return value(dataclasses.MISSING, meaning, **bounds)
 
@@ -563,7 +563,7 @@ def positive_number(
   )
 
 
-def fields_of(cls: type) -> Mapping[str, Declared]:
+def fields_of(cls: type) -> Mapping[str, Field]:
   """Returns the declared fields of a dataclass by name, in order.
 
   If a subclass only changes a field's default, the declaration still holds.
@@ -572,7 +572,7 @@ def fields_of(cls: type) -> Mapping[str, Declared]:
 
 
 @functools.cache
-def _fields_of(cls: Any) -> Mapping[str, Declared]:
+def _fields_of(cls: Any) -> Mapping[str, Field]:
   if not dataclasses.is_dataclass(cls):
     return {}
   hints = typing.get_type_hints(cls)
@@ -583,7 +583,7 @@ def _fields_of(cls: Any) -> Mapping[str, Declared]:
     if _KEY in field.metadata
   }
   return {
-    field.name: Declared(
+    field.name: Field(
       name=field.name,
       annotation=hints[field.name],
       default=field.default,
@@ -604,7 +604,7 @@ class Hyperparameters:
 
 
 def add_to_signature(
-  signature: inspect.Signature, fields: Iterable[Declared]
+  signature: inspect.Signature, fields: Iterable[Field]
 ) -> inspect.Signature:
   """Returns a signature with keywords for fields before **options."""
   *first, options = signature.parameters.values()
@@ -620,7 +620,7 @@ def add_to_signature(
   return signature.replace(parameters=[*first, *keywords, options])
 
 
-def document(fields: Iterable[Declared]) -> str:
+def document(fields: Iterable[Field]) -> str:
   """Returns the lines of an "Args" section for fields."""
   return "\n".join(
     textwrap.fill(

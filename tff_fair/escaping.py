@@ -16,21 +16,21 @@ _HIDDEN = (
   "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff"
   "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_UNSHOWN = re.compile(f"[{_HIDDEN}]")
-_UNSHOWN_BUT_LINE_ENDS = re.compile(rf"(?!\n)[{_HIDDEN}]")
+_HIDDEN_PATTERN = re.compile(f"[{_HIDDEN}]")
+_HIDDEN_EXCEPT_NEWLINE_PATTERN = re.compile(rf"(?!\n)[{_HIDDEN}]")
 
 
 def line(text: str) -> str:
   """Returns a text as one line that every terminal and log can show."""
-  return _UNSHOWN.sub(_written_out, text)
+  return _HIDDEN_PATTERN.sub(_escape_sequence, text)
 
 
 def lines(text: str) -> str:
   """Returns a text of several lines, each treated as by `line`."""
-  return _UNSHOWN_BUT_LINE_ENDS.sub(_written_out, text)
+  return _HIDDEN_EXCEPT_NEWLINE_PATTERN.sub(_escape_sequence, text)
 
 
-def _written_out(match: re.Match[str]) -> str:
+def _escape_sequence(match: re.Match[str]) -> str:
   return match[0].encode("unicode_escape").decode()
 
 

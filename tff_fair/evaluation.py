@@ -18,18 +18,18 @@ from tff_fair.client_works import (
   score_sums,
 )
 from tff_fair.kernels import stacking
-from tff_fair.runtime import collecting, phases
+from tff_fair.runtime import mergeable_aggregate, phases
 
 # A column [K, ...] for each field of `evaluation.Evaluation` and each sum.
 Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def build_client_evaluation(
   model_fn: local_model.ModelFn,
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
-  sums: score_sums.Asked | None = None,
+  sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Builds a computation that returns one row per client.
@@ -84,12 +84,12 @@ def build_client_evaluation(
   return evaluate_clients
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def build_personal_evaluation(
   model_fn: local_model.ModelFn,
   *,
   batch_size: int = evaluation.EVALUATION_BATCH_SIZE,
-  sums: score_sums.Asked | None = None,
+  sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Builds a computation that evaluates each client's personal model.
@@ -154,8 +154,8 @@ def build_personal_evaluation(
   ) -> tff.Value:
     return evaluate_with_rows(weights, tff.federated_broadcast(table), data)
 
-  return phases.PhasedComputation.of(
-    evaluate_clients, lambda: [evaluate_with_rows], ends=_ENDS
+  return phases.PhasedComputation.create(
+    evaluate_clients, lambda: [evaluate_with_rows], conversions=_ENDS
   )
 
 
@@ -166,13 +166,15 @@ def _with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
   return weights, client_table.rows_of(table, ids), data
 
 
-_ENDS = phases.Ends(_with_client_rows, phases.last, phases.once)
+_ENDS = phases.Conversions(
+  _with_client_rows, phases.last_result, phases.never_retry
+)
 
 
 def _build_collect(row_type: tff.Type) -> tff.Computation:
   """Builds a computation that collects the clients' rows, sorted by id."""
   columns = tff.types.type_to_tf_tensor_specs(row_type)
-  return collecting.build_collect(
+  return mergeable_aggregate.build(
     row_type,
     zero=lambda: stacking.no_rows(columns),
     accumulate=append_row,

@@ -23,7 +23,7 @@ _EAGER = {
 
 
 @contextlib.contextmanager
-def restored() -> Iterator[None]:
+def preserve() -> Iterator[None]:
   """Lets a block or function build in graphs; eager layers work afterwards.
 
   Within a `tf.Graph`, nothing is restored: the graph's layers may be in use.

@@ -16,10 +16,10 @@ from typing import Any
 
 from tff_fair import spelling
 
-Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
+ModuleHooks = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
-def attach(package: str, file: str) -> Attached:
+def attach(package: str, file: str) -> ModuleHooks:
   """Returns `__getattr__`, `__dir__` and `__all__` of a package."""
   tree = ast.parse(pathlib.Path(file).read_text("utf-8"))
   places = {
@@ -29,16 +29,16 @@ def attach(package: str, file: str) -> Attached:
     for alias in node.names
     if alias.name == alias.asname
   }
-  return of_places(package, places)
+  return attach_mapping(package, places)
 
 
-def of_places(package: str, places: Mapping[str, str]) -> Attached:
+def attach_mapping(package: str, places: Mapping[str, str]) -> ModuleHooks:
   """Returns the same as `attach`, from a mapping of names to modules."""
   public = list(places)
 
   def find(name: str) -> Any:
     if name not in places:
-      guess = spelling.question(name, places)
+      guess = spelling.suggest(name, places)
       raise AttributeError(
         f"module {package!r} has no attribute {name!r}{guess and f'; {guess}'}"
       )

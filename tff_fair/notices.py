@@ -8,7 +8,7 @@ from typing import Any
 
 from tff_fair import escaping
 
-_told: dict[Any, Any] = {}  # So that Python shows each notice once.
+_registry: dict[Any, Any] = {}  # So that Python shows each notice once.
 
 
 class Notice(UserWarning):
@@ -18,5 +18,5 @@ class Notice(UserWarning):
 def notify(text: str) -> None:
   """Warns in one line, without the source line that Python would add."""
   warnings.warn_explicit(
-    escaping.line(text), Notice, "tff_fair", 0, registry=_told
+    escaping.line(text), Notice, "tff_fair", 0, registry=_registry
   )

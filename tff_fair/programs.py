@@ -22,7 +22,7 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   datasets: ClassVar[Sequence[tf.data.Dataset]]
   seed: ClassVar[int]
-  of: ClassVar[tff.FederatedType]
+  data_type: ClassVar[tff.FederatedType]
 
   def __init__(self, round_num: int = 0) -> None:
     self._round_num = round_num
@@ -45,7 +45,7 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   @property
   def federated_type(self) -> tff.FederatedType:
-    return self.of
+    return self.data_type
 
   def select(self, k: int | None = None) -> list[tf.data.Dataset]:
     size = len(self.datasets)

@@ -7,14 +7,14 @@ folder `tasks` there, it hides ours, and our imports fail.
 import importlib.util
 import pathlib
 
-_NEIGHBOURS = pathlib.Path(__file__).parent.parent
-_HIDDEN = "tasks"
+_ROOT = pathlib.Path(__file__).parent.parent
+_PACKAGE = "tasks"
 
 
 def check() -> None:
   """Checks that `import tasks` finds ours."""
-  ours = _NEIGHBOURS / _HIDDEN
-  spec = importlib.util.find_spec(_HIDDEN)
+  ours = _ROOT / _PACKAGE
+  spec = importlib.util.find_spec(_PACKAGE)
   if spec is None or not ours.is_dir():
     return
   places = [*map(pathlib.Path, spec.submodule_search_locations or [])]
@@ -22,8 +22,8 @@ def check() -> None:
     places = [pathlib.Path(spec.origin)]
   if any(place.resolve() == ours.resolve() for place in places):
     return
-  found = places[0] if places else _HIDDEN
+  found = places[0] if places else _PACKAGE
   raise ImportError(
-    f"{found} hides the package {_HIDDEN} of tff_fair ({ours}): start in "
+    f"{found} hides the package {_PACKAGE} of tff_fair ({ours}): start in "
     "another folder, rename it, or train with the command tff-fair-train."
   )

@@ -12,7 +12,7 @@ _SIMILAR = 0.75
 _MOST_GUESSES = 3
 
 
-def understood(name: str, known: Iterable[str]) -> str:
+def resolve(name: str, known: Iterable[str]) -> str:
   """Returns the known name that a name spells, or the name itself."""
   known = list(known)
   if name in known:
@@ -33,7 +33,7 @@ def guesses(name: str, known: Iterable[str]) -> list[str]:
   return [n for spelling in near for n in known if _letters(n) == spelling]
 
 
-def question(
+def suggest(
   name: str,
   known: Iterable[str],
   otherwise: str = "",
@@ -56,11 +56,11 @@ def advice(
   known = list(known)
   heading = f"valid {what}" if what else "valid"
   every = f"{heading}: {', '.join(known) or 'none'}."
-  asked = question(name, known, every)
+  asked = suggest(name, known, every)
   return f"{asked} {every}" if always_all and asked != every else asked
 
 
-def listed(names: Sequence[str], most: int = 10) -> str:
+def join_names(names: Sequence[str], most: int = 10) -> str:
   """Returns at most `most` names, such as "a, b and 3 more"."""
   more = len(names) - most
   return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")

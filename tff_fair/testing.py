@@ -23,7 +23,7 @@ from tff_fair.runtime import chosen_context
 Reference = Callable[..., np.ndarray]
 
 # The signals that all clients report unless a cohort gives others.
-_USUAL = {
+_DEFAULT_SIGNALS = {
   "accuracy": 0.5,
   "effective_steps": 3.0,
   "gradient_norm": 2.0,
@@ -141,7 +141,7 @@ def make_cohort(
     gram=gram,
     **{
       name: np.broadcast_to(np.asarray(signals.get(name, usual), float), [m])
-      for name, usual in _USUAL.items()
+      for name, usual in _DEFAULT_SIGNALS.items()
     },
   )
 
@@ -224,7 +224,7 @@ def _failures(
         yield f"{title.replace('_', ' ')} {dict(setting) or ''}".strip(), error
 
 
-def _random(m: int, seed: int = 0) -> types.Cohort:
+def _random_cohort(m: int, seed: int = 0) -> types.Cohort:
   """Returns a cohort of unequal clients."""
   rng = np.random.default_rng([m, seed])
   return make_cohort(
@@ -260,7 +260,7 @@ def _check_reference(
   names = [n for n in declared.fields_of(type(rule)) if n not in needed]
   hparams = {name: getattr(rule, name) for name in names}
   for m in (1, 2, 7):
-    cohort = _random(m)
+    cohort = _random_cohort(m)
     expected = np.asarray(reference(cohort, **needed, **hparams))
     found = _apply(rule, cohort).coefficients
     np.testing.assert_allclose(
@@ -281,7 +281,7 @@ def _check_hard_cohorts(rule: types.Rule) -> None:
 
 
 def _check_order(rule: types.Rule) -> None:
-  cohort, order = _random(6), np.array([3, 0, 5, 1, 2, 4])
+  cohort, order = _random_cohort(6), np.array([3, 0, 5, 1, 2, 4])
   there, back = (
     _apply(rule, found).coefficients
     for found in (cohort, permuted(cohort, order))
@@ -297,7 +297,7 @@ def _check_equal_clients(rule: types.Rule) -> None:
 
 
 def _check_what_is_read(rule: types.Rule) -> None:
-  cohort = _random(5)
+  cohort = _random_cohort(5)
   known = {"client_id", "weight", "num_examples", *rule.signals}
   if rule.geometry is not types.Geometry.NONE:
     known.add("squared_norm")
@@ -315,7 +315,9 @@ def _check_state(rule: types.Rule) -> None:
   before = tf.nest.map_structure(np.asarray, rule.initialize())
   state = None
   for seed in range(3):
-    first, again = (_apply(rule, _random(4, seed), state) for _ in range(2))
+    first, again = (
+      _apply(rule, _random_cohort(4, seed), state) for _ in range(2)
+    )
     tf.nest.map_structure(np.testing.assert_array_equal, first, again)
     state = first.state
     tf.nest.assert_same_structure(state, before)
@@ -327,7 +329,7 @@ def _check_state(rule: types.Rule) -> None:
 
 def _check_form(rule: Any) -> None:
   """Checks c_k = exp(l_k) (u + v x_k), each l_k and x_k from client k only."""
-  cohort = _random(6)
+  cohort = _random_cohort(6)
   cohort = cohort._replace(weight=cohort.num_examples)
   together = rule.log_weight(_tensors(cohort)).numpy()
   alone = [
@@ -337,7 +339,7 @@ def _check_form(rule: Any) -> None:
   np.testing.assert_allclose(together, alone, 1e-9)
   x = rule.covariate(_tensors(cohort))
   columns = [np.ones(6)] if x is None else [np.ones(6), x.numpy()]
-  c = _apply(rule, _random(6)).coefficients
+  c = _apply(rule, _random_cohort(6)).coefficients
   levels = c / np.exp(together)
   fit = np.linalg.lstsq(np.stack(columns, 1), levels, rcond=None)[0]
   np.testing.assert_allclose(fit @ columns, levels, _TOLERANCE)
@@ -417,9 +419,9 @@ def _float32_clients() -> tuple[np.ndarray, types.Cohort]:
   m = 5
   rng = np.random.default_rng(m)
   updates = rng.normal(size=(m, _SIZE)).astype(np.float32)
-  random = _random(m)
+  random = _random_cohort(m)
   rounded = {
     name: getattr(random, name).astype(np.float32)
-    for name in ("loss", "num_examples", *_USUAL)
+    for name in ("loss", "num_examples", *_DEFAULT_SIGNALS)
   }
   return updates, make_cohort(updates, **rounded)

@@ -30,14 +30,14 @@ _FORMS = "path/to/file.py:function or PACKAGE.MODULE:function"
 _SUFFIX = ".py"
 
 
-class _Imported(NamedTuple):
+class _LoadedModule(NamedTuple):
   """A file's module or its error, with the digest of its files at import."""
 
   digest: str
   module: types.ModuleType | FieldError
 
 
-_imported: dict[pathlib.Path, _Imported] = {}
+_imported: dict[pathlib.Path, _LoadedModule] = {}
 
 
 # Whether new code may run: other people's records may name functions.
@@ -72,7 +72,7 @@ def may_run(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def given_as(setting: str, name: str) -> Iterator[None]:
+def report_errors_as(setting: str, name: str) -> Iterator[None]:
   """Turns errors of a function into errors of the setting that names it."""
   try:
     yield
@@ -92,7 +92,9 @@ def short_name(name: str) -> str:
   return name.rpartition(":")[2]
 
 
-def installed(group: str, kind: str, taken: Collection[str]) -> dict[str, str]:
+def entry_points(
+  group: str, kind: str, taken: Collection[str]
+) -> dict[str, str]:
   """Returns the entry points of installed packages in a group, by name.
 
   A name in `taken` is left out, with a notice. `kind` is the noun for an entry.
@@ -119,8 +121,8 @@ def check(name: str) -> None:
   try:
     tree = ast.parse(path.read_bytes(), str(path))
   except (OSError, SyntaxError, ValueError) as error:
-    raise blamed(name, path, error) from error
-  defined = set(_defined(tree))
+    raise user_code_error(name, path, error) from error
+  defined = set(_top_level_names(tree))
   if function not in defined and not defined & {"*", "__getattr__"}:
     raise _no_function(name, path, defined)
 
@@ -200,7 +202,7 @@ def _find(module: str) -> importlib.machinery.ModuleSpec | None:
   return spec
 
 
-def absolute(name: str) -> str:
+def absolute_name(name: str) -> str:
   """Returns a function's name that is valid in any working directory."""
   if not is_name(name) or not _place(name).endswith(_SUFFIX):
     return name
@@ -208,7 +210,7 @@ def absolute(name: str) -> str:
   return f"{path}:{short_name(name)}"
 
 
-def blamed(
+def user_code_error(
   name: str, path: pathlib.Path | None, error: BaseException
 ) -> FieldError:
   """Returns a one-line error for a user's code, with the line at fault."""
@@ -247,7 +249,7 @@ def _no_function(
   )
 
 
-def _defined(tree: ast.AST) -> Iterator[str]:
+def _top_level_names(tree: ast.AST) -> Iterator[str]:
   """Yields all names that a file may define at top level."""
   for node in ast.iter_child_nodes(tree):
     match node:
@@ -258,7 +260,7 @@ def _defined(tree: ast.AST) -> Iterator[str]:
       case ast.Name(ctx=ast.Store()):
         yield node.id
       case _:
-        yield from _defined(node)
+        yield from _top_level_names(node)
 
 
 def _run_file(name: str, path: pathlib.Path) -> types.ModuleType:
@@ -267,7 +269,7 @@ def _run_file(name: str, path: pathlib.Path) -> types.ModuleType:
   if known is None or known.digest != now:
     if known is not None:
       _forget_neighbours(path)
-    known = _Imported(now, _module_or_error(name, path, now))
+    known = _LoadedModule(now, _module_or_error(name, path, now))
     _imported[path] = known
   if isinstance(known.module, FieldError):
     raise FieldError(name, known.module.problem) from known.module
@@ -291,7 +293,7 @@ def _module_or_error(
     exec(code, vars(module))
   except (Exception, SystemExit) as error:
     del sys.modules[title]
-    return blamed(name, path, error)
+    return user_code_error(name, path, error)
   return module
 
 
@@ -316,14 +318,14 @@ def _import_module(
   try:
     return importlib.import_module(place)
   except (Exception, SystemExit) as error:
-    raise blamed(name, path, error) from error
+    raise user_code_error(name, path, error) from error
 
 
 # The files that determine what a function does: its own and, recursively, those
 # that it imports from its folder or package. Finding them runs no code.
 
 # This project's packages, which are not user code even beside a user's file.
-_OURS = ("binaries", "tasks", "tff_fair")
+_OWN_PACKAGES = ("binaries", "tasks", "tff_fair")
 
 
 def digest_of_file(path: pathlib.Path, module: str = "") -> str:
@@ -354,7 +356,7 @@ def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
       if not folder.is_relative_to(root):
         continue  # Python does not find the module, either.
       words = [*folder.relative_to(root).parts, *filter(None, name.split("."))]
-      if words[0] == package if module else words[0] not in _OURS:
+      if words[0] == package if module else words[0] not in _OWN_PACKAGES:
         left += _files_of(root, words)
   return found
 

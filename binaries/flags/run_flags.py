@@ -37,7 +37,7 @@ def catalog() -> str:
   lines += ["and the ways of summing (--aggregation), the default first"]
   for name in methods.names():
     if not methods.is_method(name):
-      lines += _lines(name, f"cannot be used: {methods.unknown(name)}")
+      lines += _lines(name, f"cannot be used: {methods.unknown_message(name)}")
       continue
     hparams = spec_text.assignments(
       {h.name: h.default for h in methods.hyperparameters(name).values()}
@@ -64,13 +64,13 @@ def check_name(name: str) -> None:
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
-    raise ValueError(methods.unknown(name))  # A class is a method.
+    raise ValueError(methods.unknown_message(name))  # A class is a method.
   try:
     tasks.check_name(name)
   except declared.FieldError as error:
     if user_functions.is_name(name) or name in tasks.names():
       raise ValueError(error.problem) from error
-    advice = spelling.question(
+    advice = spelling.suggest(
       name,
       [*tasks.names(), *methods.names()],
       "--list without a name shows the tasks and the algorithms.",
@@ -80,7 +80,7 @@ def check_name(name: str) -> None:
 
 def catalog_entry(name: str) -> str:
   """Explains a task's options, or a method's hyperparameters."""
-  name = methods.understood(name)
+  name = methods.canonical_name(name)
   if not methods.is_method(name):
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
     fields = tasks.option_fields(name)

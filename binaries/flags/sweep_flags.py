@@ -9,7 +9,7 @@ from binaries.flags import run_flags
 from tff_fair import declared
 from tff_fair.experiments import FieldError, Run, RunError, RunSpec
 from tff_fair.experiments.analysis import measures
-from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs import configuration, discovery
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.sweeps import (
   executors,
@@ -135,7 +135,7 @@ GROUPS = (
 def sweep() -> sweep_file.Sweep:
   """Reads the sweep that the flags describe."""
   grid = _settings("grid", _GRID.value)
-  varying = setting_tables.join(
+  varying = setting_tables.merge(
     setting_tables.read_lists(
       "--grid", {name: text.split(",") for name, text in grid.items()}
     ),
@@ -143,24 +143,24 @@ def sweep() -> sweep_file.Sweep:
     "a --grid",
   )
   fixed = setting_tables.read_fixed("--flag", _settings("flag", _FLAG.value))
-  final = setting_tables.join(fixed, varying)
+  final = setting_tables.merge(fixed, varying)
   path, base_run = file(), base()
   chosen = tuple(name for name in _ALGORITHMS.value if name)
   if path is not None:
     described = sweep_file.read(path, included=FILES, place=f"--file={path}")
     if chosen:
-      described = described.only(chosen, "--algorithms")
+      described = described.select_methods(chosen, "--algorithms")
   elif chosen:
-    described = sweep_file.of_methods(chosen, "--algorithms")
+    described = sweep_file.from_methods(chosen, "--algorithms")
   elif base_run is not None:
-    described = sweep_file.of_methods([base_run.algorithm], "--base")
+    described = sweep_file.from_methods([base_run.algorithm], "--base")
   else:
     raise UsageError(
       "--algorithms: is missing; name the methods to run, or give a --file or "
       "a --base."
     )
   if base_run is not None:
-    described = described.over(base_run, f"--base={_BASE.value}")
+    described = described.with_defaults(base_run, f"--base={_BASE.value}")
   return dataclasses.replace(described, final=final)
 
 
@@ -177,7 +177,7 @@ def base() -> RunSpec | None:
     )
   try:
     if path.is_dir():
-      return _with_code(finding.find_one(path))
+      return _with_code(discovery.open_only_run(path))
     return run_flags.spec_of_file(str(path))
   except (UsageError, FieldError, RunError) as error:
     raise UsageError(f"{place}: {command_line.error_line(error)}") from error
@@ -191,7 +191,7 @@ def _with_code(run: Run) -> RunSpec:
       f"{run.path}: names code for its {code}; if you trust it to run with "
       "your rights, give --trust."
     )
-  return configuration.with_code(run.config, run.spec, trust=True)
+  return configuration.authorize_code(run.config, run.spec, trust=True)
 
 
 def training_flag_hint(name: str) -> str | None:

@@ -17,7 +17,7 @@ SMALL = NAMES[:6]
 def get(name: str) -> Federation:
   """Returns a federation by its name, or from a user's function."""
   if user_functions.is_name(name):
-    with user_functions.given_as("federations", name):
+    with user_functions.report_errors_as("federations", name):
       found = user_functions.load(name)()
   elif name in NAMES:
     found = FEDERATIONS[name]

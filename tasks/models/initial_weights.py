@@ -69,7 +69,7 @@ class SeededModelBuilder:
     """The digest of copied weights; None if initializers create all."""
     return None if self._starting is None else self._starting.digest
 
-  @keras_state.restored()
+  @keras_state.preserve()
   def fix_weights(self, model: tf.keras.Model) -> None:
     """Gives all later models the current weights of this model."""
     build: task.KerasModelFn = functools.partial(clone, model)
@@ -121,7 +121,7 @@ class SeededModelBuilder:
         with contextlib.suppress(TypeError):
           file = inspect.getsourcefile(inspect.unwrap(self._function))
         path = None if file is None else pathlib.Path(file)
-        raise user_functions.blamed(self.name, path, error) from error
+        raise user_functions.user_code_error(self.name, path, error) from error
 
 
 _Creator = Callable[..., tf.Variable]
@@ -139,7 +139,7 @@ class FixedWeightsBuilder:
   weight_indices: tuple[int | None, ...]
 
   @classmethod
-  @keras_state.restored()
+  @keras_state.preserve()
   def from_weights(
     cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]
   ) -> Self:

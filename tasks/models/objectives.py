@@ -63,7 +63,7 @@ class LossAndMetric:
     metric = functools.partial(self.metric, self.metric_name)
     return variable_model_fn(build, element_spec, loss=self.loss, metric=metric)
 
-  @keras_state.restored()
+  @keras_state.preserve()
   def functional_model(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> tff.learning.models.FunctionalModel:

@@ -87,7 +87,7 @@ def check_loss(
     try:
       found = tf.convert_to_tensor(loss(y, outputs))
     except Exception as error:  # A user's code may raise anything.
-      raise user_functions.blamed(name, file, error) from error
+      raise user_functions.user_code_error(name, file, error) from error
   if found.shape != [_EXAMPLES] or found.dtype != tf.float32:
     raise FieldError(
       name,
@@ -240,7 +240,7 @@ def _differ(
   ]
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def _values_in_graph(make: SeededModelBuilder) -> list[np.ndarray] | None:
   """Returns the initial weights in a graph; None if Keras cannot build it."""
   with tf.Graph().as_default() as graph:

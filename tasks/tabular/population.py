@@ -125,7 +125,7 @@ def divide(
   if left := [names[k] for k in np.flatnonzero(~fits)]:
     notices.notify(
       f"{source}: clients with too few rows are left out: "
-      f"{spelling.listed(left, 5)}."
+      f"{spelling.join_names(left, 5)}."
     )
   if len(fitting) < 2:
     raise DataError(

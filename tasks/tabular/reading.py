@@ -89,14 +89,14 @@ def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
   for option, names in wanted.items():
     for name in names:
       if name not in known:
-        asked = spelling.question(name, known, shown=repr)
+        asked = spelling.suggest(name, known, shown=repr)
         missing.append(f"{name!r} ({option}{asked and f'; {asked}'})")
   if missing:
     advice = getattr(table, "header_advice", str)()
     raise DataError(
       table.path,
       f"there is no column {', '.join(missing)}.{advice} It has "
-      f"{spelling.listed(known, 20)}.",
+      f"{spelling.join_names(known, 20)}.",
     )
 
 
@@ -341,7 +341,7 @@ def notify_unusual_cells(
   if shown:
     notices.notify(
       f"{table.path}: cells read as missing numbers: "
-      f"{spelling.listed(shown, 5)}. If that is right, name these texts in "
+      f"{spelling.join_names(shown, 5)}. If that is right, name these texts in "
       "missing=..."
     )
 

@@ -251,7 +251,7 @@ def _user_loss(
   from tasks.models import user_model  # noqa: PLC0415
 
   y_spec = tf.TensorSpec([None, *labels.y.shape[1:]], labels.y.dtype)
-  with user_functions.given_as("loss", name):
+  with user_functions.report_errors_as("loss", name):
     function = user_functions.load(name)
     user_model.check_loss(
       name, function, y_spec, labels.num_classes, user_functions.file_of(name)

@@ -125,7 +125,7 @@ class FolderTable:
 
   def _names_of_files(self, client: str, known: Sequence[str]) -> list[str]:
     """Returns the files' names as clients, and notifies the user."""
-    if asked := spelling.question(client, known, shown=repr):
+    if asked := spelling.suggest(client, known, shown=repr):
       raise DataError(
         self.path, f"its files have no column {client!r} (client; {asked})."
       )

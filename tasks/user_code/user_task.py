@@ -117,7 +117,9 @@ class UserTask:
     except FieldError as error:
       raise FieldError(self._name, str(error)) from error
     except Exception as error:
-      raise user_functions.blamed(self._name, self._path, error) from error
+      raise user_functions.user_code_error(
+        self._name, self._path, error
+      ) from error
     if not isinstance(task, Task):
       raise FieldError(
         self._name,
@@ -142,7 +144,9 @@ class UserTask:
           problem = (
             str(error)
             if isinstance(error, DataError)
-            else user_functions.blamed(self._name, self._path, error).problem
+            else user_functions.user_code_error(
+              self._name, self._path, error
+            ).problem
           )
           raise DataError(
             f"{self._name}, client {task.client_names[client_id]!r}",

@@ -25,7 +25,7 @@ from tff_fair.experiments.analysis.paired import Difference, Part
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting import fair_bench
 from tff_fair.experiments.sweeps import bench as protocol, choice_runs
-from tff_fair.experiments.training import plan, running
+from tff_fair.experiments.training import execution, plan
 
 _FEDERATION = """
 import numpy as np
@@ -159,7 +159,7 @@ def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
     spec.replace(client_learning_rate=0.03, seed=2),
     spec.replace(client_weighting="uniform"),
   ]
-  trained = choice_runs.Tries(tmp_path / "tries", progress=False)
+  trained = choice_runs.ChoiceRunner(tmp_path / "tries", progress=False)
   for of_run, in_numpy in zip(
     trained.evaluate("", wanted),
     choice_accuracy.Tries(table, base).evaluate("", wanted),
@@ -187,7 +187,7 @@ def test_baselines_are_of_fedavg_at_its_chosen_setting(
       clients[f"{name}_accuracy"] = [0.75, 0.25 * k, 0.5]
     return SimpleNamespace(clients=clients)
 
-  monkeypatch.setattr(running, "run", trained)
+  monkeypatch.setattr(execution, "run", trained)
   outcome = in_process.run(bench, *_SMALL, "--baselines", "--results=all.csv")
   assert outcome.status == 0, outcome.stderr
   found = pd.read_csv("all.csv").set_index(["method", "seed", "client"])
@@ -279,7 +279,7 @@ def test_settings_are_as_many_for_each_method():
       data_dir=None,
       algorithms=("fedavg", "fedavg_n", *protocol.HYPERPARAMETERS),
     )
-    for method in asked.swept:
+    for method in asked.swept_methods:
       for tries in (1, 2, 4, 8):
         found = protocol.settings(method, spec, tries)
         assert len({*map(protocol.describe, found)}) == tries
@@ -289,11 +289,13 @@ def test_calibrations_change_what_they_say(tmp_path):
   _prepare(tmp_path)
   federation = federations.get(f"{tmp_path}/{_NAME}")
   frame = federation.read(None)
-  mixed = protocol.shuffled(frame, federation, np.random.default_rng(1))
+  mixed = protocol.shuffle_clients(frame, federation, np.random.default_rng(1))
   assert mixed.drop(columns="who").equals(frame.drop(columns="who"))
   assert (mixed["who"].value_counts() == 40).all()
   assert not mixed["who"].equals(frame["who"])
-  turned = protocol.turned(frame, federation, 0.4, np.random.default_rng(1))
+  turned = protocol.invert_labels(
+    frame, federation, 0.4, np.random.default_rng(1)
+  )
   assert turned["who"].equals(mixed["who"])
   changed = (turned["y"] != frame["y"]).groupby(turned["who"]).mean()
   assert sorted(changed) == [0, 0, 1]
@@ -343,7 +345,7 @@ def test_all_methods_are_those_that_any_table_can_train(program):
   planned = program(*_SMALL, "--algorithms=all", "--dry_run")
   assert planned.status == 0
   assert f"{2 * len(protocol.ALL_METHODS)} items" in planned.stdout
-  assert {plan.BY_GAPS, plan.BY_GROUPS}.isdisjoint(protocol.ALL_METHODS)
+  assert {plan.FAIRFED, plan.FEDMINMAX}.isdisjoint(protocol.ALL_METHODS)
   assert {"scaffold", "maxfl", "nash_mtl"} <= {*protocol.ALL_METHODS}
 
 

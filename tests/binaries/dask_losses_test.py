@@ -9,7 +9,7 @@ import pytest
 
 from tests import source_tree, waiting
 from tests.binaries import in_process
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 NUM_ROUNDS = 16
 COMMAND = (
@@ -140,4 +140,4 @@ def test_a_run_whose_cluster_is_killed_ends_as_on_one_machine(
 
 
 def weights(path):
-  return [array.tobytes() for array in finding.open_run(path).weights()]
+  return [array.tobytes() for array in discovery.open_run(path).weights()]

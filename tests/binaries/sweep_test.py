@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests import source_tree, waiting
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.sweeps import optuna_study, trials as search_trials
 
 SWEEP = """
@@ -92,7 +92,7 @@ def test_a_sweep_goes_on_after_an_interruption_and_a_failure(start, tmp_path):
   (best,) = (line for line in said.splitlines() if line.startswith("Mean  "))
   assert best.split()[1:3] == ["1", "1"]
 
-  (run,) = finding.find([folder])
+  (run,) = discovery.find([folder])
   assert run.is_finished
   assert run.name == "Mean"
   assert run.evaluations["round"].tolist() == [0, 30]
@@ -136,7 +136,7 @@ def test_a_search_trains_what_its_record_says(start, tmp_path):
       study.name, study.space, found.settings, trials[:number]
     )
     assert dict(trial.settings) == again
-  for run in finding.find([folder]):
+  for run in discovery.find([folder]):
     assert run.rounds["round"].tolist() == [1, 2, 3, 4]
 
 
@@ -180,7 +180,7 @@ def test_few_clients_choose_on_rows_that_are_not_reported(start, tmp_path):
     best = next(n for n in said.splitlines() if n.startswith("FedAvg, client"))
     setting, _, _, criterion, shown, *_ = re.split(r"\s{2,}", best)
     rate = float(setting.partition("=")[2])
-    runs = finding.find([folder / str(turn)])
+    runs = discovery.find([folder / str(turn)])
     (run,) = (r for r in runs if r.spec.client_learning_rate == rate)
     assert {r.spec.validation_fraction for r in runs} == {0.2}
     last = run.last_evaluation

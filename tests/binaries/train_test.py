@@ -216,7 +216,7 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
 def test_what_the_system_lacks_is_told_in_one_line(
   program, monkeypatch, error, problem
 ):
-  monkeypatch.setattr(resume, "go_back", mock.Mock(side_effect=error))
+  monkeypatch.setattr(resume, "roll_back", mock.Mock(side_effect=error))
   outcome = program(*SMALL, "--output_dir=run")
   assert outcome.status == 2
   assert outcome.stderr.splitlines()[-1] == (

@@ -42,7 +42,7 @@ def computations():
   table_type = COLUMNS.type
   assert empty.type_signature.result == table_type
   updated = tff.tensorflow.computation(
-    client_table.updated,
+    client_table.with_rows,
     (
       table_type,
       tff.TensorType(np.int64, [None]),
@@ -65,14 +65,16 @@ def test_rows_are_put_in_by_id():
     before = table
     table = updated(table, ids, [rows[:2], rows[2:]])
     others = table_of(dict(zip(ids.tolist(), rows, strict=True)))
-    assert_same(client_table.put_in(before, others), table_as_rows(table))
+    assert_same(
+      client_table.with_rows_from(before, others), table_as_rows(table)
+    )
     expected.update(zip(ids.tolist(), rows, strict=True))
     assert_same(table, expected)
 
 
 def test_no_rows_change_nothing():
   rows = {5: [1, 2, 3], -2: [4, 5, 6]}
-  table = client_table.updated(
+  table = client_table.with_rows(
     table_of(rows),
     tf.zeros([0], tf.int64),
     [tf.zeros([0, WIDTH])],

@@ -104,7 +104,9 @@ def test_it_goes_with_the_rule_of_another_method_and_a_proximal_term():
 
 def test_the_rows_of_the_cohort_alone_travel_with_the_same_results():
   process = build()
-  own = rounds.phasing.CohortRowsProcess(process, process.next.uncut, 0)
+  own = rounds.phased_rounds.CohortRowsProcess(
+    process, process.next.single_phase, 0
+  )
   state, other = process.initialize(), process.initialize()
   for cohort in COHORTS[:3]:
     data = small_problem.cohort(cohort)

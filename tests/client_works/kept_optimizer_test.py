@@ -30,7 +30,9 @@ def build(name="momentum", *, personal_lam=None, **settings):
     settings=client_works.TrainingSettings(
       batch_size=4, learning_rate_decay=0.5, **settings
     ),
-    kept=client_works.Keeping(optimizer_state=True, personal_lam=personal_lam),
+    persistent_state=client_works.PersistentState(
+      optimizer_state=True, personal_lam=personal_lam
+    ),
   ).build()
 
 
@@ -141,6 +143,6 @@ def test_an_optimizer_without_a_momentum_is_named(optimizer, found):
       model_fn=local_work.MODELS["functional"],
       optimizer=optimizer,
       settings=client_works.TrainingSettings(batch_size=4),
-      kept=client_works.Keeping(optimizer_state=True),
+      persistent_state=client_works.PersistentState(optimizer_state=True),
     ).build()
   assert raised.value.field == "keeps_optimizer_state"

@@ -21,7 +21,7 @@ def passes(client_id, *, seed=None, round_num=0):
   while True:
     order = np.arange(len(y))
     if seed is not None:
-      order = training_settings.shuffled(
+      order = training_settings.permutation(
         len(y), seed, *map(np.int64, (client_id, round_num, number))
       ).numpy()
     yield from local_work.batches_of((x[order], y[order]), BATCH_SIZE)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.pure
 
 
 def shuffled(size, seed, *salts):
-  return training_settings.shuffled(
+  return training_settings.permutation(
     tf.constant(size), seed, *(tf.constant(s, tf.int64) for s in salts)
   ).numpy()
 

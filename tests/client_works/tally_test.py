@@ -12,7 +12,7 @@ from tff_fair.client_works import local_model, tally
 class Outputs(local_model.LocalModel):
   """A model of which only the metrics' values matter."""
 
-  receive = forward = watched = unfinalized_metrics = None  # type: ignore
+  receive = forward = watch = unfinalized_metrics = None  # type: ignore
 
   def __init__(self, **metrics):
     self._metrics = metrics

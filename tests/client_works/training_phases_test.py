@@ -48,9 +48,9 @@ def test_a_client_that_the_cohort_lacks_does_not_count(others):
 def test_only_training_tells_how_many_steps_it_took():
   known = list(types.ClientSignals._fields)
   known.remove("effective_steps")
-  assert training.are_known_before(known)
-  assert training.are_known_before(())
-  assert not training.are_known_before(["loss", "effective_steps"])
+  assert training.are_known_before_training(known)
+  assert training.are_known_before_training(())
+  assert not training.are_known_before_training(["loss", "effective_steps"])
 
 
 def test_the_id_of_data_in_any_form():

@@ -15,14 +15,17 @@ pytestmark = pytest.mark.program
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_raised_where_the_program_is(number):
-  with interruption.raised(), pytest.raises(interruption.Interrupted) as info:
+  with (
+    interruption.raise_on_signal(),
+    pytest.raises(interruption.Interrupted) as info,
+  ):
     signal.raise_signal(number)
   assert info.value.signal_number == number
 
 
 def test_handlers_are_restored():
   before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-  with interruption.raised():
+  with interruption.raise_on_signal():
     assert signal.getsignal(signal.SIGINT) is not before[0]
   after = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
   assert after == before
@@ -32,38 +35,41 @@ def test_it_waits_for_the_end_of_what_must_not_be_torn():
   done = []
 
   def work():
-    with interruption.deferred():
-      with interruption.deferred():
+    with interruption.defer():
+      with interruption.defer():
         signal.raise_signal(signal.SIGTERM)
         done.append("inner")
       done.append("outer")
     done.append("never")
 
-  with interruption.raised(), pytest.raises(interruption.Interrupted) as info:
+  with (
+    interruption.raise_on_signal(),
+    pytest.raises(interruption.Interrupted) as info,
+  ):
     work()
   assert done == ["inner", "outer"]
   assert info.value.signal_number == signal.SIGTERM
 
 
 def test_it_is_raised_once():
-  with interruption.raised():
-    with pytest.raises(interruption.Interrupted), interruption.deferred():
+  with interruption.raise_on_signal():
+    with pytest.raises(interruption.Interrupted), interruption.defer():
       signal.raise_signal(signal.SIGINT)
-    with interruption.deferred():
+    with interruption.defer():
       pass
 
 
 def test_an_error_in_the_deferred_part_is_not_replaced():
   def fail():
-    with interruption.deferred():
+    with interruption.defer():
       signal.raise_signal(signal.SIGINT)
       raise OSError("full")
 
-  with interruption.raised():
+  with interruption.raise_on_signal():
     with pytest.raises(OSError, match="full"):
       fail()
     # The signal comes at the next opportunity.
-    with pytest.raises(interruption.Interrupted), interruption.deferred():
+    with pytest.raises(interruption.Interrupted), interruption.defer():
       pass
 
 
@@ -83,7 +89,7 @@ def test_what_python_discards_in_a_callback_is_raised_again():
     time.sleep(5.0)
 
   done = []
-  with interruption.raised(), pytest.raises(interruption.Interrupted):
+  with interruption.raise_on_signal(), pytest.raises(interruption.Interrupted):
     die()
   assert done == ["discarded"]
 
@@ -95,7 +101,10 @@ def test_an_error_in_the_wake_of_a_signal_is_the_signal():
     except BaseException as error:
       raise AttributeError("half imported") from error
 
-  with pytest.raises(interruption.Interrupted) as info, interruption.raised():
+  with (
+    pytest.raises(interruption.Interrupted) as info,
+    interruption.raise_on_signal(),
+  ):
     careless()
   assert info.value.signal_number == signal.SIGTERM
 
@@ -104,7 +113,7 @@ def interrupted(work, number=signal.SIGINT):
   """Sends a signal to work that records it; returns what was done then."""
 
   def run():
-    with interruption.raised(), interruption.recorded():
+    with interruption.raise_on_signal(), interruption.record_signals():
       signal.raise_signal(number)
       work(done)
 
@@ -126,7 +135,7 @@ def test_a_recorded_signal_waits_for_the_next_look():
 
 def test_a_second_signal_does_not_wait():
   def work(done):
-    with interruption.deferred():
+    with interruption.defer():
       done.append("begun")
       signal.raise_signal(signal.SIGINT)
       done.append("never")
@@ -137,7 +146,7 @@ def test_a_second_signal_does_not_wait():
 def test_other_threads_leave_signals_to_the_main_thread():
   def work(done):
     def look():
-      with interruption.recorded():
+      with interruption.record_signals():
         interruption.check()
       done.append("looked")
 
@@ -164,7 +173,7 @@ import importlib.util, signal, sys
 spec = importlib.util.spec_from_file_location("interruption", sys.argv[1])
 interruption = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(interruption)
-with interruption.raised(owns_process=True):
+with interruption.raise_on_signal(owns_process=True):
   with getattr(interruption, sys.argv[2])():
     for _ in range(int(sys.argv[3])):
       signal.raise_signal(signal.SIGTERM)
@@ -176,9 +185,9 @@ with interruption.raised(owns_process=True):
 @pytest.mark.parametrize(
   ("way", "number_of_signals", "status", "said"),
   [
-    ("at_once", 1, -signal.SIGTERM, "Interrupted.\n"),
-    ("recorded", 2, -signal.SIGTERM, "Interrupted.\n"),
-    ("recorded", 1, 1, "went on\n"),
+    ("exit_on_signal", 1, -signal.SIGTERM, "Interrupted.\n"),
+    ("record_signals", 2, -signal.SIGTERM, "Interrupted.\n"),
+    ("record_signals", 1, 1, "went on\n"),
   ],
 )
 def test_a_program_ends_at_once_if_it_may(way, number_of_signals, status, said):
@@ -195,8 +204,8 @@ def test_a_program_ends_at_once_if_it_may(way, number_of_signals, status, said):
 
 def test_a_program_that_uses_the_library_is_not_ended():
   done = []
-  with interruption.raised():
-    with interruption.at_once(), pytest.raises(interruption.Interrupted):
+  with interruption.raise_on_signal():
+    with interruption.exit_on_signal(), pytest.raises(interruption.Interrupted):
       signal.raise_signal(signal.SIGTERM)
     done.append("went on")
   assert done == ["went on"]

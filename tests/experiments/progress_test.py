@@ -18,7 +18,10 @@ from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import progress
 from tff_fair.experiments.training import round_progress
 from tff_fair.experiments.training.callbacks import Callbacks
-from tff_fair.experiments.training.round_progress import RoundProgress, working
+from tff_fair.experiments.training.round_progress import (
+  RoundProgress,
+  track_work,
+)
 from tff_fair.experiments.training.round_state import RoundEvaluation
 
 
@@ -87,7 +90,7 @@ def stderr_on_a_terminal():
 
 def test_a_terminal_has_a_bar():
   with stderr_on_a_terminal() as shown:
-    progress.say_on_screen("Wait ...")
+    progress.say_to_terminal("Wait ...")
     with progress_of(4, completed_rounds=2) as report:
       report(3, evaluation(0.5, 0.75))
       report(4, None)
@@ -124,7 +127,7 @@ def test_a_log_says_that_a_long_round_is_alive(capsys, monkeypatch):
   begun = iter([100, 103, 108])
   with (
     progress_of(20, count=lambda: (next(begun), 2)),
-    working("round 1", 12),
+    track_work("round 1", 12),
   ):
     waiting.until(lambda: len(shown) == 2)
   first, second = shown
@@ -138,10 +141,10 @@ def test_a_terminal_shows_clients_in_the_bar():
   with stderr_on_a_terminal() as shown:
     begun = iter([3])
     with progress_of(4, count=lambda: (next(begun, 7), 2)) as report:
-      with working("round 1", 5):
+      with track_work("round 1", 5):
         waiting.until(lambda: "2 of 5 clients done" in shown())
       report(1, evaluation(0.5, 0.75))
-      with working("round 2", 5):
+      with track_work("round 2", 5):
         waiting.until(lambda: "round 2: " in shown())
       report(2, None)
     text = shown()
@@ -151,10 +154,10 @@ def test_a_terminal_shows_clients_in_the_bar():
 @pytest.mark.usefixtures("is_impatient")
 def test_quick_work_and_silence_say_nothing(capsys):
   with progress_of(9) as report:
-    with working("round 1", 5):
+    with track_work("round 1", 5):
       time.sleep(0.02)
     report(1, None)
-  with working("round 1", 5):
+  with track_work("round 1", 5):
     time.sleep(0.02)
   assert capsys.readouterr().err == ""
 
@@ -242,7 +245,7 @@ def test_a_bar_on_a_terminal(monkeypatch):
 def test_items_that_take_long_are_counted_in_a_log(capsys, monkeypatch):
   times = iter([0, 1, 31, 32, 62])
   monkeypatch.setattr(time, "monotonic", lambda: next(times))
-  assert list(progress.count("abcd", 4, "reading runs")) == list("abcd")
+  assert list(progress.track("abcd", 4, "reading runs")) == list("abcd")
   assert capsys.readouterr().err.splitlines() == [
     "reading runs: 2 of 4",
     "reading runs: 4 of 4",

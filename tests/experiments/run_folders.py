@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs import configuration, discovery
 from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import ACCURACY
 
@@ -23,7 +23,7 @@ def summarize(values, losses, score=ACCURACY):
     **{
       f"{beside}/{name}": value
       for beside in score.beside
-      for name, value in scores.summarize_beside(_r2(values)).items()
+      for name, value in scores.summarize_extra(_r2(values)).items()
     },
     **{f"loss/{name}": float(value) for name, value in loss.items()},
   }
@@ -58,8 +58,10 @@ def make(
   )
   (path / "config.json").write_text(json.dumps(config))
   if method is not None:
-    names = {**finding.read_names(path.parent), path.name: method}
-    (path.parent / finding.NAMES_FILE).write_text(json.dumps({"names": names}))
+    names = {**discovery.read_names(path.parent), path.name: method}
+    (path.parent / discovery.NAMES_FILE).write_text(
+      json.dumps({"names": names})
+    )
   rows, clients = [], []
   for round_num, values in evaluations:
     losses = [

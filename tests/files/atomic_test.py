@@ -56,7 +56,7 @@ def test_a_broken_link_is_not_replaced(tmp_path):
 
 
 def _write_folder(path):
-  with atomic.moved_when_whole(path, lambda: None) as staged:
+  with atomic.move_when_complete(path, lambda: None) as staged:
     (staged / "below").mkdir(parents=True)
     (staged / "below" / "file").write_text("new")
 

@@ -17,7 +17,7 @@ def test_what_is_written_is_strict_and_comes_back_as_nan():
   assert json.loads(text) == {"a": [None, [1, None]], "b": {"c": None, "d": 1}}
   assert text.endswith("}\n")
   assert parsing.json_text(0.1 + 0.2, None) == f"{0.1 + 0.2}\n"
-  found = parsing.with_nan(parsing.parse_json(text))
+  found = parsing.null_to_nan(parsing.parse_json(text))
   assert str(found) == "{'a': [nan, [1, nan]], 'b': {'c': nan, 'd': True}}"
 
 

@@ -14,7 +14,7 @@ from tests.fuzz import damage
 from tff_fair import experiments
 from tff_fair.experiments.analysis.compare import compare
 from tff_fair.experiments.presenting.report.page import report
-from tff_fair.experiments.runs import finding, folder as run_folder
+from tff_fair.experiments.runs import discovery, folder as run_folder
 from tff_fair.experiments.sweeps import runner
 
 # The last is the folder of a SavedModel. No .h5: the HDF5 library may read a
@@ -57,10 +57,10 @@ def _errors(sample, folder, seed):
   """Damages a copy of a run, and returns the refusals of its readers."""
   copied = shutil.copytree(sample, folder / "run")
   hypothesis.note(damage.of_run(copied, random.Random(seed)))
-  whole = finding.open_run(sample)
+  whole = discovery.open_run(sample)
 
   def values_of_run():
-    run = finding.open_run(copied)
+    run = discovery.open_run(copied)
     run.client_names.to_dict()
     run.differences(run.spec)
 
@@ -70,7 +70,7 @@ def _errors(sample, folder, seed):
       pass
 
   def show():
-    runs = finding.find_whole(copied).runs
+    runs = discovery.find_intact(copied).runs
     compare(runs, columns=["mean", "loss"], unfinished=True)
     compare(runs, round="best", criterion="worst_10", unfinished=True)
     report(runs, folder / "page.html", unfinished=True)

@@ -66,13 +66,13 @@ def test_confident_predictions_become_labels():
       [0.0, 0.0, 1.0],
     ]
   )
-  found = noisy_labels.relabelled(labels, probabilities, 0.5)
+  found = noisy_labels.relabel(labels, probabilities, 0.5)
   assert found.tolist() == [1, 0, 2, 0, 2]
   assert found.dtype == np.int32
   among = np.array([True, False, True, True, False])
-  found = noisy_labels.relabelled(labels, probabilities, 0.5, among)
+  found = noisy_labels.relabel(labels, probabilities, 0.5, among)
   assert found.tolist() == [1, 1, 2, 0, 1]
-  nothing = noisy_labels.relabelled(labels[:0], probabilities[:0], 0.5)
+  nothing = noisy_labels.relabel(labels[:0], probabilities[:0], 0.5)
   assert nothing.shape == (0,)
 
 
@@ -90,7 +90,7 @@ def test_labels_agree_with_a_loop_over_examples():
     best = max(range(4), key=lambda c: probabilities[i][c])
     if probabilities[i][best] >= confidence:
       expected[i] = best
-  found = noisy_labels.relabelled(
+  found = noisy_labels.relabel(
     labels,
     probabilities,
     confidence,
@@ -207,7 +207,7 @@ def test_groups_are_those_of_an_independent_em(seed):
   values = np.concatenate([low, rng.normal(1.5, 0.3, 25)])
   rng.shuffle(values)
   np.testing.assert_array_equal(
-    noisy_labels.is_upper(values), groups_by_em(values)
+    noisy_labels.is_in_upper_group(values), groups_by_em(values)
   )
 
 
@@ -216,7 +216,9 @@ def test_unit_and_size_do_not_matter():
   values = np.concatenate([rng.normal(2, 0.2, 20), rng.normal(4, 0.2, 10)])
   expected = values > 3
   for scaled in (values, values * 1e200, values * 1e-200, values - 100):
-    np.testing.assert_array_equal(noisy_labels.is_upper(scaled), expected)
+    np.testing.assert_array_equal(
+      noisy_labels.is_in_upper_group(scaled), expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_unit_and_size_do_not_matter():
   ],
 )
 def test_groups_of_hard_inputs(values, expected):
-  found = noisy_labels.is_upper(np.array(values))
+  found = noisy_labels.is_in_upper_group(np.array(values))
   assert found.tolist() == expected
 
 
@@ -244,6 +246,6 @@ def test_a_wide_upper_group_takes_no_number_from_below():
   values = np.concatenate(
     [[-3.0], rng.normal(1, 0.01, 100), rng.normal(5, 3, 30)]
   )
-  found = noisy_labels.is_upper(values)
+  found = noisy_labels.is_in_upper_group(values)
   assert not found[0]
   assert found[values > 4].all()

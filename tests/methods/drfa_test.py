@@ -41,7 +41,9 @@ def test_the_second_cohort_estimates_all_losses():
   among = np.array([True, True, False, True, True])
   for size in (1, 3):
     drawn = list(itertools.combinations(np.flatnonzero(among), size))
-    mean = np.mean([drfa.ascent(losses[[*k]], k, among) for k in drawn], 0)
+    mean = np.mean(
+      [drfa.estimate_losses(losses[[*k]], k, among) for k in drawn], 0
+    )
     np.testing.assert_allclose(mean, losses * among, rtol=1e-12)
 
 
@@ -65,7 +67,7 @@ class Observer(fairfed_test.Models):
 
   def on_round(self, state):
     super().on_round(state)
-    found = rule_state.of(state.process_state)["mixture"]
+    found = rule_state.get(state.process_state)["mixture"]
     self.mixtures[state.round_num] = np.asarray(found)
 
 

@@ -31,7 +31,7 @@ def choice(loss, slope, trial_loss, rate=1.0):
         for value in (loss, slope, trial_loss, FACTORS, rate)
       )
     )
-    found = fedmdfg.chosen_step(trials)
+    found = fedmdfg.choose_step(trials)
     with tf.compat.v1.Session() as session:
       factor, is_sufficient = session.run(found)
   return float(factor), bool(is_sufficient)
@@ -186,7 +186,7 @@ def test_options_that_do_not_go_with_a_search(option, options):
 
 
 def test_a_search_needs_one_model_and_sgd_at_the_server():
-  search = rounds.LineSearch((1.0,), fedmdfg.chosen_step)
+  search = rounds.LineSearch((1.0,), fedmdfg.choose_step)
   others: dict[str, Any] = {"finalizer": lambda *_: None, "personal_lam": 0.1}
   for name, other in others.items():
     with pytest.raises(ValueError, match=name):

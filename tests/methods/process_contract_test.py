@@ -287,7 +287,7 @@ def test_other_settings_agree_with_numpy(name, hparams):
   assert_same(weights(last), expected, 1e-5)
 
 
-# `rounds/phasing_test.py` has sums in two phases and clients that keep rows.
+# `rounds/phased_rounds_test.py` has sums in two phases, and clients with rows.
 @pytest.mark.parametrize(
   "name", one_of_each(CUT, lambda name: default_sum(name) == "stacked")
 )

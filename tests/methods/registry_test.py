@@ -24,7 +24,7 @@ def test_each_method_has_a_title_of_its_own():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_title_is_understood(name):
-  assert methods.understood(methods.title(name)) == name
+  assert methods.canonical_name(methods.title(name)) == name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -113,7 +113,7 @@ def numpy_direction(
 
 
 def wrong_values(
-  field: declared.Declared,
+  field: declared.Field,
 ) -> Iterator[tuple[Any, type[Exception]]]:
   """Yields values that a declared field must refuse, with the error of each."""
   kinds = typing.get_args(field.annotation)

@@ -83,7 +83,7 @@ def file(tmp_path):
 
 def test_a_file_s_rule_is_a_method():
   assert methods.is_method(NAME)
-  assert methods.understood(NAME) == NAME
+  assert methods.canonical_name(NAME) == NAME
   assert methods.title(NAME, "uniform") == "MaxFl, equal weights"
   assert methods.reference(NAME).startswith("Cho, ")
   assert methods.reference(NAME).endswith("(TMLR 2024).")
@@ -159,7 +159,7 @@ def test_a_run_checks_hyperparameters_and_options():
   ],
 )
 def test_a_sweep_tells_names_from_weights(text, name, grid):
-  (method,) = sweep_file.of_methods([text], "--algorithms").methods
+  (method,) = sweep_file.from_methods([text], "--algorithms").methods
   assert method.algorithm == name
   found = [setting.values for setting in method.grid.values()]
   assert found == ([grid] if grid else [])
@@ -168,7 +168,7 @@ def test_a_sweep_tells_names_from_weights(text, name, grid):
 def test_a_record_s_code_does_not_run(file):
   name = file(RULE.format("", EVEN) + "\nraise SystemExit")
   with user_functions.reading_records():
-    assert methods.is_closed(name)
+    assert methods.is_blocked(name)
     spec = RunSpec(algorithm=name, hparams={"any": 1.0})
     assert methods.hyperparameters(name) == {}
     assert spec.title == "Mine"
@@ -190,7 +190,7 @@ def test_an_installed_package_adds_methods(monkeypatch):
   monkeypatch.setattr(
     importlib.metadata, "entry_points", lambda **_: list(points)
   )
-  registry._installed.cache_clear()
+  registry._installed_methods.cache_clear()
   try:
     with pytest.warns(UserWarning, match="method afl of the package"):
       assert methods.names()[-2:] == ("broken", "theirs")
@@ -200,7 +200,7 @@ def test_an_installed_package_adds_methods(monkeypatch):
     with rejected("algorithm", "no module no"):
       RunSpec(algorithm="broken")
   finally:
-    registry._installed.cache_clear()
+    registry._installed_methods.cache_clear()
 
 
 def test_loading_tries_every_kind_of_rule():

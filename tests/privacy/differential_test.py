@@ -12,7 +12,7 @@ CLIP = 0.3
 def clipped(update, factor=1.0):
   return [
     np.asarray(layer)
-    for layer in differential.clipped(
+    for layer in differential.scale_and_clip(
       update, tf.constant(factor, tf.float64), CLIP
     )
   ]
@@ -48,12 +48,12 @@ def test_noise_is_divided_with_the_sum():
   settings = differential.dp(2.0, 5, CLIP)
   zeros = tf.zeros([40_000], tf.float32)
   (first,), (second,) = (
-    differential.noised_mean((zeros + 1,), settings) for _ in range(2)
+    differential.noisy_mean((zeros + 1,), settings) for _ in range(2)
   )
   for found in (first.numpy(), second.numpy()):
     assert found.dtype == np.float32
     assert found.mean() == pytest.approx(1 / 5, abs=0.005)
     assert found.std() == pytest.approx(2.0 * CLIP / 5, rel=0.03)
   assert not np.array_equal(first, second)
-  without = differential.noised_mean((zeros + 1,), differential.dp(0, 5, CLIP))
+  without = differential.noisy_mean((zeros + 1,), differential.dp(0, 5, CLIP))
   np.testing.assert_allclose(tf.nest.flatten(without)[0], 1 / 5)

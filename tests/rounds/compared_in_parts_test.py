@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.rounds import problem
-from tests.summing.comparing_test import IN_THE_CLEAR
+from tests.summing.comparison_sums_test import IN_THE_CLEAR
 from tff_fair import runtime
 from tff_fair.runtime import admission
 from tff_fair.runtime.parts import cohort_cuts

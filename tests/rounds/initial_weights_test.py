@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.rounds import composing
+from tff_fair.rounds import composition
 
 
 def weights(value):
@@ -28,7 +28,7 @@ def process():
   specs = tf.nest.map_structure(
     lambda x: tf.TensorSpec(x.shape, x.dtype), weights(0)
   )
-  return composing.build_with_initial_weights(
+  return composition.build_with_initial_weights(
     tff.types.tensorflow_to_type(specs)
   )
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import admission, collecting
+from tff_fair.runtime import admission, mergeable_aggregate
 
 compute = tff.tensorflow.computation
 
@@ -60,7 +60,7 @@ def test_functions_of_a_graph_are_looked_into():
 
 
 def test_sums_of_tff_and_aggregates_for_parts_are_cut():
-  collect = collecting.build_collect(
+  collect = mergeable_aggregate.build(
     tff.TensorType(np.float32),
     zero=lambda: tf.zeros([]),
     accumulate=lambda a, x: a + x,
@@ -112,7 +112,7 @@ def test_a_graph_decides_how_often_a_dataset_may_be_read(dataset, expected):
   graph = tf.raw_ops.DatasetToGraphV2(
     input_dataset=tf.data.experimental.to_variant(dataset)
   )
-  assert admission.reading(graph.numpy()).name == expected
+  assert admission.read_limit(graph.numpy()).name == expected
 
 
 @pytest.mark.parametrize(

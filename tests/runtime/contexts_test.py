@@ -143,5 +143,5 @@ def test_clients_that_have_begun_are_counted():
   assert sum_of_first([[1.0]] * 5) == 5.0
   after = runtime.count_clients()
   assert after is not None
-  assert after.begun - before.begun == 5
-  assert after.at_a_time == len(os.sched_getaffinity(0))
+  assert after.num_started - before.num_started == 5
+  assert after.max_concurrent == len(os.sched_getaffinity(0))

@@ -15,7 +15,7 @@ def test_whose_code_it_is():
   assert known_code.is_known(tf.__file__)
   assert known_code.is_known(types.__file__)
   assert not known_code.is_known(__file__)
-  assert known_code.has_others()  # These tests.
+  assert known_code.has_user_code()  # These tests.
 
 
 def test_a_fork_of_pythons_server_has_no_code_of_a_user(monkeypatch):
@@ -28,10 +28,10 @@ def test_a_fork_of_pythons_server_has_no_code_of_a_user(monkeypatch):
     (["python", "-c", "mine()"], True),
   ):
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
-    assert known_code.has_others() == expected
+    assert known_code.has_user_code() == expected
   # What a run imports is seen.
   mine = types.ModuleType("mine")
   mine.__file__ = __file__
   sys.modules["mine"] = mine
   monkeypatch.setattr(sys, "orig_argv", argv)
-  assert known_code.has_others()
+  assert known_code.has_user_code()

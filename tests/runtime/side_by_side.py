@@ -136,7 +136,7 @@ class Both:
   @contextlib.contextmanager
   def _watched(self) -> Iterator[None]:
     """Sees which way the calls of now take."""
-    cut, of = cohort_cuts.cut, whole_graph.of
+    cut, of = cohort_cuts.cut, whole_graph.try_build
     self.one_graph = self.cut = False
 
     def seen_cut(*args: Any, **options: Any) -> Any:
@@ -151,7 +151,7 @@ class Both:
 
     with (
       mock.patch.object(cohort_cuts, "cut", seen_cut),
-      mock.patch.object(whole_graph, "of", seen_of),
+      mock.patch.object(whole_graph, "try_build", seen_of),
     ):
       yield
 

@@ -48,8 +48,8 @@ NESTED = tff.StructType([("x", ROWS), ("y", [np.int32, np.str_])])
 def test_a_value_comes_out_as_it_went_in():
   rows = np.arange(4, dtype=np.float32).reshape(2, 2)
   given = {"x": rows, "y": (3, "text")}
-  ingested = values.ingested(given, NESTED, values.DataSpecs())
-  found = values.in_containers(ingested, NESTED)
+  ingested = values.ingest(given, NESTED, values.DataSpecs())
+  found = values.to_containers(ingested, NESTED)
   np.testing.assert_array_equal(found["x"], rows)
   assert found["y"][0] == 3
   assert found["y"][1] in ("text", b"text")
@@ -66,14 +66,14 @@ def test_a_value_comes_out_as_it_went_in():
 )
 def test_a_value_of_another_type_is_refused(given):
   with pytest.raises(TypeError):
-    values.ingested(given, NESTED, values.DataSpecs())
+    values.ingest(given, NESTED, values.DataSpecs())
 
 
 def test_data_come_out_with_the_shapes_of_their_type():
   data = tf.data.Dataset.range(5).batch(2)
   type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
-  ingested = values.SerializedData(values.serialized(data))
-  found = values.in_containers(ingested, type_spec)
+  ingested = values.SerializedData(values.serialize(data))
+  found = values.to_containers(ingested, type_spec)
   assert found.element_spec == tf.TensorSpec([None], tf.int64)
   assert [x.tolist() for x in found.as_numpy_iterator()] == [
     [0, 1],

@@ -14,7 +14,7 @@ from tff_fair.runtime.one_graph import whole_graph
 @contextlib.contextmanager
 def step_by_step() -> Iterator[None]:
   """Computes each client in a call of its own."""
-  with mock.patch.object(whole_graph, "of", return_value=None):
+  with mock.patch.object(whole_graph, "try_build", return_value=None):
     yield
 
 
@@ -22,14 +22,14 @@ def step_by_step() -> Iterator[None]:
 def counted() -> Iterator[list[bool]]:
   """Yields a list of whether each call was one of a graph."""
   found: list[bool] = []
-  of = whole_graph.of
+  of = whole_graph.try_build
 
   def count(*args: Any) -> Any:
     graph = of(*args)
     found.append(graph is not None)
     return graph
 
-  with mock.patch.object(whole_graph, "of", count):
+  with mock.patch.object(whole_graph, "try_build", count):
     yield found
 
 

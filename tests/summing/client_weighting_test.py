@@ -13,18 +13,18 @@ from tff_fair.summing import client_weighting
 def test_weights_by_id(given):
   found = client_weighting.read_client_weighting(given)
   asked = tf.constant([7, 3], tf.int64)
-  np.testing.assert_array_equal(found.of(asked), [2.0, 0.5])
+  np.testing.assert_array_equal(found.lookup(asked), [2.0, 0.5])
   for unknown in (-1, 5, 9):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"{unknown}"):
-      found.of(tf.constant([3, unknown, 7], tf.int64))
+      found.lookup(tf.constant([3, unknown, 7], tf.int64))
 
 
 @pytest.mark.parametrize("given", [[4, 2.5], (4.0, 2.5), np.array([4, 2.5])])
 def test_weights_in_the_order_of_ids(given):
   found = client_weighting.read_client_weighting(given)
   asked = tf.constant([1, 0], tf.int64)
-  np.testing.assert_array_equal(found.of(asked), [2.5, 4.0])
-  assert found.of(asked[:0]).shape == [0]
+  np.testing.assert_array_equal(found.lookup(asked), [2.5, 4.0])
+  assert found.lookup(asked[:0]).shape == [0]
 
 
 @pytest.mark.parametrize(

@@ -49,20 +49,20 @@ def of_clients(log_weights, matrix, covariates=None):
 def in_turn(parts):
   with_covariate = not isinstance(parts[0].covariate, tuple)
   none = streaming.no_moments(_SPECS, with_covariate)
-  return functools.reduce(streaming.merged_moments, parts, none)
+  return functools.reduce(streaming.merge_moments, parts, none)
 
 
 def pairwise(parts):
   while len(parts) > 1:
     parts = [
-      functools.reduce(streaming.merged_moments, parts[i : i + 2])
+      functools.reduce(streaming.merge_moments, parts[i : i + 2])
       for i in range(0, len(parts), 2)
     ]
   return parts[0]
 
 
 def last_first(parts):
-  return functools.reduce(lambda x, y: streaming.merged_moments(y, x), parts)
+  return functools.reduce(lambda x, y: streaming.merge_moments(y, x), parts)
 
 
 merge_orders = pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_merging_with_none_changes_nothing(with_covariate):
   some = in_turn(of_clients([0.5, 1.5], updates(2), x))
   none = streaming.no_moments(_SPECS, with_covariate)
   for merged in (
-    streaming.merged_moments(some, none),
-    streaming.merged_moments(none, some),
+    streaming.merge_moments(some, none),
+    streaming.merge_moments(none, some),
   ):
     tf.nest.map_structure(np.testing.assert_array_equal, merged, some)
 

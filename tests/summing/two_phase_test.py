@@ -183,7 +183,9 @@ def test_who_is_lost_leaves_no_trace_but_in_the_coefficients(losses):
 
   @tf.function(autograph=False)
   def finish():
-    return two_phase.finish_chosen(reader, start, rows, chosen, UPDATE, ())
+    return two_phase.finish_second_phase(
+      reader, start, rows, chosen, UPDATE, ()
+    )
 
   state, result, measurements = finish()
   without = start

@@ -12,4 +12,4 @@ _PLACES = {
   **{m.factory: m.module for m in METHODS.values() if m.factory},
 }
 
-__getattr__, __dir__, __all__ = lazy.of_places(__name__, _PLACES)
+__getattr__, __dir__, __all__ = lazy.attach_mapping(__name__, _PLACES)

@@ -19,4 +19,4 @@ _PLACES = {
   **{f"build_{name}": method.module for name, method in METHODS.items()},
 }
 
-__getattr__, __dir__, __all__ = lazy.of_places(__name__, _PLACES)
+__getattr__, __dir__, __all__ = lazy.attach_mapping(__name__, _PLACES)

@@ -1,7 +1,7 @@
 """Client work: local training and evaluation."""
 
 from tff_fair.client_works.attacks import Attack, build_attacked
-from tff_fair.client_works.client_state import Keeping
+from tff_fair.client_works.client_state import PersistentState
 from tff_fair.client_works.method_work import (
   MethodWork,
   build_personal_training,
@@ -18,8 +18,8 @@ from tff_fair.client_works.user_work import build_from_computation, with_signals
 
 __all__ = [
   "Attack",
-  "Keeping",
   "MethodWork",
+  "PersistentState",
   "TrainingPhases",
   "TrainingSettings",
   "TrialLosses",

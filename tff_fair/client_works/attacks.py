@@ -89,7 +89,7 @@ def build_attacked_round(
       *(getattr(result.update_weight, name) for name in _FIELDS)
     )
     return tff.learning.templates.ClientResult(
-      *reported(result.update, signals, attack)
+      *false_report(result.update, signals, attack)
     )
 
   @tff.federated_computation(round_of_clients.type_signature.parameter)
@@ -120,7 +120,7 @@ def _with_false_losses(
 
   @tff.tensorflow.computation(measure.type_signature.result.member)
   def report(signals: types.ClientSignals) -> types.ClientSignals:
-    return reported((), signals, attack)[1]
+    return false_report((), signals, attack)[1]
 
   @tff.federated_computation(measure.type_signature.parameter)
   def attacked(arguments: tff.Value) -> tff.Value:
@@ -129,7 +129,7 @@ def _with_false_losses(
   return attacked
 
 
-def reported(
+def false_report(
   update: types.TensorStructure, signals: types.ClientSignals, attack: Attack
 ) -> tuple[types.TensorStructure, types.ClientSignals]:
   """Returns the update and signals that a client reports under an attack."""
@@ -139,7 +139,7 @@ def reported(
       loss=signals.loss + bias, initial_loss=signals.initial_loss + bias
     )
   else:
-    attacks = _attacks(signals.client_id, attack)
+    attacks = _is_attacker(signals.client_id, attack)
     update = tf.nest.map_structure(
       lambda layer: tf.where(
         attacks, tf.cast(attack.strength, layer.dtype) * layer, layer
@@ -159,10 +159,10 @@ def added_loss(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
   if attack.kind != "bias":
     return tf.zeros([])
   strength = tf.constant(attack.strength, tf.float32)
-  return tf.where(_attacks(client_id, attack), strength, 0.0)
+  return tf.where(_is_attacker(client_id, attack), strength, 0.0)
 
 
-def _attacks(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
+def _is_attacker(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
   """Returns whether a client attacks, bool[]."""
   attackers = tf.constant(sorted(attack.client_ids), tf.int64)
   return tf.reduce_any(tf.equal(attackers, client_id))

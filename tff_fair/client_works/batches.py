@@ -80,7 +80,7 @@ class ClientData:
     self,
     carry: _Carry,
     step: Callable[[_Carry, Element], _Carry],
-    left: Callable[[_Carry], tf.Tensor],
+    work_left: Callable[[_Carry], tf.Tensor],
   ) -> _Carry:
     """Folds `step` over all elements repeatedly while work is left.
 
@@ -90,12 +90,14 @@ class ClientData:
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
       del before
-      return left(carry), self.reduce(carry, step)
+      return work_left(carry), self.reduce(carry, step)
 
     return tf.while_loop(
-      lambda before, carry: (left(carry) > 0) & (left(carry) < before),
+      lambda before, carry: (
+        (work_left(carry) > 0) & (work_left(carry) < before)
+      ),
       run_over,
-      (left(carry) + 1, carry),
+      (work_left(carry) + 1, carry),
       parallel_iterations=1,
     )[1]
 

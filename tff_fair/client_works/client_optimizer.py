@@ -110,7 +110,7 @@ def probe_settings(
   return probe_hparams, mu * tf.cast(rate, tf.float32)
 
 
-def moved_probe(
+def step_probe(
   probe: Probe, mu: float | tf.Tensor, take_step: Callable[..., Any]
 ) -> Probe:
   """Returns the probe after one step of the client optimizer."""

@@ -29,7 +29,7 @@ Result: TypeAlias = tuple[
 ]
 
 
-class After(NamedTuple):
+class PostTrainingState(NamedTuple):
   """What a client knows after training but does not report."""
 
   states: OptimizerStates
@@ -38,7 +38,7 @@ class After(NamedTuple):
   learning_rate: tf.Tensor
 
 
-class _Trained(NamedTuple):
+class _TrainedClient(NamedTuple):
   """A client after training."""
 
   client_id: tf.Tensor  # int64[]; 0 without examples.
@@ -46,7 +46,7 @@ class _Trained(NamedTuple):
   trainable: local_model.Trainable  # theta_k, a flat tuple.
   update: list[tf.Tensor]  # Delta_k, likewise.
   measures: local_training.Measures
-  after: After
+  post_training: PostTrainingState
   metrics: types.TensorStructure  # The model's metrics during training.
   # theta minus the weights at the snapshot, float[1, d]; `None` without one.
   snapshot: tf.Tensor | None
@@ -71,14 +71,14 @@ class ClientRound:
     received: Any,
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
-  ) -> tuple[Result, After]:
+  ) -> tuple[Result, PostTrainingState]:
     """Returns the client's result, and what it knows after training.
 
     `states=None` starts the optimizer anew; for `correction` see
     `local_training.train`.
     """
-    weights, initial_loss = self._look_back(received)
-    before, gradient_norm = self._before_training(weights)
+    weights, initial_loss = self._weights_and_initial_loss(received)
+    before, gradient_norm = self._evaluate_before_training(weights)
     trained = self._train(state, weights, states, correction)
     loss, accuracy = self._loss_and_accuracy(
       before, trained.trainable, trained.measures.tally
@@ -91,21 +91,21 @@ class ClientRound:
         num_examples=tf.cast(trained.num_examples, tf.float32),
         loss=loss,
         accuracy=tallies.or_zero(accuracy),
-        learning_rate=trained.after.learning_rate,
+        learning_rate=trained.post_training.learning_rate,
         effective_steps=trained.measures.probe.effective_steps,
         gradient_norm=gradient_norm,
         initial_loss=initial_loss,
       ),
     )
-    return result, trained.after
+    return result, trained.post_training
 
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
     """Returns the signals of `run` with `loss_at="before"`.
 
     Only training measures `effective_steps`: here it is 0.
     """
-    weights, initial_loss = self._look_back(received)
-    before, gradient_norm = self._before_training(weights)
+    weights, initial_loss = self._weights_and_initial_loss(received)
+    before, gradient_norm = self._evaluate_before_training(weights)
     assert before is not None
     return types.ClientSignals(
       client_id=before.client_id,
@@ -125,16 +125,16 @@ class ClientRound:
     measured: types.ClientSignals,
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
-  ) -> tuple[Result, After]:
+  ) -> tuple[Result, PostTrainingState]:
     """Returns the same as `run` for a client with `measured` signals.
 
     A client whose measured loss is not finite does not count.
     """
-    weights = self.current(received)
+    weights = self.current_weights(received)
     trained = self._train(state, weights, states, correction)
-    return self._result(weights, trained, measured), trained.after
+    return self._result(weights, trained, measured), trained.post_training
 
-  def current(self, received: Any) -> tff.learning.models.ModelWeights:
+  def current_weights(self, received: Any) -> tff.learning.models.ModelWeights:
     """Returns theta from what the client received."""
     return received["current"] if self._knows_initial_weights else received
 
@@ -142,14 +142,14 @@ class ClientRound:
   def _knows_initial_weights(self) -> bool:
     return "initial_loss" in self.signals
 
-  def _look_back(
+  def _weights_and_initial_loss(
     self, received: Any
   ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
     """Returns theta, and F_k(theta^0) if the rule needs it."""
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
-    return self.current(received), initial_loss
+    return self.current_weights(received), initial_loss
 
   def hparams(self, state: RoundState) -> Hparams:
     """Returns the client optimizer's hyperparameters in this round."""
@@ -163,16 +163,16 @@ class ClientRound:
     weights: tff.learning.models.ModelWeights,
     states: OptimizerStates | None,
     correction: local_model.Trainable | None,
-  ) -> _Trained:
+  ) -> _TrainedClient:
     """Returns the trained model, and what was measured during training."""
     model = self.model
-    theta = local_model.flat(weights.trainable)
+    theta = local_model.flatten(weights.trainable)
     model.receive(weights)
     hparams = self.hparams(state)
     group_sums = None
     if self.settings.groups is not None:
       assert isinstance(model, group_weights.WeightedModel)
-      model.weights = self.settings.groups.of_examples(state)
+      model.weights = self.settings.groups.example_weights(state)
       group_sums = model.group_sums(
         theta, self.data, self._evaluation_batch_size
       )
@@ -193,14 +193,14 @@ class ClientRound:
       correction=correction,
       snapshot_at=snapshot_at,
     )
-    return _Trained(
+    return _TrainedClient(
       client_id=trained.client_id,
       num_examples=self._num_examples(trained.client_id, state, measures),
       trainable=trained.trainable,
       # Delta_k = theta - theta_k
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
-      after=After(
+      post_training=PostTrainingState(
         OptimizerStates(trained.optimizer, measures.probe.optimizer),
         trained.num_steps,
         _learning_rate(hparams),
@@ -232,7 +232,7 @@ class ClientRound:
   def _result(
     self,
     weights: tff.learning.models.ModelWeights,
-    trained: _Trained,
+    trained: _TrainedClient,
     signals: types.ClientSignals,
   ) -> Result:
     """Returns the client's result, with 0 examples if it does not count."""
@@ -266,7 +266,7 @@ class ClientRound:
   def _evaluation_batch_size(self) -> int | None:
     return self.settings.batch_size and evaluation.EVALUATION_BATCH_SIZE
 
-  def _before_training(
+  def _evaluate_before_training(
     self, weights: tff.learning.models.ModelWeights
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
     """Returns f_k and a_k before training, and G_k if the rule needs it."""
@@ -274,7 +274,7 @@ class ClientRound:
       self.model.receive(weights)
       return evaluation.evaluate_with_gradient(
         self.model,
-        local_model.flat(weights.trainable),
+        local_model.flatten(weights.trainable),
         self.data,
         self._evaluation_batch_size,
       )
@@ -289,7 +289,7 @@ class ClientRound:
     self.model.receive(weights)
     return evaluation.evaluate(
       self.model,
-      local_model.flat(weights.trainable),
+      local_model.flatten(weights.trainable),
       self.data,
       self._evaluation_batch_size,
     )

@@ -50,11 +50,11 @@ CONTROLS = "controls"
 # Tables by name, each with the row of one client, if it has one.
 ClientTables: TypeAlias = Mapping[str, client_table.Table]
 # The result and tally of `client_round`, and the client's rows by table name.
-Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.Kept]]
+Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.NewRow]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Keeping:
+class PersistentState:
   """The kinds of state that clients keep; false if there are none.
 
   Attributes:
@@ -116,11 +116,11 @@ class Keeping:
 
     `cohort` has the cohort's signals if clients have already measured them.
     """
-    weights, states = client.current(received), None
-    theta = local_model.flat(weights.trainable)
+    weights, states = client.current_weights(received), None
+    theta = local_model.flatten(weights.trainable)
     controls, correction = None, None
     if self.controlled_clients:
-      controls = control_variates.of_client(
+      controls = control_variates.client_controls(
         state, own[CONTROLS], client.data.client_id(), theta
       )
       correction = controls.correction
@@ -148,13 +148,13 @@ class Keeping:
     if self.optimizer_state:
       found[OPTIMIZER] = after.states
     if controls is not None:
-      found[CONTROLS] = controls.after(
-        local_model.flat(result.update), after.num_steps, after.learning_rate
+      found[CONTROLS] = controls.next_client_control(
+        local_model.flatten(result.update), after.num_steps, after.learning_rate
       )
       tally = collections.OrderedDict(
         tally,
         control=control_variates.change(
-          counts, controls.of_client, found[CONTROLS]
+          counts, controls.client, found[CONTROLS]
         ),
       )
     kept = collections.OrderedDict(
@@ -184,7 +184,7 @@ def _train_personal(
   client_id: tf.Tensor,
 ) -> local_model.Trainable:
   """Returns the personal model of a client that has trained the global one."""
-  model, theta = client.model, local_model.flat(weights.trainable)
+  model, theta = client.model, local_model.flatten(weights.trainable)
   model.receive(weights)
   return local_training.train_weights(
     model,

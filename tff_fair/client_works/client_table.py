@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.kernels import norms, stacking
-from tff_fair.runtime import collecting
+from tff_fair.runtime import mergeable_aggregate
 
 # A structure of tensors.
 _Value = TypeVar("_Value")
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # The id, int64[n], and the new row, float[n, d], of a client; n is 1, or 0 for
 # a client that keeps its old row.
-Kept: TypeAlias = tuple[tf.Tensor, tf.Tensor]
+NewRow: TypeAlias = tuple[tf.Tensor, tf.Tensor]
 # Ids, int64[n], and rows, float[n, d], of the clients that are collected.
 Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
@@ -48,11 +48,11 @@ class Columns(NamedTuple):
 
   def empty(self) -> Table:
     """Returns the empty table."""
-    specs = [("client_id", stacking.ID), (self.name, self.row)]
+    specs = [("client_id", stacking.CLIENT_ID_SPEC), (self.name, self.row)]
     return stacking.no_rows(collections.OrderedDict(specs))
 
 
-def updated(
+def with_rows(
   table: Table, client_id: tf.Tensor, rows: Sequence[tf.Tensor]
 ) -> Table:
   """Returns the table with some clients' new rows, in blocks [m_i, d]."""
@@ -86,7 +86,7 @@ def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
 
 def row_to_keep(
   client_id: tf.Tensor, counts: tf.Tensor, row: tf.Tensor
-) -> Kept:
+) -> NewRow:
   """Returns the id, int64[n], and row, float[n, d], to keep; n is 1 or 0.
 
   A client that does not count, or whose new row is not finite, keeps its old
@@ -110,7 +110,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
   ]
 
 
-def put_in(table: Table, others: Table) -> Table:
+def with_rows_from(table: Table, others: Table) -> Table:
   """Returns a copy of a table into which the rows of another were put."""
   id_name, rows_name = table
   known, rows, new, new_rows = (
@@ -138,31 +138,33 @@ def build_update(columns: Columns) -> tff.Computation:
       tf.TensorSpec([None, *row.shape], row.dtype),
     )
   )
-  collect = collecting.build_collect(
+  collect = mergeable_aggregate.build(
     kept_type, zero=lambda: no_rows(row), accumulate=append, merge=merge
   )
   rows_type = collect.type_signature.result.member
 
   @tff.tensorflow.computation(columns.type, rows_type)
-  def put_in(table: Table, rows: Rows) -> Table:
-    return updated(table, rows[0], stacking.blocks(rows[1]))
+  def insert_rows(table: Table, rows: Rows) -> Table:
+    return with_rows(table, rows[0], stacking.blocks(rows[1]))
 
   @tff.federated_computation(
     tff.FederatedType(columns.type, tff.SERVER),
     tff.FederatedType(kept_type, tff.CLIENTS),
   )
   def update(table: tff.Value, kept: tff.Value) -> tff.Value:
-    return tff.federated_map(put_in, (table, collect(kept)))
+    return tff.federated_map(insert_rows, (table, collect(kept)))
 
   return update
 
 
 def no_rows(row_spec: tf.TensorSpec) -> Rows:
   """Returns empty rows."""
-  return stacking.no_rows(stacking.ID), stacking.empty_stack(row_spec)
+  return stacking.no_rows(stacking.CLIENT_ID_SPEC), stacking.empty_stack(
+    row_spec
+  )
 
 
-def append(rows: Rows, kept: Kept) -> Rows:
+def append(rows: Rows, kept: NewRow) -> Rows:
   """Returns the rows, followed by one client's row, if it has one."""
   ids, stack = rows
   client_id, row = kept

@@ -24,7 +24,7 @@ from tff_fair import declared
 from tff_fair.client_works import client_table, local_model
 from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
-from tff_fair.optimizers import checking
+from tff_fair.optimizers import optimizer_checks
 from tff_fair.types import TensorStructure
 
 CONTROL: Final = "control"  # Its name in the training's state.
@@ -33,15 +33,15 @@ CONTROL: Final = "control"  # Its name in the training's state.
 class Controls(NamedTuple):
   """The controls c and c_k that correct a client's steps, as flat tuples."""
 
-  of_server: local_model.Trainable
-  of_client: local_model.Trainable
+  server: local_model.Trainable
+  client: local_model.Trainable
 
   @property
   def correction(self) -> local_model.Trainable:
     """The correction of each gradient, c - c_k."""
     return tuple(c - own for c, own in zip(*self, strict=True))
 
-  def after(
+  def next_client_control(
     self,
     update: local_model.Trainable,
     num_steps: tf.Tensor,
@@ -55,7 +55,7 @@ class Controls(NamedTuple):
     )
 
 
-def row(weights_type: Any) -> tf.TensorSpec:
+def row_spec(weights_type: Any) -> tf.TensorSpec:
   """Returns the spec of a control that is flattened to a vector."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return stacking.row_spec(specs)
@@ -63,10 +63,10 @@ def row(weights_type: Any) -> tf.TensorSpec:
 
 def columns(weights_type: Any) -> client_table.Columns:
   """Returns the columns of the table of the clients' controls."""
-  return client_table.Columns("variate", row(weights_type))
+  return client_table.Columns("variate", row_spec(weights_type))
 
 
-def of_client(
+def client_controls(
   state: RoundState,
   table: client_table.Table,
   client_id: tf.Tensor,
@@ -105,7 +105,7 @@ def build_next(
 
 def check(optimizer: tff.learning.optimizers.Optimizer) -> None:
   """Raises `FieldError` unless the clients' steps are those of SGD."""
-  if not checking.is_plain_sgd(optimizer):
+  if not optimizer_checks.is_plain_sgd(optimizer):
     raise declared.FieldError(
       "local_correction",
       "SCAFFOLD's control variates need SGD without momentum at the clients: "

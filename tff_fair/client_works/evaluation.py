@@ -22,8 +22,8 @@ EVALUATION_BATCH_SIZE = 512
 
 _Carry = TypeVar("_Carry")
 # A tally, and the sum of the gradients, so far.
-_WithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
-_WithMore: TypeAlias = tuple[
+_TallyWithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
+_TallyWithSums: TypeAlias = tuple[
   tallies.Tally, score_sums.Sums, output_ranges.Ranges
 ]
 
@@ -89,7 +89,7 @@ def evaluate_client(
   batch_size: int,
   weights: Any,
   data: tf.data.Dataset,
-  asked: score_sums.Asked | None = None,
+  request: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> collections.OrderedDict[str, tf.Tensor]:
   """Evaluates a model on a client's data, in a separate graph.
@@ -102,13 +102,13 @@ def evaluate_client(
     model: local_model.LocalModel, weights: Any, data: tf.data.Dataset
   ) -> collections.OrderedDict[str, tf.Tensor]:
     model.receive(weights)
-    trainable = local_model.flat(weights.trainable)
+    trainable = local_model.flatten(weights.trainable)
     nothing: collections.OrderedDict[str, tf.Tensor] = collections.OrderedDict()
 
-    def step(carry: _WithMore, batch: batches.Batch) -> _WithMore:
+    def step(carry: _TallyWithSums, batch: batches.Batch) -> _TallyWithSums:
       tally, sums, ranges = carry
       output = model.forward(trainable, tally.metrics, batch, training=False)
-      if asked is not None:
+      if request is not None:
         sums = score_sums.add(sums, batch, output.predictions)
       if outputs is not None:
         ranges = output_ranges.add(ranges, outputs, batch, output.predictions)
@@ -116,7 +116,7 @@ def evaluate_client(
 
     start = (
       tallies.start(model),
-      nothing if asked is None else score_sums.start(asked),
+      nothing if request is None else score_sums.start(request),
       nothing if outputs is None else output_ranges.start(outputs),
     )
     client_id, (tally, sums, ranges) = _reduce(
@@ -125,7 +125,7 @@ def evaluate_client(
     found = _evaluation(model, client_id, tally)
     return collections.OrderedDict(**found._asdict(), **sums, **ranges)
 
-  return local_model.in_graph(model_fn, run)(weights, data)
+  return local_model.bind_model(model_fn, run)(weights, data)
 
 
 def evaluate_with_gradient(
@@ -136,7 +136,9 @@ def evaluate_with_gradient(
 ) -> tuple[Evaluation, tf.Tensor]:
   """Returns the evaluation, and the norm of the mean loss's gradient."""
 
-  def step(carry: _WithGradient, batch: batches.Batch) -> _WithGradient:
+  def step(
+    carry: _TallyWithGradient, batch: batches.Batch
+  ) -> _TallyWithGradient:
     tally, total = carry
     gradients, output = model.gradients(
       trainable, tally.metrics, batch, training=False

@@ -35,7 +35,7 @@ _GROUP: Final = "group"  # The name of the groups in a batch.
 
 _Carry = TypeVar("_Carry")
 # Sums of gradients, of losses and of examples, and the metrics.
-_Weighted: TypeAlias = tuple[
+_WeightedSums: TypeAlias = tuple[
   local_model.Trainable, tf.Tensor, tf.Tensor, TensorStructure
 ]
 
@@ -65,7 +65,7 @@ class GroupWeights:
     shares = np.asarray(self.shares, np.float64)
     return shares / shares.sum()
 
-  def of_examples(self, state: Mapping[str, Any]) -> tf.Tensor:
+  def example_weights(self, state: Mapping[str, Any]) -> tf.Tensor:
     """Returns the weight of an example of each group, float64[G]."""
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
@@ -106,7 +106,7 @@ def _split(batch: batches.Batch) -> tuple[batches.Batch, tf.Tensor]:
   return tuple(examples), groups
 
 
-def _over_groups(
+def _reduce_groups(
   batch: batches.Batch,
   num_groups: int,
   carry: _Carry,
@@ -172,11 +172,11 @@ class WeightedModel(local_model.LocalModel):
       trainable, metrics, _split(batch)[0], training=training
     )
 
-  def watched(
+  def watch(
     self, tape: tf.GradientTape, trainable: local_model.Trainable
   ) -> local_model.Trainable:
     """Makes `tape` watch the weights."""
-    return self._model.watched(tape, trainable)
+    return self._model.watch(tape, trainable)
 
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
     """Returns the unfinalized metrics, which a client sends."""
@@ -207,8 +207,8 @@ class WeightedModel(local_model.LocalModel):
       )
 
     def step(
-      carry: _Weighted, group: tf.Tensor, examples: batches.Batch
-    ) -> _Weighted:
+      carry: _WeightedSums, group: tf.Tensor, examples: batches.Batch
+    ) -> _WeightedSums:
       total, losses, size, metrics = carry
       gradients, output = self._model.gradients(
         trainable, metrics, examples, training=True, objective=objective
@@ -232,7 +232,7 @@ class WeightedModel(local_model.LocalModel):
       tf.zeros([], tf.int64),
       metrics,
     )
-    total, losses, size, metrics = _over_groups(
+    total, losses, size, metrics = _reduce_groups(
       batch, self._num_groups, nothing, step
     )
     number = tf.cast(size, tf.float64)
@@ -268,7 +268,7 @@ class WeightedModel(local_model.LocalModel):
         element[1],
         batch_size,
         sums,
-        lambda sums, batch: _over_groups(
+        lambda sums, batch: _reduce_groups(
           batch, self._num_groups, sums, of_group
         ),
       )

@@ -26,7 +26,7 @@ from tff_fair.client_works.training_settings import (
   decayed_hparams,
   seed_in_64_bits,
 )
-from tff_fair.optimizers import checking
+from tff_fair.optimizers import optimizer_checks
 
 
 class LocalModel(NamedTuple):
@@ -53,7 +53,7 @@ class Training:
     """
     settings = dataclasses.replace(settings, proximal_mu=0.0)
     one_epoch = dataclasses.replace(settings, local_epochs=1, local_steps=None)
-    hparams = checking.hparams_of(optimizer)
+    hparams = optimizer_checks.hparams_of(optimizer)
 
     def state(
       round_num: tf.Tensor, decay_round: tf.Tensor
@@ -72,7 +72,7 @@ class Training:
       decay_round: tf.Tensor,
     ) -> local_model.Trainable:
       model.receive(weights)
-      start = local_model.flat(weights.trainable)
+      start = local_model.flatten(weights.trainable)
       return local_training.train_weights(
         model,
         settings,
@@ -101,9 +101,9 @@ class Training:
       )
 
     self._optimizer = optimizer
-    self._train = local_model.in_graph(model_fn, train)
-    self._train_epoch = local_model.in_graph(model_fn, train_epoch)
-    self._loss = local_model.in_graph(model_fn, _mean_loss)
+    self._train = local_model.bind_model(model_fn, train)
+    self._train_epoch = local_model.bind_model(model_fn, train_epoch)
+    self._loss = local_model.bind_model(model_fn, _mean_loss)
 
   def loss(
     self, weights: tff.learning.models.ModelWeights, data: tf.data.Dataset
@@ -124,7 +124,7 @@ class Training:
     decay.
     """
     yield weights
-    start = local_model.flat(weights.trainable)
+    start = local_model.flatten(weights.trainable)
     state = client_optimizer.initial_state(self._optimizer, start)
     before = local_training.EpochEnd(start, state, tf.zeros([], tf.int64))
     for _ in range(num_epochs):
@@ -156,13 +156,15 @@ class Training:
 
     def loss() -> float:
       losses = [
-        math.inf if aside is None else self.loss(model, aside)
-        for model, (_, aside) in zip(models, folds, strict=True)
+        math.inf
+        if validation_data is None
+        else self.loss(model, validation_data)
+        for model, (_, validation_data) in zip(models, folds, strict=True)
       ]
       return sum(losses) / len(losses)
 
     best = LocalModel(weights, 0, loss())
-    has_aside = all(aside is not None for _, aside in folds)
+    has_validation_data = all(aside is not None for _, aside in folds)
     for round_num in range(num_rounds if until is None else until):
       decay_round = round_num * total_rounds // num_rounds
       models = [
@@ -178,7 +180,7 @@ class Training:
         for model, (data, _) in zip(models, folds, strict=True)
       ]
       found = loss()
-      if found < best.loss or not has_aside:
+      if found < best.loss or not has_validation_data:
         best = LocalModel(models[0], round_num + 1, found)
       check()
       if patience is not None and round_num + 1 - best.rounds >= patience:
@@ -191,5 +193,5 @@ def _mean_loss(
 ) -> tf.Tensor:
   model.receive(weights)
   return evaluation.mean_loss(
-    model, local_model.flat(weights.trainable), batches.ClientData(data)
+    model, local_model.flatten(weights.trainable), batches.ClientData(data)
   )

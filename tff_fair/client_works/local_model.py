@@ -64,7 +64,7 @@ class LocalModel(abc.ABC):
     """Runs the model on a batch and updates the metrics."""
 
   @abc.abstractmethod
-  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
+  def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
     """Makes `tape` watch the weights, and returns the variables or tensors."""
 
   @abc.abstractmethod
@@ -88,7 +88,7 @@ class LocalModel(abc.ABC):
   ) -> tuple[Gradients, ForwardPass]:
     """Returns the gradients of a batch's mean loss, or of its `objective`."""
     with tf.GradientTape() as tape:
-      watched = self.watched(tape, trainable)
+      watched = self.watch(tape, trainable)
       output = self.forward(trainable, metrics, batch, training=training)
       target = output.loss
       if objective is not None:
@@ -107,7 +107,7 @@ class _VariableLocalModel(LocalModel):
     self._model = model
     self._forward_pass = with_autograph(model.forward_pass)
     self._weights = tff.learning.models.ModelWeights.from_model(model)
-    self._trainable = flat(self._weights.trainable)
+    self._trainable = flatten(self._weights.trainable)
 
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
     tf.nest.map_structure(
@@ -136,7 +136,7 @@ class _VariableLocalModel(LocalModel):
       metrics,
     )
 
-  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
+  def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
     del tape, trainable  # The tape watches trainable variables when read.
     return self._trainable
 
@@ -197,7 +197,7 @@ class _FunctionalLocalModel(LocalModel):
     )
     return ForwardPass(loss, predictions, num_examples, metrics)
 
-  def watched(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
+  def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
     tape.watch(trainable)
     return trainable
 
@@ -210,7 +210,7 @@ class _FunctionalLocalModel(LocalModel):
     return self._model.finalize_metrics(metrics)
 
 
-def flat(trainable: TensorStructure) -> Trainable:
+def flatten(trainable: TensorStructure) -> Trainable:
   """Returns trainable weights as the flat tuple that a `LocalModel` takes."""
   return tuple(tf.nest.flatten(trainable))
 
@@ -223,7 +223,7 @@ def with_trainable(weights: Any, trainable: Any) -> Any:
   )
 
 
-def in_graph(
+def bind_model(
   model_fn: ModelFn, run: Callable[..., _Returned]
 ) -> Callable[..., _Returned]:
   """Binds a new model to `run`, in a separate graph inside a computation.
@@ -267,7 +267,7 @@ class ModelInfo(NamedTuple):
   ]
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def describe(model_fn: ModelFn) -> ModelInfo:
   """Describes a model; raises `TypeError` if it is not a `ModelFn`."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):

@@ -89,7 +89,7 @@ def train(
     correction=correction,
     snapshot_at=snapshot_at,
   )
-  trained = steps.over_all(received, states.model, data, measures)
+  trained = steps.take_all(received, states.model, data, measures)
   assert isinstance(trained.measures, Measures)
   return trained, trained.measures
 
@@ -119,7 +119,7 @@ def train_weights(
     no_metrics=model.empty_metrics(),
   )
   state_to_start = client_optimizer.initial_state(optimizer, start)
-  return steps.over_all(start, state_to_start, data, ()).trainable
+  return steps.take_all(start, state_to_start, data, ()).trainable
 
 
 class EpochEnd(NamedTuple):
@@ -151,7 +151,7 @@ def train_epoch(
     0.0,
     no_metrics=model.empty_metrics(),
   )
-  after = steps.over_all(
+  after = steps.take_all(
     before.trainable, before.optimizer, data, (), before.num_elements
   )
   return EpochEnd(after.trainable, after.optimizer, after.num_elements)
@@ -175,7 +175,7 @@ class _Steps:
   # The step after which to take the snapshot, if any.
   snapshot_at: tf.Tensor | None = None
 
-  def over_all(
+  def take_all(
     self,
     start: local_model.Trainable,
     optimizer_state: TensorStructure,
@@ -202,21 +202,21 @@ class _Steps:
     most = num_steps(settings, client_id, round_num)
     if most is None:
       epochs = num_epochs(settings, client_id, round_num)
-      return data.reduce(first, self._over_element, epochs)
+      return data.reduce(first, self._train_on_element, epochs)
     return data.reduce_while(
       first._replace(steps_left=tf.cast(most, tf.int64)),
-      self._over_element,
+      self._train_on_element,
       lambda progress: progress.steps_left,
     )
 
-  def _over_element(
+  def _train_on_element(
     self, progress: Progress, element: batches.Element
   ) -> Progress:
     """Takes a step for each minibatch of `(client_id, examples)`."""
     client_id, examples = element
     order = None
     if self.settings.shuffle_seed is not None:
-      order = training_settings.shuffled(
+      order = training_settings.permutation(
         batches.num_examples(examples),
         self.state["shuffle_seed"],
         client_id,
@@ -269,7 +269,7 @@ class _Steps:
     if measures:
       measures = Measures(
         tallies.add(measures.tally, batch, output),
-        client_optimizer.moved_probe(measures.probe, self.probe_mu, self._next),
+        client_optimizer.step_probe(measures.probe, self.probe_mu, self._next),
       )
     if self.settings.local_steps is not None:
       progress = progress._replace(steps_left=progress.steps_left - 1)

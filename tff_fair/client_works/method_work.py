@@ -28,24 +28,24 @@ class MethodWork(training.Training):
   """The settings of a method's client work."""
 
   # What clients keep from one round to the next.
-  kept: client_state.Keeping = dataclasses.field(
-    default_factory=client_state.Keeping
+  persistent_state: client_state.PersistentState = dataclasses.field(
+    default_factory=client_state.PersistentState
   )
   attack: attacks.Attack | None = None  # `None` if no client attacks.
 
   @property
-  def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The further parts of S; see the base class."""
-    found = super().further
-    if self.kept.controlled_clients:
-      row = control_variates.row(self.info.weights_type)
+  def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
+    """The extra parts of S; see the base class."""
+    found = super().extra_state
+    if self.persistent_state.controlled_clients:
+      row = control_variates.row_spec(self.info.weights_type)
       found[control_variates.CONTROL] = row
     return found
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
     """Returns the state after a round; see the base class."""
     found = super().next_state(state, total)
-    if not (number := self.kept.controlled_clients):
+    if not (number := self.persistent_state.controlled_clients):
       return found
     change = total[control_variates.CONTROL]
     moved = control_variates.build_next(
@@ -55,8 +55,8 @@ class MethodWork(training.Training):
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process."""
-    if self.kept:
-      return self._build_kept()
+    if self.persistent_state:
+      return self._build_stateful()
     process = super().build()
     if self.attack is None:
       return process
@@ -67,7 +67,11 @@ class MethodWork(training.Training):
 
     If clients keep state, each phase takes it, after their data.
     """
-    phases = self._build_kept_phases() if self.kept else super().build_phases()
+    phases = (
+      self._build_stateful_phases()
+      if self.persistent_state
+      else super().build_phases()
+    )
     if self.attack is None:
       return phases
     return attacks.build_attacked_phases(phases, self.attack)
@@ -78,10 +82,10 @@ class MethodWork(training.Training):
     Its last argument, at clients, is tables with the rows of that client. New
     rows go into the tables of the state, which need no other rows.
     """
-    work = self.build_for_client(self.kept.run, self._own_type)
-    end_round = self._build_end_of_kept_round(work)
+    work = self.build_for_client(self.persistent_state.run, self._tables_type)
+    end_round = self._build_end_of_stateful_round(work)
 
-    @tff.federated_computation(*self._kept_parameter)
+    @tff.federated_computation(*self._stateful_parameter)
     def round_of_own(
       state: tff.Value, received: tff.Value, data: tff.Value, own: tff.Value
     ) -> tff.templates.MeasuredProcessOutput:
@@ -103,19 +107,19 @@ class MethodWork(training.Training):
       attack=self.attack,
     )
 
-  def _build_kept(self) -> tff.learning.templates.ClientWorkProcess:
+  def _build_stateful(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process in which clients keep state.
 
     Its state is <training=S, NAME=<client_id=int64[T], ...=float[T, d]>,
     ...>@SERVER, with a row for each client that has counted so far.
     """
     round_of_own = self.build_round()
-    state_type, *others, _ = self._kept_parameter
+    state_type, *others, _ = self._stateful_parameter
 
     @tff.tensorflow.computation
     def initial_state() -> State:
       empty = [(name, c.empty()) for name, c in self._tables.items()]
-      initial = (TRAINING, self.at_server.initial())
+      initial = (TRAINING, self.state_computations.initial())
       return collections.OrderedDict([initial, *empty])
 
     @tff.federated_computation
@@ -132,13 +136,13 @@ class MethodWork(training.Training):
 
     @tff.tensorflow.computation(state_type.member)
     def get_hparams(state: State) -> Hparams:
-      return self.at_server.get_hparams(state[TRAINING])
+      return self.state_computations.get_hparams(state[TRAINING])
 
     @tff.tensorflow.computation(
       state_type.member, get_hparams.type_signature.result
     )
     def set_hparams(state: State, hparams: Hparams) -> State:
-      new = self.at_server.set_hparams(state[TRAINING], hparams)
+      new = self.state_computations.set_hparams(state[TRAINING], hparams)
       return collections.OrderedDict([*state.items(), (TRAINING, new)])
 
     return tff.learning.templates.ClientWorkProcess(
@@ -148,20 +152,20 @@ class MethodWork(training.Training):
       set_hparams_fn=set_hparams,
     )
 
-  def _build_kept_phases(self) -> training.TrainingPhases:
+  def _build_stateful_phases(self) -> training.TrainingPhases:
     """Builds the phases in which clients keep state."""
     measure = self.build_measure()
     cohort_type = training.cohort_type()
     work = self.build_for_client(
-      lambda client, state, received, cohort, own: self.kept.run(
+      lambda client, state, received, cohort, own: self.persistent_state.run(
         client, state, received, own, cohort
       ),
       cohort_type,
-      self._own_type,
+      self._tables_type,
     )
-    end_round = self._build_end_of_kept_round(work)
+    end_round = self._build_end_of_stateful_round(work)
 
-    @tff.federated_computation(*self._kept_parameter)
+    @tff.federated_computation(*self._stateful_parameter)
     def measure_all(
       state: tff.Value, received: tff.Value, data: tff.Value, own: tff.Value
     ) -> tff.Value:
@@ -169,7 +173,7 @@ class MethodWork(training.Training):
       return measure(state[TRAINING], received, data)
 
     @tff.federated_computation(
-      *self._kept_parameter, tff.FederatedType(cohort_type, tff.SERVER)
+      *self._stateful_parameter, tff.FederatedType(cohort_type, tff.SERVER)
     )
     def train_all(
       state: tff.Value,
@@ -189,18 +193,18 @@ class MethodWork(training.Training):
   @functools.cached_property
   def _tables(self) -> Mapping[str, client_table.Columns]:
     """The columns of the tables, by name."""
-    return self.kept.tables(self.info.weights_type, self.optimizer)
+    return self.persistent_state.tables(self.info.weights_type, self.optimizer)
 
   @property
-  def _own_type(self) -> tff.StructType:
+  def _tables_type(self) -> tff.StructType:
     """The type of the tables, by name."""
     return tff.StructType([(n, c.type) for n, c in self._tables.items()])
 
   @property
-  def _kept_parameter(self) -> tuple[tff.FederatedType, ...]:
+  def _stateful_parameter(self) -> tuple[tff.FederatedType, ...]:
     """The types of a round's arguments, followed by that of clients' tables."""
     state, *of_clients = self.parameter
-    own = self._own_type
+    own = self._tables_type
     of_all = [(TRAINING, state.member), *tff.structure.iter_elements(own)]
     return (
       tff.FederatedType(
@@ -210,7 +214,9 @@ class MethodWork(training.Training):
       tff.FederatedType(own, tff.CLIENTS),
     )
 
-  def _build_end_of_kept_round(self, work: tff.Computation) -> tff.Computation:
+  def _build_end_of_stateful_round(
+    self, work: tff.Computation
+  ) -> tff.Computation:
     """Builds the server's computation, from state and results to output."""
     end_training = self.build_end_of_round(work)
     updates = {
@@ -219,7 +225,7 @@ class MethodWork(training.Training):
     }
 
     @tff.federated_computation(
-      self._kept_parameter[0],
+      self._stateful_parameter[0],
       tff.FederatedType(work.type_signature.result, tff.CLIENTS),
     )
     def end_round(
@@ -227,13 +233,13 @@ class MethodWork(training.Training):
     ) -> tff.templates.MeasuredProcessOutput:
       *_, kept = results
       trained = end_training(state[TRAINING], results)
-      put_in = [
+      tables = [
         (name, update(state[name], kept[name]))
         for name, update in updates.items()
       ]
       return tff.templates.MeasuredProcessOutput(
         tff.federated_zip(
-          collections.OrderedDict([(TRAINING, trained.state), *put_in])
+          collections.OrderedDict([(TRAINING, trained.state), *tables])
         ),
         trained.result,
         trained.measurements,
@@ -273,5 +279,5 @@ def build_personal_training(
     optimizer=optimizer,
     settings=settings,
     signals=(),
-    kept=client_state.Keeping(personal_lam=lam),
+    persistent_state=client_state.PersistentState(personal_lam=lam),
   ).build()

@@ -55,8 +55,8 @@ def add(
   ends = [
     end
     for numbers in (
-      _predicted(outputs, labels, predictions),
-      _labels(outputs, labels),
+      _prediction_numbers(outputs, labels, predictions),
+      _label_numbers(outputs, labels),
     )
     for end in (-tf.reduce_min(numbers), tf.reduce_max(numbers))
   ]
@@ -68,7 +68,7 @@ def add(
   return collections.OrderedDict(found)
 
 
-def _predicted(
+def _prediction_numbers(
   outputs: Outputs, labels: tf.Tensor, predictions: Any
 ) -> tf.Tensor:
   """Returns predictions as numbers, float64[n]."""
@@ -76,7 +76,7 @@ def _predicted(
   if not tf.is_tensor(predictions) or not predictions.dtype.is_floating:
     return unknown
   if outputs.kind == "number":
-    return _weighted(outputs, predictions)
+    return _weighted_sums(outputs, predictions)
   rank, number = labels.shape.rank, predictions.shape[-1]
   if number in (None, 1) or (
     predictions.shape.rank != rank + (outputs.kind == "class")
@@ -84,18 +84,18 @@ def _predicted(
     return unknown
   if outputs.kind == "class":
     classes = tf.cast(tf.argmax(predictions, -1), tf.float64)
-    return _counted(outputs, labels, classes)
+    return _without_padding(outputs, labels, classes)
   _, largest = tf.math.top_k(predictions, min(TOP, number))
   return tf.reduce_sum(tf.gather(_weights(number), largest), -1)
 
 
-def _labels(outputs: Outputs, labels: tf.Tensor) -> tf.Tensor:
+def _label_numbers(outputs: Outputs, labels: tf.Tensor) -> tf.Tensor:
   if outputs.kind == "class":
-    return _counted(outputs, labels, tf.cast(labels, tf.float64))
-  return _weighted(outputs, labels)
+    return _without_padding(outputs, labels, tf.cast(labels, tf.float64))
+  return _weighted_sums(outputs, labels)
 
 
-def _counted(
+def _without_padding(
   outputs: Outputs, labels: tf.Tensor, values: tf.Tensor
 ) -> tf.Tensor:
   """Returns the values, [n], whose labels are not padding."""
@@ -106,7 +106,7 @@ def _counted(
   return tf.boolean_mask(flat, is_counted)
 
 
-def _weighted(outputs: Outputs, values: tf.Tensor) -> tf.Tensor:
+def _weighted_sums(outputs: Outputs, values: tf.Tensor) -> tf.Tensor:
   numbers = tf.cast(values, tf.float64)
   if outputs.width == 1:
     return tf.reshape(numbers, [-1])

@@ -22,7 +22,7 @@ from tff_fair.metrics.class_scores import (
 Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
-class Asked(NamedTuple):
+class SumsRequest(NamedTuple):
   """The sums to return; without `num_classes`, labels are numbers.
 
   `with_histogram` also counts examples by class and log odds.
@@ -32,18 +32,18 @@ class Asked(NamedTuple):
   with_histogram: bool = False
 
 
-def start(asked: Asked) -> Sums:
+def start(request: SumsRequest) -> Sums:
   """Returns the sums over no example."""
-  if asked.num_classes is None:
+  if request.num_classes is None:
     zero = tf.zeros([], tf.float64)
     return collections.OrderedDict(absolute=zero, squared=zero)
-  number = asked.num_classes
+  number = request.num_classes
   sums = collections.OrderedDict(
     counts=tf.zeros([number, 3], tf.int32),
     errors=tf.zeros([2], tf.float64),
     confidences=tf.zeros([NUM_CONFIDENCES, 3], tf.float64),
   )
-  if asked.with_histogram:
+  if request.with_histogram:
     sums["histogram"] = tf.zeros([number, 2, NUM_BINS], tf.int32)
   return sums
 
@@ -56,15 +56,15 @@ def add(sums: Sums, batch: batches.Batch, outputs: Any) -> Sums:
   """
   labels = batches.labels(batch)
   if "absolute" in sums:
-    added = _of_numbers(labels, outputs)
+    added = _regression_sums(labels, outputs)
   else:
-    added = _of_classes(tf.cast(labels, tf.int32), outputs, "histogram" in sums)
+    added = _class_sums(tf.cast(labels, tf.int32), outputs, "histogram" in sums)
   return collections.OrderedDict(
     (name, total + added[name]) for name, total in sums.items()
   )
 
 
-def _of_numbers(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
+def _regression_sums(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
   size = tf.shape(outputs)[0]
   difference = tf.reshape(labels, [size, -1]) - tf.reshape(outputs, [size, -1])
 
@@ -78,7 +78,7 @@ def _of_numbers(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
   )
 
 
-def _of_classes(
+def _class_sums(
   labels: tf.Tensor, logits: tf.Tensor, with_histogram: bool
 ) -> Sums:
   number = logits.shape[-1]

@@ -9,7 +9,7 @@ from tff_fair.client_works import batches, local_model
 from tff_fair.types import TensorStructure
 
 # Names such as Keras's "top_k_categorical_accuracy", or "top5_accuracy".
-_AMONG_TOP = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
+_TOP_K_NAME = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
 
 
 class Tally(NamedTuple):
@@ -78,7 +78,7 @@ def or_zero(accuracy: tf.Tensor) -> tf.Tensor:
 
 def _distance_to_accuracy(name: str) -> tuple[bool, bool]:
   lowered = name.lower()
-  return lowered != "accuracy", bool(_AMONG_TOP.search(lowered))
+  return lowered != "accuracy", bool(_TOP_K_NAME.search(lowered))
 
 
 def _mean(total: tf.Tensor, tally: Tally) -> tf.Tensor:

@@ -43,7 +43,7 @@ _INTEGERS = (0, BOUND)
 SNAPSHOT = "snapshot"  # In the training's state, and in sums over clients.
 
 # Signals that only training measures.
-_UNKNOWN_BEFORE = frozenset(["effective_steps"])
+_TRAINING_ONLY_SIGNALS = frozenset(["effective_steps"])
 
 
 class TrainingPhases(NamedTuple):
@@ -78,14 +78,14 @@ class Training:
     return local_model.describe_trainable(self.model_fn)
 
   @functools.cached_property
-  def at_server(self) -> training_settings.StateComputations:
+  def state_computations(self) -> training_settings.StateComputations:
     """The computations on the state of the training, S."""
     return training_settings.build_state(
-      self.optimizer, self.settings, self.further
+      self.optimizer, self.settings, self.extra_state
     )
 
   @property
-  def further(self) -> dict[str, tf.TensorSpec | np.ndarray]:
+  def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
     """The additional parts of S, for `build_state`."""
     found: dict[str, tf.TensorSpec | np.ndarray] = {}
     if groups := self.settings.groups:
@@ -96,7 +96,7 @@ class Training:
     return {**found, SNAPSHOT: stacking.row_spec(specs)}
 
   @property
-  def sent(self) -> tuple[tff.Type, tff.Type, tff.Type]:
+  def argument_types(self) -> tuple[tff.Type, tff.Type, tff.Type]:
     """The types of S, of the weights W that clients receive, and of data."""
     received: tff.Type = self.info.weights_type
     if "initial_loss" in self.signals:
@@ -106,12 +106,12 @@ class Training:
     spec = self.info.batch_spec
     if self.settings.groups:
       spec = group_weights.batch_spec(spec)
-    return self.at_server.type, received, batches.data_type(spec)
+    return self.state_computations.type, received, batches.data_type(spec)
 
   @property
   def parameter(self) -> tuple[tff.FederatedType, ...]:
     """The types of the arguments of a round."""
-    state, *of_clients = self.sent
+    state, *of_clients = self.argument_types
     return (
       tff.FederatedType(state, tff.SERVER),
       *(tff.FederatedType(t, tff.CLIENTS) for t in of_clients),
@@ -120,7 +120,9 @@ class Training:
   @property
   def has_phases(self) -> bool:
     """Whether clients know all signals of the rule before they train."""
-    return self.settings.loss_at == "before" and are_known_before(self.signals)
+    return self.settings.loss_at == "before" and are_known_before_training(
+      self.signals
+    )
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
     """Builds the process; see `build_training`."""
@@ -131,7 +133,7 @@ class Training:
 
     @tff.federated_computation
     def initialize() -> tff.Value:
-      return tff.federated_eval(self.at_server.initial, tff.SERVER)
+      return tff.federated_eval(self.state_computations.initial, tff.SERVER)
 
     @tff.federated_computation(*self.parameter)
     def next_fn(
@@ -143,8 +145,8 @@ class Training:
     return tff.learning.templates.ClientWorkProcess(
       initialize,
       next_fn,
-      get_hparams_fn=self.at_server.get_hparams,
-      set_hparams_fn=self.at_server.set_hparams,
+      get_hparams_fn=self.state_computations.get_hparams,
+      set_hparams_fn=self.state_computations.set_hparams,
     )
 
   def build_phases(self) -> TrainingPhases:
@@ -191,12 +193,12 @@ class Training:
     return measure_all
 
   def build_for_client(
-    self, run: Callable[..., Any], *further: tff.Type
+    self, run: Callable[..., Any], *extra_types: tff.Type
   ) -> tff.Computation:
     """Builds the computation of one client.
 
     It takes the state, the received weights, the data and arguments of the
-    `further` types; `run` takes a `ClientRound` and all of these but the data.
+    `extra_types`; `run` takes a `ClientRound` and all of these but the data.
     """
 
     def run_client(
@@ -217,16 +219,18 @@ class Training:
       )
       return run(client, state, received, *others)
 
-    @tff.tensorflow.computation(tff.to_type((*self.sent, *further)))
+    @tff.tensorflow.computation(
+      tff.to_type((*self.argument_types, *extra_types))
+    )
     def work(arguments: tuple[Any, ...]) -> Any:
-      return local_model.in_graph(self.model_fn, run_client)(*arguments)
+      return local_model.bind_model(self.model_fn, run_client)(*arguments)
 
     return work
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
     """Returns S at the server after a round with the clients' `total`."""
     found = tff.federated_map(
-      self.at_server.next, (state, total["num_counted"])
+      self.state_computations.next, (state, total["num_counted"])
     )
     if groups := self.settings.groups:
       moved = groups.build_next(found.type_signature.member)
@@ -321,9 +325,9 @@ def build_training(
   ).build()
 
 
-def are_known_before(signals: Collection[str]) -> bool:
+def are_known_before_training(signals: Collection[str]) -> bool:
   """Returns whether clients know all of these signals before they train."""
-  return _UNKNOWN_BEFORE.isdisjoint(signals)
+  return _TRAINING_ONLY_SIGNALS.isdisjoint(signals)
 
 
 def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:

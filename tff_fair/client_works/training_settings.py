@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared
 from tff_fair.client_works import group_weights
-from tff_fair.optimizers import checking, learning_rate_decay
+from tff_fair.optimizers import learning_rate_decay, optimizer_checks
 from tff_fair.optimizers.learning_rate_decay import Hparams
 from tff_fair.types import TensorStructure
 
@@ -139,7 +139,7 @@ def num_epochs(
   Returns:
     The number; an int64[] if it is drawn.
   """
-  return _drawn(settings, settings.local_epochs, client_id, round_num)
+  return _draw(settings, settings.local_epochs, client_id, round_num)
 
 
 def num_steps(
@@ -150,7 +150,7 @@ def num_steps(
   """Returns the number of local steps; int64[] if drawn, `None` for epochs."""
   if settings.local_steps is None:
     return None
-  return _drawn(settings, settings.local_steps, client_id, round_num)
+  return _draw(settings, settings.local_steps, client_id, round_num)
 
 
 _SNAPSHOT = int.from_bytes(b"snap")  # Makes these draws independent of others.
@@ -188,7 +188,7 @@ def num_trained_examples(
   return passes * num_examples + min(more * batch_size, num_examples)
 
 
-def _drawn(
+def _draw(
   settings: TrainingSettings,
   number: int | tuple[int, int],
   client_id: int | tf.Tensor,
@@ -220,7 +220,7 @@ def _decay(
   )
 
 
-def shuffled(
+def permutation(
   size: tf.Tensor, seed: int | tf.Tensor, *salts: tf.Tensor
 ) -> tf.Tensor:
   """Returns a permutation, int32[size], that depends only on seed and salts.
@@ -294,20 +294,20 @@ class StateComputations(NamedTuple):
 def build_state(
   optimizer: tff.learning.optimizers.Optimizer,
   settings: TrainingSettings,
-  further: Mapping[str, tf.TensorSpec | np.ndarray] = MappingProxyType({}),
+  extra_state: Mapping[str, tf.TensorSpec | np.ndarray] = MappingProxyType({}),
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
-  `further` has additional parts: the first value, or a spec to start at zero.
+  `extra_state` has more parts: the first value, or a spec to start at zero.
   Raises `TypeError` if `optimizer` is not an optimizer of TFF, `FieldError` if
   it cannot be used.
   """
-  checking.check_optimizer("client_optimizer", optimizer)
+  optimizer_checks.check_optimizer("client_optimizer", optimizer)
 
   @tff.tensorflow.computation
   def initial_state() -> TensorStructure:
     return collections.OrderedDict(
-      optimizer=checking.hparams_of(optimizer),
+      optimizer=optimizer_checks.hparams_of(optimizer),
       round_num=tf.constant(0, tf.int64),
       shuffle_seed=tf.constant(
         seed_in_64_bits(settings.shuffle_seed), tf.int64
@@ -316,7 +316,7 @@ def build_state(
         name: tf.zeros(first.shape, first.dtype)
         if isinstance(first, tf.TensorSpec)
         else tf.constant(first)
-        for name, first in further.items()
+        for name, first in extra_state.items()
       },
     )
 

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from tff_fair.client_works import attacks, batches, evaluation, local_model
 from tff_fair.kernels import stacking
-from tff_fair.runtime import collecting
+from tff_fair.runtime import mergeable_aggregate
 
 
 class TrialLosses(NamedTuple):
@@ -43,7 +43,7 @@ def build_trial_losses(
   server's learning rate eta_s, and data. Clients without examples have no row.
   """
   run = functools.partial(
-    _of_client, factors=factors, batch_size=batch_size, attack=attack
+    _client_losses, factors=factors, batch_size=batch_size, attack=attack
   )
   arguments = (
     info.weights_type,
@@ -54,12 +54,14 @@ def build_trial_losses(
 
   @tff.tensorflow.computation(tff.to_type(arguments))
   def of_client(arguments: tuple[Any, ...]) -> TrialLosses:
-    return local_model.in_graph(info.model_fn, run)(*arguments)
+    return local_model.bind_model(info.model_fn, run)(*arguments)
 
-  collect = collecting.build_collect(
+  collect = mergeable_aggregate.build(
     of_client.type_signature.result,
     zero=lambda: stacking.no_rows(
-      TrialLosses(stacking.ID, tf.TensorSpec([len(factors)], tf.float32))
+      TrialLosses(
+        stacking.CLIENT_ID_SPEC, tf.TensorSpec([len(factors)], tf.float32)
+      )
     ),
     accumulate=stacking.join_rows,
     merge=stacking.join_rows,
@@ -81,7 +83,7 @@ def build_trial_losses(
   return of_cohort
 
 
-def _of_client(
+def _client_losses(
   model: local_model.LocalModel,
   weights: tff.learning.models.ModelWeights,
   direction: Any,
@@ -94,7 +96,7 @@ def _of_client(
 ) -> TrialLosses:
   """Returns the row of one client, if it has examples, in a `tf.function`."""
   model.receive(weights)
-  theta, d = map(local_model.flat, (weights.trainable, direction))
+  theta, d = map(local_model.flatten, (weights.trainable, direction))
   client_data = batches.ClientData(data)
   lengths = learning_rate * tf.constant(factors, tf.float32)
 

@@ -69,7 +69,7 @@ def build_from_computation(
   return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def with_signals(
   client_work: tff.learning.templates.ClientWorkProcess,
   model_fn: local_model.ModelFn,

@@ -11,9 +11,9 @@ import typing
 
 from tff_fair import lazy
 from tff_fair.declared import FieldError as FieldError
-from tff_fair.experiments import importing
+from tff_fair.experiments import startup
 from tff_fair.experiments.errors import RunError as RunError
-from tff_fair.experiments.runs.finding import (
+from tff_fair.experiments.runs.discovery import (
   open_run as open_run,
   open_runs as open_runs,
 )
@@ -47,8 +47,8 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.training.callbacks import (
     RoundCallback as RoundCallback,
   )
+  from tff_fair.experiments.training.execution import run as run
   from tff_fair.experiments.training.round_state import RoundState as RoundState
-  from tff_fair.experiments.training.running import run as run
 
 
 _find, __dir__, __all__ = lazy.attach(__name__, __file__)
@@ -57,6 +57,6 @@ _find, __dir__, __all__ = lazy.attach(__name__, __file__)
 def __getattr__(name: str) -> object:
   """Imports the modules of a name, which may take seconds."""
   if name == "run":
-    importing.check_limits()
-  with importing.quick():
+    startup.check_limits()
+  with startup.fast_import():
     return _find(name)

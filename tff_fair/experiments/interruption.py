@@ -5,12 +5,12 @@ of its garbage collector and of weak references. There it discards what the
 handler raises, and the signal is lost. So the handler first records the signal,
 and what happens next depends on where the program is:
 
-- `recorded`: nothing, until the program reaches a `check`. Runs and sweeps have
-  one in each round and wherever they wait.
-- `at_once`: the process ends. This is for the start of a program, which has
-  nothing to save yet.
-- `raised`: `Interrupted` is raised immediately, for short work that cleans up
-  after itself, and once more if Python discards it.
+- `record_signals`: nothing, until the program reaches a `check`. Runs and
+  sweeps have one in each round and wherever they wait.
+- `exit_on_signal`: the process ends. This is for the start of a program, which
+  has nothing to save yet.
+- `raise_on_signal`: `Interrupted` is raised immediately, for short work that
+  cleans up after itself, and once more if Python discards it.
 
 A second signal does not wait for any of them.
 """
@@ -42,7 +42,7 @@ class Interrupted(KeyboardInterrupt):
     return self.advice
 
 
-class _Way(enum.Enum):
+class _SignalAction(enum.Enum):
   """The action of the handler, once it has recorded a signal."""
 
   RAISE = enum.auto()
@@ -54,21 +54,22 @@ class _State:
   """The state that the handler and the program share.
 
   Attributes:
-    way: What the handler does.
+    action: What the handler does.
     pending: A signal that the program has not acted upon yet.
-    num_came: How many signals have come since the program began to handle them.
-    num_deferring: How many `deferred` blocks the program is in.
+    num_received: How many signals have come since the program began to handle
+      them.
+    defer_depth: How many `defer` blocks the program is in.
     owns_process: Whether the process is a program of this project, which may
       end it, not a user's program that uses the library.
-    is_again: Whether the next signal is one that Python had discarded.
+    is_resent: Whether the next signal is one that Python had discarded.
   """
 
-  way = _Way.RAISE
+  action = _SignalAction.RAISE
   pending: int | None = None
-  num_came = 0
-  num_deferring = 0
+  num_received = 0
+  defer_depth = 0
   owns_process = False
-  is_again = False
+  is_resent = False
 
 
 def unhandled_signals() -> Sequence[int]:
@@ -80,7 +81,7 @@ def unhandled_signals() -> Sequence[int]:
 
 
 @contextlib.contextmanager
-def raised(*, owns_process: bool = False) -> Iterator[None]:
+def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
   """Raises `Interrupted` in the main thread when a signal comes.
 
   A second signal ends a program that owns the process; else it is raised, too.
@@ -88,7 +89,7 @@ def raised(*, owns_process: bool = False) -> Iterator[None]:
   former = _State.owns_process
   _State.owns_process = owns_process or former
   try:
-    with _handled(_Way.RAISE, _SIGNALS), _raised_again():
+    with _install_handler(_SignalAction.RAISE, _SIGNALS), _reraise_discarded():
       try:
         yield
       except Exception as error:
@@ -101,59 +102,59 @@ def raised(*, owns_process: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recorded() -> Iterator[None]:
-  """Records signals; `check` and the end of `deferred` then raise them.
+def record_signals() -> Iterator[None]:
+  """Records signals; `check` and the end of `defer` then raise them.
 
   It raises `Interrupted` at its own end if a signal has come. It takes the
-  signals that `raised` handles, and those that the process does not handle;
-  outside the main thread it does nothing.
+  signals that `raise_on_signal` handles, and those that the process does not
+  handle; outside the main thread it does nothing.
   """
   if not _is_main_thread():
     yield
     return
   ours = [n for n in _SIGNALS if signal.getsignal(n) is _handle]
-  with _handled(_Way.RECORD, [*unhandled_signals(), *ours]):
+  with _install_handler(_SignalAction.RECORD, [*unhandled_signals(), *ours]):
     yield
     check()
 
 
 @contextlib.contextmanager
-def at_once() -> Iterator[None]:
+def exit_on_signal() -> Iterator[None]:
   """Ends the process and its workers at a signal, if this project owns it."""
   if not _State.owns_process or not _is_main_thread():
     yield
     return
   check()
-  with _handled(_Way.END, ()):
+  with _install_handler(_SignalAction.END, ()):
     yield
 
 
 @contextlib.contextmanager
-def deferred() -> Iterator[None]:
+def defer() -> Iterator[None]:
   """Delays `Interrupted` to the end of a block that must not stop halfway."""
-  _State.num_deferring += 1
+  _State.defer_depth += 1
   try:
     yield
   finally:
-    _State.num_deferring -= 1
+    _State.defer_depth -= 1
   check()
 
 
 def check() -> None:
-  """Raises `Interrupted` if a signal has come, unless in a `deferred` block."""
+  """Raises `Interrupted` if a signal has come, unless in a `defer` block."""
   number = _State.pending
-  if number is None or _State.num_deferring or not _is_main_thread():
+  if number is None or _State.defer_depth or not _is_main_thread():
     return
   _State.pending = None
   raise Interrupted(number)
 
 
-def ask_to_end() -> None:
+def request_exit() -> None:
   """Sends this process SIGTERM, unless it has been asked to end before.
 
   A second signal would not wait until the process has saved its work.
   """
-  if not _State.num_came:
+  if not _State.num_received:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -162,34 +163,36 @@ def _is_main_thread() -> bool:
 
 
 @contextlib.contextmanager
-def _handled(way: _Way, signals: Sequence[int]) -> Iterator[None]:
+def _install_handler(
+  way: _SignalAction, signals: Sequence[int]
+) -> Iterator[None]:
   """Handles signals in a way; restores the former handlers at the end."""
-  former_way = _State.way
+  former_way = _State.action
   former = {number: signal.getsignal(number) for number in signals}
   is_first = _handle not in map(signal.getsignal, _SIGNALS)
   if is_first:
-    _State.pending, _State.num_came = None, 0
-  _State.way = way
+    _State.pending, _State.num_received = None, 0
+  _State.action = way
   for number in signals:
     signal.signal(number, _handle)
   try:
     yield
   finally:
-    _State.way = former_way
+    _State.action = former_way
     for number, handler in former.items():
       signal.signal(number, handler)
 
 
 def _handle(number: int, frame: types.FrameType | None) -> None:
   del frame
-  if not _State.is_again:
-    _State.num_came += 1
-  _State.is_again = False
+  if not _State.is_resent:
+    _State.num_received += 1
+  _State.is_resent = False
   _State.pending = number
-  is_first = _State.num_came <= 1
-  if is_first and (_State.num_deferring or _State.way is _Way.RECORD):
+  is_first = _State.num_received <= 1
+  if is_first and (_State.defer_depth or _State.action is _SignalAction.RECORD):
     return
-  if _State.way is _Way.END if is_first else _State.owns_process:
+  if _State.action is _SignalAction.END if is_first else _State.owns_process:
     _end(number)
   _State.pending = None
   raise Interrupted(number)
@@ -206,7 +209,7 @@ def _end(number: int) -> None:
 
 
 @contextlib.contextmanager
-def _raised_again() -> Iterator[None]:
+def _reraise_discarded() -> Iterator[None]:
   """If Python discards an `Interrupted`, raises it again a moment later."""
   former = sys.unraisablehook
 
@@ -222,7 +225,7 @@ def _raised_again() -> Iterator[None]:
   sys.unraisablehook = notice
   try:
     yield
-    if _State.way is _Way.RAISE:
+    if _State.action is _SignalAction.RAISE:
       check()
   finally:
     sys.unraisablehook = former
@@ -231,7 +234,7 @@ def _raised_again() -> Iterator[None]:
 def _send_again() -> None:
   number = _State.pending
   if number is not None:  # Otherwise the program has acted upon the signal.
-    _State.is_again = True
+    _State.is_resent = True
     signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 

@@ -28,9 +28,9 @@ def say(text: str) -> None:
   print(escaping.lines(text), file=sys.stderr, flush=True)
 
 
-def say_on_screen(text: str) -> None:
+def say_to_terminal(text: str) -> None:
   """Writes a line on a terminal, but not to a log."""
-  if is_on_screen():
+  if has_terminal():
     say(text)
 
 
@@ -46,7 +46,7 @@ class Display:
       say(text)
 
 
-def is_on_screen() -> bool:
+def has_terminal() -> bool:
   """Returns whether stderr is a terminal of some size."""
   try:
     return os.get_terminal_size(sys.stderr.fileno()).lines > 0
@@ -116,7 +116,7 @@ class AmountProgress:
     return f"{done:,} {self._unit}" + (f", {done / total:.0%}" if total else "")
 
 
-def count(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
+def track(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
   """Yields items, and shows how many are done if they take long."""
   with AmountProgress(
     action, total, unit="", delay=SECONDS_OF_LONG_WORK

@@ -26,7 +26,7 @@ _KINDS = {
   stat.S_IFIFO: "pipe",
   stat.S_IFSOCK: "socket",
 }
-_OF_NO_KIND = "special file"
+_OTHER_KIND = "special file"
 
 
 class _FileTakenError(FileExistsError):
@@ -45,7 +45,7 @@ def replacement(
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
   try:
-    with moved_when_whole(path, check) as staged:
+    with move_when_complete(path, check) as staged:
       yield staged
   except _FileTakenError:
     raise
@@ -56,11 +56,11 @@ def replacement(
 
 
 @contextlib.contextmanager
-def moved_when_whole(
+def move_when_complete(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
   """Yields a temporary path to write to, then moves the file or folder."""
-  place = _place(path)
+  place = _resolve_link(path)
   with (
     new_folder(place.parent),
     tempfile.TemporaryDirectory(
@@ -125,7 +125,7 @@ def check_regular(path: pathlib.Path) -> None:
       f"{path}: cannot be written: {error.strerror or error}."
     ) from error
   if not stat.S_ISREG(mode):
-    kind = _KINDS.get(stat.S_IFMT(mode), _OF_NO_KIND)
+    kind = _KINDS.get(stat.S_IFMT(mode), _OTHER_KIND)
     mend = "only a regular file can be written or replaced"
     if kind == "folder":
       mend = f"name a file in it, as {path / 'NAME'}"
@@ -143,7 +143,7 @@ def special_kind(path: pathlib.Path) -> str | None:
     return None
   if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
     return None
-  return _KINDS.get(stat.S_IFMT(mode), _OF_NO_KIND)
+  return _KINDS.get(stat.S_IFMT(mode), _OTHER_KIND)
 
 
 def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
@@ -156,8 +156,8 @@ def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
 def write(path: pathlib.Path, text: str) -> None:
   """Writes a text file in UTF-8, replacing an existing one."""
   check_regular(path)
-  place = _place(path)
-  written = unfinished(place)
+  place = _resolve_link(path)
+  written = unfinished_path(place)
   try:
     written.write_text(text, encoding="utf-8")
     sync(written)
@@ -171,9 +171,9 @@ def write(path: pathlib.Path, text: str) -> None:
 def move(written: pathlib.Path, path: pathlib.Path) -> None:
   """Moves a file within a file system, replacing an existing one."""
   check_regular(path)
-  place = _place(path)
+  place = _resolve_link(path)
   if place != path:  # A link may lead to another file system.
-    beside = unfinished(place)
+    beside = unfinished_path(place)
     shutil.copyfile(written, beside)
     written.unlink()
     written = beside
@@ -182,12 +182,12 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
   sync(place.parent)
 
 
-def unfinished(path: pathlib.Path) -> pathlib.Path:
+def unfinished_path(path: pathlib.Path) -> pathlib.Path:
   """Returns the path at which `write` keeps a file until it is complete."""
   return path.with_name(f"{path.name}.unfinished")
 
 
-def _place(path: pathlib.Path) -> pathlib.Path:
+def _resolve_link(path: pathlib.Path) -> pathlib.Path:
   """Returns the path of the file, following `path` if it is a link."""
   return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 

@@ -18,22 +18,22 @@ if typing.TYPE_CHECKING:
 # https://owasp.org/www-community/attacks/CSV_Injection
 
 
-_FIRST = ("=", "+", "@", "-", "\t", "\r", "\n")
+_FORMULA_PREFIXES = ("=", "+", "@", "-", "\t", "\r", "\n")
 _QUOTE = "'"
 # Characters that text files cannot hold: zero bytes and unpaired surrogates. A
 # text that has any is written as JSON.
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def quoted(text: str) -> str:
-  """Returns a text as a cell that no spreadsheet runs; see `unquoted`."""
+def quote(text: str) -> str:
+  """Returns a text as a cell that no spreadsheet runs; see `unquote`."""
   if _UNWRITABLE.search(text):
     return json.dumps(text)
   return f"{_QUOTE}{text}" if _is_ambiguous(text) else text
 
 
-def unquoted(cell: str) -> str:
-  """Returns the original text of a cell from `quoted`."""
+def unquote(cell: str) -> str:
+  """Returns the original text of a cell from `quote`."""
   text = cell.removeprefix(_QUOTE)
   if text != cell:
     return text if _is_ambiguous(text) else cell
@@ -42,7 +42,7 @@ def unquoted(cell: str) -> str:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-  """Returns a table as CSV, whose texts `unquoted` restores.
+  """Returns a table as CSV, whose texts `unquote` restores.
 
   Python's writer does not quote carriage returns, which readers take as the end
   of a row. So if a table has one, all its texts are quoted.
@@ -58,19 +58,19 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def _cell(value: object) -> object:
-  return quoted(value) if isinstance(value, str) else value
+  return quote(value) if isinstance(value, str) else value
 
 
 def _is_ambiguous(text: str) -> bool:
-  """Returns whether a text looks like a formula, or like `quoted`'s JSON."""
+  """Returns whether a text looks like a formula, or like `quote`'s JSON."""
   # The number of quotes distinguishes a text's own quotes from ours.
   text = text.lstrip(_QUOTE)
-  is_formula = text.startswith(_FIRST) and not _is_number(text)
+  is_formula = text.startswith(_FORMULA_PREFIXES) and not _is_number(text)
   return is_formula or _from_json(text) is not None
 
 
 def _from_json(cell: str) -> str | None:
-  """Returns the text that `quoted` wrote as JSON; None for other cells."""
+  """Returns the text that `quote` wrote as JSON; None for other cells."""
   if not cell.startswith('"'):
     return None
   try:

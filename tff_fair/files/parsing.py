@@ -25,7 +25,7 @@ def parse_json(content: str | bytes) -> Any:
       f"line {error.lineno}, column {error.colno}: is not JSON: {error.msg}"
     ) from error
   except UnicodeDecodeError as error:
-    raise ParseError(_no_text(error)) from error
+    raise ParseError(_decoding_problem(error)) from error
   except RecursionError as error:
     raise ParseError("its JSON is nested too deeply") from error
   except ValueError as error:  # A number of thousands of digits.
@@ -34,29 +34,29 @@ def parse_json(content: str | bytes) -> Any:
 
 def json_text(value: object, indent: int | None = 2) -> str:
   """Returns a value as JSON and a line end; non-finite numbers become null."""
-  return json.dumps(_strict(value), indent=indent, allow_nan=False) + "\n"
+  return json.dumps(_nan_to_null(value), indent=indent, allow_nan=False) + "\n"
 
 
-def with_nan(value: Any) -> Any:
+def null_to_nan(value: Any) -> Any:
   """Returns a JSON value with NaN for null, which `json_text` wrote for it."""
   match value:
     case None:
       return math.nan
     case dict():
-      return {name: with_nan(item) for name, item in value.items()}
+      return {name: null_to_nan(item) for name, item in value.items()}
     case list():
-      return [with_nan(item) for item in value]
+      return [null_to_nan(item) for item in value]
   return value
 
 
-def _strict(value: object) -> object:
+def _nan_to_null(value: object) -> object:
   match value:
     case float() if not math.isfinite(value):
       return None
     case Mapping():
-      return {name: _strict(item) for name, item in value.items()}
+      return {name: _nan_to_null(item) for name, item in value.items()}
     case list() | tuple():
-      return [_strict(item) for item in value]
+      return [_nan_to_null(item) for item in value]
   return value
 
 
@@ -66,12 +66,12 @@ def parse_toml(content: str | bytes) -> dict[str, Any]:
     text = content if isinstance(content, str) else content.decode()
     return tomllib.loads(text)
   except UnicodeDecodeError as error:
-    raise ParseError(_no_text(error)) from error
+    raise ParseError(_decoding_problem(error)) from error
   except RecursionError as error:
     raise ParseError("its TOML is nested too deeply") from error
   except ValueError as error:
     raise ParseError(str(error)) from error
 
 
-def _no_text(error: UnicodeDecodeError) -> str:
+def _decoding_problem(error: UnicodeDecodeError) -> str:
   return f"byte {error.start + 1}: is not UTF-8 text"

@@ -5,7 +5,7 @@ from tff_fair.finalizers.certain_adam import (
   CertainAdamSettings as CertainAdamSettings,
   build_certain_adam as build_certain_adam,
 )
-from tff_fair.finalizers.stepping import (
+from tff_fair.finalizers.server_steps import (
   build_apply_direction as build_apply_direction,
   build_learning_rate as build_learning_rate,
 )

@@ -26,7 +26,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
-from tff_fair.finalizers import stepping
+from tff_fair.finalizers import server_steps
 from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import RoundUpdate, TensorStructure
@@ -102,9 +102,9 @@ def build_certain_adam(
   def set_hparams(state: State, hparams: Hparams) -> State:
     return collections.OrderedDict([*state.items(), ("hparams", hparams)])
 
-  return stepping.build_stepping_finalizer(
+  return server_steps.build_finalizer(
     weights_type,
-    stepping.ServerStep(
+    server_steps.ServerStep(
       initialize, step, lambda state: state["hparams"], set_hparams
     ),
     scalars=collections.OrderedDict(certainty=np.float32),

@@ -66,7 +66,7 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
   points depend on each other, other coefficients may give the same projection;
   points in the same direction share theirs equally.
   """
-  scale, correlation = _standardized(gram)
+  scale, correlation = _standardize(gram)
   solve = _traced()
   shares = tf.map_fn(lambda row: solve(correlation, row, 0.0)[0], correlation)
   shares = tf.where(shares > _NEGLIGIBLE, shares, tf.zeros_like(shares))
@@ -84,13 +84,13 @@ def nash_bargain(gram: tf.Tensor) -> Bargain:
   have no solution, because 0 is in the convex hull of the points, or one that
   the precision of M does not determine.
   """
-  scale, correlation = _standardized(gram)
+  scale, correlation = _standardize(gram)
   u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)
   is_solved = error <= _BARGAIN_TOLERANCE
   return Bargain(tf.where(is_solved, u, tf.zeros_like(u)) * scale, error)
 
 
-def _standardized(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns each point's 1 / norm, or 0 if it is zero, and the correlations."""
   gram = tf.cast(gram, tf.float64)
   scale = norms.inverse_norms(tf.nn.relu(tf.linalg.diag_part(gram)))

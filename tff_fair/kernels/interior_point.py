@@ -95,7 +95,7 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
   start = _starting_point(problem)
   (search,) = tf.while_loop(
     unfinished,
-    lambda search: (_advanced(problem, search),),
+    lambda search: (_advance(problem, search),),
     (
       _Search(
         iterate=start,
@@ -110,7 +110,7 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
   return search.best_t, search.steps
 
 
-def _advanced(problem: Problem, search: _Search) -> _Search:
+def _advance(problem: Problem, search: _Search) -> _Search:
   """Returns the search after a Newton step."""
   following = _newton_step(problem, search.iterate, search.regularization)
   # The factorization fails, with NaN, only if the matrix is singular up to

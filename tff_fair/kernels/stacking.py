@@ -58,7 +58,7 @@ def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
   return tf.nest.pack_sequence_as(update_specs, layers)
 
 
-ID = tf.TensorSpec([], tf.int64)  # The spec of a client id.
+CLIENT_ID_SPEC = tf.TensorSpec([], tf.int64)  # The spec of a client id.
 
 
 def no_rows(specs: Any) -> Any:
@@ -130,8 +130,8 @@ def merge(first: Stack, second: Stack) -> Stack:
 
   def join() -> Stack:
     return Stack(
-      _emptied(first.slots),
-      _emptied(first.pages),
+      _empty_copies(first.slots),
+      _empty_copies(first.pages),
       tf.concat([*blocks(first), *blocks(second)], 0),
       tf.zeros_like(first.slots_taken),
       tf.zeros_like(first.pages_taken),
@@ -167,7 +167,8 @@ def _slots_to_page(stack: Stack) -> Stack:
   """Joins the slots, which must all be taken, into a page."""
   page = tf.concat(stack.slots[::-1], 0)
   stack = stack._replace(
-    slots=_emptied(stack.slots), slots_taken=tf.zeros_like(stack.slots_taken)
+    slots=_empty_copies(stack.slots),
+    slots_taken=tf.zeros_like(stack.slots_taken),
   )
 
   def add_page() -> Stack:
@@ -177,7 +178,7 @@ def _slots_to_page(stack: Stack) -> Stack:
 
   def join_pages() -> Stack:
     return stack._replace(
-      pages=_emptied(stack.pages),
+      pages=_empty_copies(stack.pages),
       rest=tf.concat([stack.rest, *stack.pages[::-1], page], 0),
       pages_taken=tf.zeros_like(stack.pages_taken),
     )
@@ -185,5 +186,5 @@ def _slots_to_page(stack: Stack) -> Stack:
   return tf.cond(stack.pages_taken < len(stack.pages), add_page, join_pages)
 
 
-def _emptied(tensors: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+def _empty_copies(tensors: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
   return (tensors[0][:0],) * len(tensors)

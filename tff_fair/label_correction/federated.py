@@ -23,8 +23,8 @@ from tff_fair.client_works import (
   training_settings,
 )
 from tff_fair.kernels import norms, stacking
-from tff_fair.optimizers import checking
-from tff_fair.runtime import collecting
+from tff_fair.optimizers import optimizer_checks
+from tff_fair.runtime import mergeable_aggregate
 
 # What a model predicts for a client's examples, in their order: `client_id`,
 # int64[n], the same in all rows; and `probabilities`, float32[n, C], a
@@ -32,7 +32,7 @@ from tff_fair.runtime import collecting
 Predictions: TypeAlias = evaluation.Rows
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def build_predictions(
   model_fn: local_model.ModelFn, *, num_classes: int, with_softmax: bool
 ) -> tff.Computation:
@@ -53,7 +53,7 @@ def build_predictions(
     model.receive(weights)
     return _predictions(
       model,
-      local_model.flat(weights.trainable),
+      local_model.flatten(weights.trainable),
       batches.ClientData(data),
       num_classes,
       with_softmax,
@@ -61,7 +61,7 @@ def build_predictions(
 
   @tff.tensorflow.computation(info.weights_type, data_type)
   def predict(weights: Any, data: tf.data.Dataset) -> Predictions:
-    return local_model.in_graph(model_fn, run)(weights, data)
+    return local_model.bind_model(model_fn, run)(weights, data)
 
   collect = _build_collect(num_classes)
 
@@ -77,7 +77,7 @@ def build_predictions(
   return predict_at_clients
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def build_round(
   model_fn: local_model.ModelFn,
   optimizer: tff.learning.optimizers.Optimizer,
@@ -161,14 +161,14 @@ def _build_training(
     data: tf.data.Dataset,
   ) -> tuple[Any, tf.Tensor, Predictions]:
     model.receive(weights)
-    theta = local_model.flat(weights.trainable)
+    theta = local_model.flatten(weights.trainable)
     client_data = batches.ClientData(data)
     trained = local_training.train_weights(
       model,
       settings,
       optimizer,
       {
-        "optimizer": checking.hparams_of(optimizer),
+        "optimizer": optimizer_checks.hparams_of(optimizer),
         "round_num": round_num,
         "shuffle_seed": training_settings.seed_in_64_bits(
           settings.shuffle_seed
@@ -197,7 +197,7 @@ def _build_training(
   def train(
     weights: Any, round_num: tf.Tensor, mu: tf.Tensor, data: tf.data.Dataset
   ) -> tuple[Any, tf.Tensor, Predictions]:
-    return local_model.in_graph(info.model_fn, run)(
+    return local_model.bind_model(info.model_fn, run)(
       weights, round_num, mu, data
     )
 
@@ -237,7 +237,7 @@ def _predictions(
 def _build_collect(num_classes: int) -> tff.Computation:
   """Builds the computation that collects rows, sorted by client id."""
   columns = _columns(num_classes)
-  return collecting.build_collect(
+  return mergeable_aggregate.build(
     tff.types.tensorflow_to_type(
       tf.nest.map_structure(
         lambda row: tf.TensorSpec([None, *row.shape], row.dtype), columns
@@ -253,6 +253,6 @@ def _build_collect(num_classes: int) -> tff.Computation:
 def _columns(num_classes: int) -> collections.OrderedDict[str, tf.TensorSpec]:
   """Returns the specs of a row."""
   return collections.OrderedDict(
-    client_id=stacking.ID,
+    client_id=stacking.CLIENT_ID_SPEC,
     probabilities=tf.TensorSpec([num_classes], tf.float32),
   )

@@ -31,7 +31,7 @@ def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
   `cumulative_dimension`, float64[K], is the sum of each client's mean LID over
   the iterations so far. A client without an estimate (NaN) is not noisy.
   """
-  return is_upper(
+  return is_in_upper_group(
     np.where(np.isfinite(cumulative_dimension), cumulative_dimension, np.nan)
   )
 
@@ -49,7 +49,7 @@ def noise_level(example_losses: np.ndarray) -> float:
   """Returns a noisy client's estimated share of wrong labels, mu_k."""
   if not len(example_losses):
     return 0.0
-  return float(is_upper(example_losses).mean())
+  return float(is_in_upper_group(example_losses).mean())
 
 
 def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
@@ -78,11 +78,11 @@ def suspects(
   return found & ~np.isnan(example_losses)
 
 
-def relabelled(
+def relabel(
   labels: np.ndarray,
   probabilities: np.ndarray,
   confidence: float,
-  among: np.ndarray | None = None,
+  eligible: np.ndarray | None = None,
 ) -> np.ndarray:
   """Returns labels, int[n], some replaced by confident predictions.
 
@@ -92,8 +92,8 @@ def relabelled(
   if not len(labels):
     return labels.copy()
   is_sure = probabilities.max(axis=1) >= confidence  # False for NaN.
-  if among is not None:
-    is_sure &= among
+  if eligible is not None:
+    is_sure &= eligible
   predicted = probabilities.argmax(axis=1).astype(labels.dtype)
   return np.where(is_sure, predicted, labels)
 
@@ -131,7 +131,7 @@ def local_dimensions(
     return np.full(n, np.nan)
   return np.concatenate(
     [
-      _of_distances(_to_others(points, start, k))
+      _dimensions_from_distances(_nearest_distances(points, start, k))
       for start in range(0, n, _ROWS_AT_A_TIME)
     ]
   )
@@ -146,7 +146,7 @@ def mean_dimension(
   return float(found.mean()) if found.size else float("nan")
 
 
-def _to_others(points: np.ndarray, start: int, k: int) -> np.ndarray:
+def _nearest_distances(points: np.ndarray, start: int, k: int) -> np.ndarray:
   """Returns the k least distances of some points to all others, ascending."""
   some = points[start : start + _ROWS_AT_A_TIME]
   found = distance.cdist(some, points)
@@ -155,7 +155,7 @@ def _to_others(points: np.ndarray, start: int, k: int) -> np.ndarray:
   return np.sort(np.partition(found, k - 1, axis=1)[:, :k], axis=1)
 
 
-def _of_distances(radii: np.ndarray) -> np.ndarray:
+def _dimensions_from_distances(radii: np.ndarray) -> np.ndarray:
   """Returns the LID of ascending distances, float64[m, k] to float64[m]."""
   furthest = radii[:, -1:]
   with np.errstate(divide="ignore", invalid="ignore"):
@@ -179,7 +179,7 @@ def _of_distances(radii: np.ndarray) -> np.ndarray:
 # - If all numbers are equal, all belong to the lower group.
 
 
-def is_upper(values: np.ndarray) -> np.ndarray:
+def is_in_upper_group(values: np.ndarray) -> np.ndarray:
   """Returns which numbers belong to the upper group, bool[n].
 
   NaN belongs to the lower group, and infinity to the upper. Neither takes part
@@ -188,11 +188,11 @@ def is_upper(values: np.ndarray) -> np.ndarray:
   numbers = np.asarray(values, np.float64)
   is_finite = np.isfinite(numbers)
   upper = np.isposinf(numbers)
-  upper[is_finite] = _is_upper(numbers[is_finite])
+  upper[is_finite] = _fit_upper_group(numbers[is_finite])
   return upper
 
 
-def _is_upper(numbers: np.ndarray) -> np.ndarray:
+def _fit_upper_group(numbers: np.ndarray) -> np.ndarray:
   if np.unique(numbers).size < 2:
     return np.zeros(len(numbers), bool)
   # Scaled down first: a sum of squares of 1e200 would overflow.

@@ -5,10 +5,11 @@ from tff_fair.methods.registry import (
   Algorithm,
   Method,
   build,
+  canonical_name,
   file_digest,
   get,
   hyperparameters,
-  is_closed,
+  is_blocked,
   is_method,
   load,
   make_rule,
@@ -17,8 +18,7 @@ from tff_fair.methods.registry import (
   reference,
   short_name,
   title,
-  understood,
-  unknown,
+  unknown_message,
 )
 
 __all__ = [
@@ -26,10 +26,11 @@ __all__ = [
   "Algorithm",
   "Method",
   "build",
+  "canonical_name",
   "file_digest",
   "get",
   "hyperparameters",
-  "is_closed",
+  "is_blocked",
   "is_method",
   "load",
   "make_rule",
@@ -38,8 +39,7 @@ __all__ = [
   "reference",
   "short_name",
   "title",
-  "understood",
-  "unknown",
+  "unknown_message",
 ]
 
 

@@ -37,7 +37,7 @@ _RELATIVE_RESIDUAL = 1e-6
 # A norm that exceeds the shortest one by at most this share is rounding.
 _NORM_TOLERANCE = 1e-9
 # Coefficients above minus this share of their absolute sum count as >= 0.
-_NEGATIVE = 1e-12
+_NEGATIVE_TOLERANCE = 1e-12
 # Below this share of the largest slope, Delta_k / phi_k has no usable square.
 _LEAST_RELATIVE_SLOPE = 1e-60
 
@@ -83,7 +83,7 @@ def adafed_coefficients(
     length > shortest * (1.0 + _NORM_TOLERANCE),
   )
   if hull:
-    limit = -_NEGATIVE * tf.reduce_sum(tf.abs(affine))
+    limit = -_NEGATIVE_TOLERANCE * tf.reduce_sum(tf.abs(affine))
     leaves_affine |= tf.reduce_min(affine) < limit
   leaves_affine &= tf.reduce_any(usable)
 

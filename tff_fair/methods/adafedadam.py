@@ -183,7 +183,7 @@ class NAccAdamRule(types.SeparableRule):
     return types.RuleOutput(
       tf.math.divide_no_nan(cohort.weight, cohort.learning_rate),
       state,
-      for_finalizer=_of_adam(),
+      for_finalizer=_unit_certainty(),
     )
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
@@ -195,11 +195,11 @@ class NAccAdamRule(types.SeparableRule):
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
     """See the base class."""
     return types.SumsOutput(
-      tf.math.reciprocal_no_nan(sums.weight), for_finalizer=_of_adam()
+      tf.math.reciprocal_no_nan(sums.weight), for_finalizer=_unit_certainty()
     )
 
 
-def _of_adam() -> dict[str, tf.Tensor]:
+def _unit_certainty() -> dict[str, tf.Tensor]:
   return collections.OrderedDict(certainty=tf.ones([], tf.float64))
 
 

@@ -23,7 +23,7 @@ class Builder(Protocol):
   """
 
   rule: type[types.Rule]
-  hyperparameters: tuple[declared.Declared, ...]
+  hyperparameters: tuple[declared.Field, ...]
   make_rule: Callable[[Mapping[str, Any]], types.Rule]
 
   def __call__(
@@ -137,7 +137,7 @@ def _instance(
   return settings(**{name: values[name] for name in fields if name in values})
 
 
-def _document(doc: str, fields: tuple[declared.Declared, ...]) -> str:
+def _document(doc: str, fields: tuple[declared.Field, ...]) -> str:
   """Returns the documentation of a builder, in Google style."""
   arguments = [
     "  model_fn: See `tff_fair.algorithms.compose`, as for the options.",

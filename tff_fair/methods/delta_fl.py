@@ -113,8 +113,8 @@ class DeltaFlRule(types.ComparingRule):
     bins = self._bins(cohort.loss) // _BINS ** (
       self.num_phases - 1 - len(known)
     )
-    looked_at = tf.equal(bins // _BINS, quantile_bin(known, self.alpha))
-    weight = tf.where(looked_at, cohort.weight, tf.zeros_like(cohort.weight))
+    in_interval = tf.equal(bins // _BINS, quantile_bin(known, self.alpha))
+    weight = tf.where(in_interval, cohort.weight, tf.zeros_like(cohort.weight))
     one_hot = tf.one_hot(bins % _BINS, _BINS, dtype=tf.float64)
     return weight[:, tf.newaxis] * one_hot
 

@@ -87,15 +87,15 @@ def theta_at_snapshot(before: Any, after: Any) -> Any:
   )
 
 
-def ascent(
-  losses: np.ndarray, client_ids: Sequence[int], among: np.ndarray
+def estimate_losses(
+  losses: np.ndarray, client_ids: Sequence[int], eligible: np.ndarray
 ) -> np.ndarray:
   """Returns v, float64[N], an unbiased estimate of all clients' losses.
 
   `losses` are those of `client_ids`, a uniform sample of the clients `among`.
   """
-  found = np.zeros(len(among))
-  found[list(client_ids)] = np.sum(among) / len(client_ids) * losses
+  found = np.zeros(len(eligible))
+  found[list(client_ids)] = np.sum(eligible) / len(client_ids) * losses
   return found
 
 
@@ -103,7 +103,7 @@ def with_losses(
   state: Any,
   losses: np.ndarray,
   client_ids: Sequence[int],
-  among: np.ndarray,
+  eligible: np.ndarray,
   *,
   learning_rate: float,
   num_steps: int,
@@ -114,16 +114,18 @@ def with_losses(
     state: The state after the round.
     losses: float64[m], f_j(theta') of the second cohort.
     client_ids: The second cohort.
-    among: bool[N], the clients that may take part; lambda of others is 0.
+    eligible: bool[N], the clients that may take part; lambda of others is 0.
     learning_rate: gamma.
     num_steps: K.
   """
-  estimate = ascent(losses, client_ids, among)
-  mixture = np.array(rule_state.of(state)["mixture"])
+  estimate = estimate_losses(losses, client_ids, eligible)
+  mixture = np.array(rule_state.get(state)["mixture"])
   moved = mixture + learning_rate * num_steps * estimate
   mixture[:] = 0
-  mixture[among] = simplex.project_to_simplex(tf.constant(moved[among])).numpy()
-  return rule_state.replaced(state, mixture=mixture)
+  mixture[eligible] = simplex.project_to_simplex(
+    tf.constant(moved[eligible])
+  ).numpy()
+  return rule_state.with_values(state, mixture=mixture)
 
 
 @summing.factory_of(DrfaRule)

@@ -113,9 +113,9 @@ def with_deviations(
     deviations: float64[m], delta_k, as
       `tff_fair.metrics.group_gaps.deviations` returns it.
   """
-  values = np.array(rule_state.of(state)["deviations"])
+  values = np.array(rule_state.get(state)["deviations"])
   values[list(client_ids)] = deviations
-  return rule_state.replaced(state, deviations=values)
+  return rule_state.with_values(state, deviations=values)
 
 
 @summing.factory_of(FairFedRule)

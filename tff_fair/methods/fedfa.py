@@ -80,7 +80,7 @@ class FedFaRule(types.Rule):
   def initialize(self) -> ParticipationCounts:
     """See the base class."""
     count = tf.TensorSpec([], tf.int64)
-    return stacking.no_rows(ParticipationCounts(stacking.ID, count))
+    return stacking.no_rows(ParticipationCounts(stacking.CLIENT_ID_SPEC, count))
 
   def coefficients(
     self, cohort: types.Cohort, state: ParticipationCounts

@@ -42,7 +42,7 @@ from tff_fair.methods import building
 # ||d*||^2 / mu^2, or the sine of an angle, at or below this is rounding.
 _NEGLIGIBLE = 1e-12
 # Armijo's condition: the required share of the decrease the slope promises.
-_SUFFICIENT = 1e-4
+_SUFFICIENT_DECREASE = 1e-4
 
 
 def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
@@ -159,7 +159,7 @@ class SearchingFedMdfgRule(FedMdfgRule):
     )
 
 
-def chosen_step(trials: rounds.Trials) -> rounds.Choice:
+def choose_step(trials: rounds.Trials) -> rounds.Choice:
   """Returns the factor of the step, 2^j or 0; see this module.
 
   Clients without a slope do not count.
@@ -168,7 +168,7 @@ def chosen_step(trials: rounds.Trials) -> rounds.Choice:
   promised = trials.slope[:, tf.newaxis] * trials.factor * trials.learning_rate
   decrease = trials.loss[:, tf.newaxis] - trials.trial_loss
   is_finite = tf.math.is_finite(trials.trial_loss)
-  is_sufficient = is_finite & (decrease >= _SUFFICIENT * promised)
+  is_sufficient = is_finite & (decrease >= _SUFFICIENT_DECREASE * promised)
   suffices = tf.reduce_all(is_sufficient | ~has_slope, axis=0)
   can_be_taken = tf.reduce_all(is_finite | ~has_slope, axis=0)
 
@@ -212,7 +212,7 @@ def build_fedmdfg(
     SearchingFedMdfgRule(theta=rule.theta),
     line_search=rounds.LineSearch(
       factors=tuple(2.0**j for j in range(steps, -steps - 1, -1)),
-      choose=chosen_step,
+      choose=choose_step,
     ),
     **options,
   )

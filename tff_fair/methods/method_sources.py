@@ -40,7 +40,7 @@ class _Definition(NamedTuple):
 
 
 @functools.cache
-def hyperparameters(module: str, builder: str) -> tuple[declared.Declared, ...]:
+def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
   """Returns the hyperparameters of a builder, in the order of its keywords.
 
   Args:
@@ -89,9 +89,9 @@ def _builder_call(module: str, builder: str) -> ast.Call:
   raise LookupError(f"{module} has no {builder} that building.builder makes.")
 
 
-def _declared(definition: _Definition) -> dict[str, declared.Declared]:
+def _declared(definition: _Definition) -> dict[str, declared.Field]:
   """Returns the hyperparameters of a class and its bases, in field order."""
-  fields: dict[str, declared.Declared] = {}
+  fields: dict[str, declared.Field] = {}
   for base in reversed(definition.node.bases):
     found = _resolve(definition.module, base)
     if found is not None:
@@ -107,7 +107,7 @@ def _declared(definition: _Definition) -> dict[str, declared.Declared]:
 
 def _read_field(
   module: str, name: str, statement: ast.AnnAssign
-) -> declared.Declared:
+) -> declared.Field:
   """Reads `name: annotation = declared.value(...)` by evaluating it."""
   known = {**_KNOWN, **_constants(module)}
   assert statement.value is not None

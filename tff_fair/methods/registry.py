@@ -26,7 +26,7 @@ from tff_fair.methods import method_sources
 if typing.TYPE_CHECKING:
   from tff_fair import rounds, types
   from tff_fair.methods import building
-  from tff_fair.summing import ways
+  from tff_fair.summing import aggregation_kinds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Algorithm:
   """
 
   build: building.Builder
-  aggregations: tuple[ways.Aggregation, ...]
+  aggregations: tuple[aggregation_kinds.Aggregation, ...]
 
   @property
   def needs_accuracy(self) -> bool:
@@ -168,10 +168,10 @@ class Algorithm:
 
 def names() -> tuple[str, ...]:
   """Returns the names of all methods, those of installed packages last."""
-  return (*METHODS, *_installed())
+  return (*METHODS, *_installed_methods())
 
 
-def understood(name: str) -> str:
+def canonical_name(name: str) -> str:
   """Returns the name of the method that a user's spelling means.
 
   "FedMGDA+" is fedmgda_plus, and "q-FFL" qfedavg; an unknown name and a user's
@@ -180,9 +180,9 @@ def understood(name: str) -> str:
   # A fast path: plans of sweeps call this many times for each run.
   if name in METHODS or _code(name) is not None:
     return name
-  found = spelling.understood(name, names())
+  found = spelling.resolve(name, names())
   titles = {method.title: method.name for method in _METHODS} | _OBJECTIVES
-  return titles.get(spelling.understood(found, titles), found)
+  return titles.get(spelling.resolve(found, titles), found)
 
 
 def is_method(name: str) -> bool:
@@ -200,17 +200,17 @@ def method(name: str) -> Method:
   Raises:
     FieldError: If there is no method of that name, or a user's cannot be used.
   """
-  name = understood(name)
+  name = canonical_name(name)
   if name in METHODS:
     return METHODS[name]
   code = _code(name)
   if code is None:
-    raise declared.FieldError("name", unknown(name))
-  line = Method(name, title=short_name(name))
-  if not _users().may_run(code):
-    return line
+    raise declared.FieldError("name", unknown_message(name))
+  entry = Method(name, title=short_name(name))
+  if not _user_functions().may_run(code):
+    return entry
   return dataclasses.replace(
-    line, factory=_load_user_method(code).rule.__name__
+    entry, factory=_load_user_method(code).rule.__name__
   )
 
 
@@ -226,23 +226,25 @@ def file_digest(name: str) -> str | None:
     FieldError: If there is no such file.
   """
   code = _code(name)
-  return None if code is None else _users().digest(code)
+  return None if code is None else _user_functions().digest(code)
 
 
-def is_closed(name: str) -> bool:
+def is_blocked(name: str) -> bool:
   """Returns whether a method is a user's code that must not currently run."""
   code = _code(name)
-  return code is not None and not _users().may_run(code)
+  return code is not None and not _user_functions().may_run(code)
 
 
 def _code(name: str) -> str | None:
   """Returns the name of a method's code; None if it is ours or unknown."""
   if name in METHODS:
     return None
-  return name if _users().is_name(name) else _installed().get(name)
+  return (
+    name if _user_functions().is_name(name) else _installed_methods().get(name)
+  )
 
 
-def _users() -> ModuleType:
+def _user_functions() -> ModuleType:
   # Imported late: an aggregation factory does not need it.
   from tff_fair import user_functions  # noqa: PLC0415
 
@@ -250,9 +252,9 @@ def _users() -> ModuleType:
 
 
 @functools.cache
-def _installed() -> Mapping[str, str]:
+def _installed_methods() -> Mapping[str, str]:
   """Returns installed packages' code names by method; excludes our names."""
-  found: Mapping[str, str] = _users().installed(
+  found: Mapping[str, str] = _user_functions().entry_points(
     "tff_fair.methods", "method", tuple(METHODS)
   )
   return found
@@ -262,7 +264,7 @@ def _load_user_method(code: str) -> building.Builder:
   """Returns the builder of a user's method; imports TensorFlow."""
   from tff_fair.methods import user_method  # noqa: PLC0415
 
-  with _users().given_as("name", code):
+  with _user_functions().report_errors_as("name", code):
     return user_method.load(code)
 
 
@@ -289,17 +291,17 @@ def title(
     shown: A name to show instead of the one in papers.
   """
   if name in METHODS:
-    line = METHODS[name]
+    entry = METHODS[name]
   elif _code(name) is not None:
-    line = Method(name, title=short_name(name))
+    entry = Method(name, title=short_name(name))
   else:
     return shown or name
-  found = shown or line.title
-  weights = _WEIGHTS[client_weighting] if line.weighs_clients else ""
+  found = shown or entry.title
+  weights = _WEIGHTS[client_weighting] if entry.weighs_clients else ""
   return found if found.endswith(weights) else f"{found}{weights}"
 
 
-def unknown(name: str) -> str:
+def unknown_message(name: str) -> str:
   """Returns the message about an unknown method."""
   if _code(name) is not None:
     try:
@@ -309,11 +311,12 @@ def unknown(name: str) -> str:
   if name.endswith(".py"):
     return f"is a file; name the rule in it, as {name}:NAME."
   every = f"--list, or tff_fair.algorithms.names(), shows all {len(names())}."
-  asked = spelling.question(name, names())
-  return f"unknown algorithm {name!r}; {f'{asked} {every}' if asked else every}"
+  suggestion = spelling.suggest(name, names())
+  known = f"{suggestion} {every}" if suggestion else every
+  return f"unknown algorithm {name!r}; {known}"
 
 
-def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
+def hyperparameters(name: str) -> Mapping[str, declared.Field]:
   """Returns the hyperparameters of a method by name.
 
   It does not import TensorFlow, unless a user's method does. For a user's
@@ -322,11 +325,11 @@ def hyperparameters(name: str) -> Mapping[str, declared.Declared]:
   Raises:
     FieldError: If there is no method of that name.
   """
-  line = method(name)
-  found: tuple[declared.Declared, ...] = ()
-  if line.name in METHODS:
-    found = method_sources.hyperparameters(line.module, f"build_{line.name}")
-  elif (code := _code(line.name)) and _users().may_run(code):
+  entry = method(name)
+  found: tuple[declared.Field, ...] = ()
+  if entry.name in METHODS:
+    found = method_sources.hyperparameters(entry.module, f"build_{entry.name}")
+  elif (code := _code(entry.name)) and _user_functions().may_run(code):
     found = _load_user_method(code).hyperparameters
   return MappingProxyType({h.name: h for h in found})
 
@@ -340,13 +343,13 @@ def reference(name: str) -> str:
   Raises:
     FieldError: If there is no method of that name.
   """
-  name = understood(name)
+  name = canonical_name(name)
   code = _code(name)
   if code is None:
     return method_sources.reference(method(name).module)
   text = ""
   with contextlib.suppress(declared.FieldError, OSError, SyntaxError):
-    source = _users().file_of(code).read_text("utf-8")
+    source = _user_functions().file_of(code).read_text("utf-8")
     text = ast.get_docstring(ast.parse(source)) or ""
   paragraphs = [" ".join(p.split()) for p in text.split("\n\n")]
   found = filter(None, paragraphs[1:2] + paragraphs[:1])
@@ -361,15 +364,15 @@ def get(name: str) -> Algorithm:
   """
   from tff_fair import summing  # noqa: PLC0415
 
-  line = method(name)
-  code = _code(line.name)
+  entry = method(name)
+  code = _code(entry.name)
   build_method = (
-    load(line.module, f"build_{line.name}")
+    load(entry.module, f"build_{entry.name}")
     if code is None
     else _load_user_method(code)
   )
   found = summing.supported_aggregations(build_method.rule)
-  if line.sends_models or line.sends_controls:
+  if entry.sends_models or entry.sends_controls:
     found = tuple(way for way in found if way != summing.SECURE)
   return Algorithm(build_method, found)
 

@@ -123,7 +123,7 @@ def _try(name: str, builder: building.Builder) -> None:
     if isinstance(rule, types.SeparableRule):
       rule.log_weight(_cohort(rule))
   except Exception as error:  # A user's code may raise anything.
-    raise user_functions.blamed(name, path, error) from error
+    raise user_functions.user_code_error(name, path, error) from error
   if (
     coefficients.dtype != tf.float64
     or coefficients.shape != [_NUM_CLIENTS]

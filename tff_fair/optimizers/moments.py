@@ -34,7 +34,7 @@ _LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 _STEP = "step"
 
 
-class _WithMoments(tff.learning.optimizers.Optimizer):
+class _MomentOptimizer(tff.learning.optimizers.Optimizer):
   """Updates each weight with its gradient and moments of its gradients."""
 
   def __init__(
@@ -155,7 +155,7 @@ def build_nesterov(
   """
   _check_not_negative(learning_rate=learning_rate)
   _check_shares(momentum=momentum)
-  return _WithMoments(
+  return _MomentOptimizer(
     _nesterov, ["velocity"], learning_rate=learning_rate, momentum=momentum
   )
 
@@ -183,7 +183,7 @@ def build_amsgrad(
   """
   _check_not_negative(learning_rate=learning_rate, epsilon=epsilon)
   _check_shares(beta_1=beta_1, beta_2=beta_2)
-  return _WithMoments(
+  return _MomentOptimizer(
     _amsgrad,
     ["first_moment", "second_moment", "largest_second_moment"],
     counts_steps=True,

@@ -58,7 +58,7 @@ class DifferentialPrivacy:
 dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
 
 
-def clipped(
+def scale_and_clip(
   update: types.TensorStructure, factor: tf.Tensor, clip: float
 ) -> types.TensorStructure:
   """Returns s_k Delta_k, scaled down to norm C if it is longer.
@@ -76,7 +76,7 @@ def clipped(
   )
 
 
-def noised_mean(
+def noisy_mean(
   total: types.TensorStructure, settings: DifferentialPrivacy
 ) -> types.TensorStructure:
   """Returns the sum with noise, divided by the fixed size of a cohort."""

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared
 
-_OF_FACTORIES = (
+_FACTORY_TYPES = (
   tff.aggregators.UnweightedAggregationFactory,
   tff.aggregators.WeightedAggregationFactory,
 )
@@ -80,7 +80,7 @@ def _parts(value: object, seen: set[int]) -> Iterator[object]:
   if id(value) in seen:
     return
   seen.add(id(value))
-  if isinstance(value, _OF_FACTORIES) or _is_query(value):
+  if isinstance(value, _FACTORY_TYPES) or _is_query(value):
     yield value
     held = [*getattr(value, "__dict__", {}).values()]
     for member in vars(type(value)).values():

@@ -19,13 +19,13 @@ from tff_fair.rounds.options import (
 )
 
 if typing.TYPE_CHECKING:
-  from tff_fair.optimizers.checking import (
+  from tff_fair.optimizers.optimizer_checks import (
     check_optimizer as check_optimizer,
     is_plain_sgd as is_plain_sgd,
     learning_rate as learning_rate,
     server_optimizer_or_default as server_optimizer_or_default,
   )
-  from tff_fair.rounds.composing import (
+  from tff_fair.rounds.composition import (
     check_keywords as check_keywords,
     compose as compose,
     compose_client_work as compose_client_work,

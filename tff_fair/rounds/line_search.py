@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import client_works
-from tff_fair.rounds import phasing
+from tff_fair.rounds import phased_rounds
 from tff_fair.runtime import phases
 
 
@@ -66,7 +66,7 @@ class LineSearch(NamedTuple):
 
 def with_line_search(
   process: tff.learning.templates.LearningProcess,
-  parts: phasing.RoundParts,
+  parts: phased_rounds.RoundParts,
   search: LineSearch,
   *,
   client_work: tff.learning.templates.ClientWorkProcess,
@@ -101,13 +101,13 @@ def with_line_search(
   def next_fn(state: Any, client_data: Any) -> Any:
     return choose(state, client_data, train(state, client_data))
 
-  return phasing.with_next(
-    process, phases.PhasedComputation.of(next_fn, lambda: (train, choose))
+  return phased_rounds.with_next(
+    process, phases.PhasedComputation.create(next_fn, lambda: (train, choose))
   )
 
 
 def _build_train(
-  parts: phasing.RoundParts,
+  parts: phased_rounds.RoundParts,
   parameter: tff.Type,
   client_work: tff.learning.templates.ClientWorkProcess,
   aggregation: tff.templates.AggregationProcess,
@@ -116,7 +116,7 @@ def _build_train(
 
   @tff.federated_computation(*parameter)
   def train(state: Any, client_data: Any) -> Any:
-    received = phasing.send(parts, state).result
+    received = phased_rounds.send(parts, state).result
     trained = client_work.next(state.client_work, received, client_data)
     summed = aggregation.next(
       state.aggregator, trained.result.update, trained.result.update_weight
@@ -138,7 +138,7 @@ def _build_train(
 
 
 def _build_choose(
-  parts: phasing.RoundParts,
+  parts: phased_rounds.RoundParts,
   parameter: tff.Type,
   first_type: tff.Type,
   search: LineSearch,
@@ -152,8 +152,8 @@ def _build_choose(
     lambda summed, trials, rate: _apply_search(search, summed, trials, rate),
     (
       collections.OrderedDict(
-        result=_by_name(summed_type["result"]),
-        measurements=_by_name(summed_type["measurements"]),
+        result=_dictionary_type(summed_type["result"]),
+        measurements=_dictionary_type(summed_type["measurements"]),
       ),
       try_steps.type_signature.result.member,
       learning_rate.type_signature.result,
@@ -183,10 +183,10 @@ def _build_choose(
         rate,
       ),
     )
-    return phasing.end_round(
+    return phased_rounds.end_round(
       parts,
       state,
-      phasing.send(parts, state),
+      phased_rounds.send(parts, state),
       tff.templates.MeasuredProcessOutput(
         trained["state"], (), trained["measurements"]
       ),
@@ -233,7 +233,7 @@ def _apply_search(
   )
 
 
-def _by_name(struct: tff.Type) -> tff.Type:
+def _dictionary_type(struct: tff.Type) -> tff.Type:
   """Returns the type of a dictionary with the fields of a struct type."""
   return tff.to_type(
     collections.OrderedDict(tff.structure.iter_elements(struct))

@@ -7,11 +7,11 @@ from tff_fair import lazy
 if typing.TYPE_CHECKING:
   from tff_fair.runtime.chosen_context import (
     ClientCount as ClientCount,
-    ask_workers as ask_workers,
-    builds_data as builds_data,
     compiles_natively as compiles_natively,
     count_clients as count_clients,
+    run_on_workers as run_on_workers,
     stop as stop,
+    workers_can_build_data as workers_can_build_data,
   )
   from tff_fair.runtime.contexts import (
     use_dask as use_dask,

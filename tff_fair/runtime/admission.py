@@ -45,7 +45,7 @@ _AGGREGATE = "federated_aggregate"
 
 # TensorFlow declares these stateful: they may raise errors, or call functions,
 # whose operations must be known, too.
-_OF_CONTROL = _names(
+_CONTROL_OPS = _names(
   """
   Assert Case CheckNumerics CheckNumericsV2 DeviceIndex If
   StatefulPartitionedCall StatelessRandomGetAlg While
@@ -53,7 +53,7 @@ _OF_CONTROL = _names(
 )
 # Each run of a graph has its own copies of the variables that it initializes.
 VARIABLE = "VarHandleOp"
-_OF_VARIABLES = _names(
+_VARIABLE_OPS = _names(
   """
   AssignAddVariableOp AssignSubVariableOp AssignVariableOp ReadVariableOp
   ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad
@@ -72,7 +72,7 @@ _OF_VARIABLES = _names(
 )
 # Datasets that give the same elements in the same order each time: none that
 # shuffles, draws, caches or reads files.
-_OF_DATASETS = _names(
+_DATASET_OPS = _names(
   """
   AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 BatchDataset
   BatchDatasetV2 ConcatenateDataset DatasetCardinality DatasetToSingleElement
@@ -94,7 +94,7 @@ _SHUFFLES = _names(
 )
 # Random numbers, different in each call while their seeds are 0. A graph may
 # have them if each of its computations runs once.
-DRAWS = _names(
+RANDOM_OPS = _names(
   """
   Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2
   RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt
@@ -103,7 +103,7 @@ DRAWS = _names(
 )
 _SEEDS = ("seed", "seed2")
 # Arguments and results of graphs.
-_OF_GRAPHS = frozenset(
+_ARGUMENT_OPS = frozenset(
   ("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval")
 )
 # Operations that TensorFlow declares to be functions of their arguments. Its
@@ -232,7 +232,7 @@ _PURE = _names(
   _FusedConv3D _FusedDepthwiseConv2dNative _FusedMatMul FakeParam
   """
 )
-_KNOWN = _PURE | _OF_CONTROL | _OF_VARIABLES | _OF_DATASETS | _OF_GRAPHS
+_KNOWN = _PURE | _CONTROL_OPS | _VARIABLE_OPS | _DATASET_OPS | _ARGUMENT_OPS
 
 # Their oneDNN kernels store the means and variances of a call in the kernel, so
 # two simultaneous calls of one operation corrupt memory. Keras'
@@ -284,9 +284,9 @@ def check_function(message: Message) -> None:
 def check_function_runs_once(message: Message) -> None:
   """Checks that a function may be part of a graph that runs it once."""
   for graph_def in _graphs(message):
-    check_graph(graph_def, _KNOWN | DRAWS)
+    check_graph(graph_def, _KNOWN | RANDOM_OPS)
     for node in nodes(graph_def):
-      if node.op in DRAWS and any(node.attr[name].i for name in _SEEDS):
+      if node.op in RANDOM_OPS and any(node.attr[name].i for name in _SEEDS):
         raise NotAdmittedError(f"operation {node.op} with a seed")
 
 
@@ -308,7 +308,7 @@ def nodes(graph_def: Any) -> Iterator[Any]:
 
 def _graphs(message: Message) -> Iterator[Any]:
   """Yields all TensorFlow graphs in a computation."""
-  for part in _parts(message):
+  for part in _subcomputations(message):
     if part.WhichOneof("computation") == "tensorflow":
       graph_def = tf.compat.v1.GraphDef()
       part.tensorflow.graph_def.Unpack(graph_def)
@@ -317,7 +317,7 @@ def _graphs(message: Message) -> Iterator[Any]:
 
 def check_aggregates(comp: tff.Computation) -> None:
   """Checks that a computation's sums over parts of clients can be merged."""
-  for part in _parts(tff.framework.serialize_computation(comp)):
+  for part in _subcomputations(tff.framework.serialize_computation(comp)):
     kind = part.WhichOneof("computation")
     if kind == "intrinsic" and part.intrinsic.uri not in (
       _MERGEABLE | {_AGGREGATE}
@@ -350,10 +350,10 @@ def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
   content = message.SerializeToString()
   if not any(uri.encode() in content for uri in uris):
     return False  # The usual case. A field may have the same name, though.
-  return any(part.intrinsic.uri in uris for part in _parts(message))
+  return any(part.intrinsic.uri in uris for part in _subcomputations(message))
 
 
-def _parts(message: Message) -> Iterator[Message]:
+def _subcomputations(message: Message) -> Iterator[Message]:
   """Yields a computation and all computations within it."""
   remaining = [message]
   while remaining:
@@ -388,32 +388,32 @@ def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
   )
 
 
-class Reading(enum.IntEnum):
+class ReadLimit(enum.IntEnum):
   """How often a client's dataset may be read.
 
   Attributes:
     UNKNOWN: Nothing is known about the dataset.
-    ANEW: Once each time it is rebuilt from its graph: a dataset that shuffles
-      would otherwise continue its sequence of orders.
-    REPEATED: Any number of times.
+    ONCE_PER_REBUILD: Once each time it is rebuilt from its graph: a dataset
+      that shuffles would otherwise continue its sequence of orders.
+    UNLIMITED: Any number of times.
   """
 
   UNKNOWN = 0
-  ANEW = 1
-  REPEATED = 2
+  ONCE_PER_REBUILD = 1
+  UNLIMITED = 2
 
 
-def reading(dataset_graph: bytes) -> Reading:
+def read_limit(dataset_graph: bytes) -> ReadLimit:
   """Returns how often a dataset may be read, from its graph."""
   graph_def = tf.compat.v1.GraphDef.FromString(dataset_graph)
   try:
     check_graph(graph_def, _KNOWN | _SHUFFLES)
   except NotAdmittedError as error:
     log("clients' data are read one client after the other", error)
-    return Reading.UNKNOWN
+    return ReadLimit.UNKNOWN
   if any(node.op in _SHUFFLES for node in nodes(graph_def)):
-    return Reading.ANEW
-  return Reading.REPEATED
+    return ReadLimit.ONCE_PER_REBUILD
+  return ReadLimit.UNLIMITED
 
 
 def log(line: str, reason: object) -> None:

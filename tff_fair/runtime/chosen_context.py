@@ -24,22 +24,24 @@ class _Choice(NamedTuple):
   Attributes:
     context: The context; `None` if it has chosen none.
     local: The context, if it computes in this program.
-    natively: Whether the context takes compiled computations as they are.
-    ask: See `ask_workers`; `None` if there are no workers.
+    takes_native_form: Whether the context takes compiled computations.
+    run_on_workers: See `run_on_workers`; `None` if there are no workers.
   """
 
   context: Any = None
   local: local_context.LocalContext | None = None
-  natively: bool = True
-  ask: Callable[..., Mapping[str, Any]] | None = None
+  takes_native_form: bool = True
+  run_on_workers: Callable[..., Mapping[str, Any]] | None = None
 
 
 _choice = _Choice()
-_of_parent: object = None  # Parent objects that a forked child keeps alive.
+_parent_objects: object = (
+  None  # Parent objects that a forked child keeps alive.
+)
 
 
 def replace(
-  opened: contextlib.ExitStack,
+  resources: contextlib.ExitStack,
   local: local_context.LocalContext | None = None,
   *,
   natively: bool = False,
@@ -50,7 +52,7 @@ def replace(
   context = tff.framework.get_context_stack().current
   _choice = _Choice(context, local, natively, ask)
   former = _current.pop_all()
-  _current.enter_context(opened.pop_all())
+  _current.enter_context(resources.pop_all())
   former.close()
 
 
@@ -78,15 +80,15 @@ def compiles_natively() -> bool:
 
   Dask workers, and secure sums in the clear, need another form.
   """
-  return _choice.natively or not _is_chosen()
+  return _choice.takes_native_form or not _is_chosen()
 
 
-def builds_data() -> bool:
+def workers_can_build_data() -> bool:
   """Returns whether workers can build clients' data from a `DataAtWorker`."""
-  return _choice.ask is not None
+  return _choice.run_on_workers is not None
 
 
-def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+def run_on_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
   """Calls a function in each worker and returns the results.
 
   Args:
@@ -97,25 +99,25 @@ def ask_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
     The results by worker address.
 
   Raises:
-    RuntimeError: If there are no workers; see `builds_data`.
+    RuntimeError: If there are no workers; see `workers_can_build_data`.
   """
-  if _choice.ask is None:
+  if _choice.run_on_workers is None:
     raise RuntimeError("Only `use_dask` has workers.")
-  return dict(_choice.ask(function, *args))
+  return dict(_choice.run_on_workers(function, *args))
 
 
 class ClientCount(NamedTuple):
   """How many clients this program has computed.
 
   Attributes:
-    begun: How many clients have begun so far; each pass over a client's data
-      counts.
-    at_a_time: The most clients that work at the same time; unlimited if not
-      positive.
+    num_started: How many clients have begun so far; each pass over a client's
+      data counts.
+    max_concurrent: The most clients that work at the same time; unlimited if
+      not positive.
   """
 
-  begun: int
-  at_a_time: int
+  num_started: int
+  max_concurrent: int
 
 
 def count_clients() -> ClientCount | None:
@@ -125,7 +127,9 @@ def count_clients() -> ClientCount | None:
   """
   if _choice.local is None:
     return None
-  return ClientCount(supervision.num_begun(), _choice.local.clients_at_a_time)
+  return ClientCount(
+    supervision.num_started_clients(), _choice.local.clients_at_a_time
+  )
 
 
 @atexit.register
@@ -139,10 +143,12 @@ def stop() -> None:
   _current.close()
   # Drops the previous context, which may be TFF's own: TFF can only end its
   # worker while the interpreter is intact.
-  tff.framework.set_default_context(_Refusing(parts_context.CLOSED))
+  tff.framework.set_default_context(
+    _UnusableContext(parts_context.CLOSED_MESSAGE)
+  )
 
 
-class _Refusing(tff.framework.SyncContext):
+class _UnusableContext(tff.framework.SyncContext):
   """The context of a program that has nowhere to compute."""
 
   def __init__(self, why: str) -> None:
@@ -160,15 +166,17 @@ def _forget() -> None:
   (`exact=True`) or to Dask. So it keeps every object that holds a connection,
   and never collects its parent's garbage.
   """
-  global _choice, _of_parent  # noqa: PLW0603
+  global _choice, _parent_objects  # noqa: PLW0603
   if _choice.context is None:
     return
   current = tff.framework.get_context_stack().current
-  _of_parent = (_choice, _current.pop_all(), current)
+  _parent_objects = (_choice, _current.pop_all(), current)
   gc.freeze()
   if current is _choice.context:
     # Its calls would never return.
-    tff.framework.set_default_context(_Refusing(local_context.FORKED))
+    tff.framework.set_default_context(
+      _UnusableContext(local_context.FORKED_MESSAGE)
+    )
   _choice = _Choice()
   atexit.unregister(stop)
 

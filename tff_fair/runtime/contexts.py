@@ -40,7 +40,7 @@ class _AsynchronousContext(tff.framework.AsyncContext):
       with self._lock:
         return self._context.invoke(comp, arg)
 
-    return await asyncio.wrap_future(threads.in_thread(compute))
+    return await asyncio.wrap_future(threads.submit(compute))
 
 
 def use_local(
@@ -91,15 +91,15 @@ def use_local(
     raise ValueError(
       f"Expected max_concurrent_computation_calls of 1 or more: {at_a_time}."
     )
-  clients_per_part = cohort_cuts.checked(clients_per_part)
+  clients_per_part = cohort_cuts.part_size_or_default(clients_per_part)
   local_context.check_not_forked()
   if keep_memory:
-    memory.keep_freed()
-  with contextlib.ExitStack() as opened:
+    memory.configure_allocator()
+  with contextlib.ExitStack() as resources:
     context: tff.framework.SyncContext
     local = None
     if exact:
-      context = opened.enter_context(
+      context = resources.enter_context(
         _exact_context(
           default_num_clients=default_num_clients,
           max_concurrent_computation_calls=at_a_time or threads.num_cores(),
@@ -113,13 +113,13 @@ def use_local(
         simulate_secure_sums=simulate_secure_sums,
         clients_at_a_time=at_a_time,
       )
-      opened.callback(local.close)
+      resources.callback(local.close)
     tff.framework.set_default_context(
       tff.program.NativeFederatedContext(_AsynchronousContext(context))
       if program
       else context
     )
-    chosen_context.replace(opened, local, natively=not simulate_secure_sums)
+    chosen_context.replace(resources, local, natively=not simulate_secure_sums)
 
 
 def use_default() -> None:
@@ -173,7 +173,7 @@ def use_dask(
     ValueError: If a number is not valid, or a worker has a different version
       of Python, TensorFlow Federated or this project.
   """
-  clients_per_part = cohort_cuts.checked(clients_per_part)
+  clients_per_part = cohort_cuts.part_size_or_default(clients_per_part)
   if num_workers is not None and (num_workers < 1 or client_or_address):
     raise ValueError(
       f"Found num_workers={num_workers}: expected 1 or more, and no other "
@@ -185,18 +185,18 @@ def use_dask(
     scheduled_calls,
   )
 
-  with contextlib.ExitStack() as opened:
+  with contextlib.ExitStack() as resources:
     if client_or_address is None:
-      client_or_address = clusters.start_local(opened, num_workers)
-    client = clusters.connect(opened, client_or_address, timeout)
+      client_or_address = clusters.start_local(resources, num_workers)
+    client = clusters.connect(resources, client_or_address, timeout)
     context = parts_context.PartsContext(
       scheduled_calls.DaskEngine(client, worker_timeout=worker_timeout),
       clients_per_part,
       simulate_secure_sums=simulate_secure_sums,
     )
-    opened.callback(context.close)
+    resources.callback(context.close)
     tff.framework.set_default_context(context)
-    chosen_context.replace(opened, ask=client.run)
+    chosen_context.replace(resources, ask=client.run)
   return client
 
 
@@ -212,11 +212,11 @@ class _ExactContext(tff.framework.SyncContext):
   def __init__(self, *, simulate_secure_sums: bool, **options: Any) -> None:
     create = tff.backends.native.create_sync_local_cpp_execution_context
     self._context = create(**options)
-    self._with_sums = native.with_sums(simulate_secure_sums)
+    self._with_sums = native.secure_sum_transform(simulate_secure_sums)
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     if self._context is None:
-      raise RuntimeError(parts_context.CLOSED)
+      raise RuntimeError(parts_context.CLOSED_MESSAGE)
     try:
       return self._context.invoke(self._with_sums(comp), arg)
     except grpc.RpcError as error:

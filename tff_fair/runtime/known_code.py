@@ -34,7 +34,7 @@ def is_known(file: str) -> bool:
   return path.startswith(_known_folders())
 
 
-def has_others() -> bool:
+def has_user_code() -> bool:
   """Returns whether this program has a user's code, which may change ours."""
   main = sys.modules.get("__main__")
   if getattr(main, "__file__", None) is None and not _is_fork_server():

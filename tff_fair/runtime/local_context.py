@@ -25,23 +25,23 @@ from tff_fair.runtime import (
 from tff_fair.runtime.one_graph import whole_graph
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
-FORKED = (
+FORKED_MESSAGE = (
   "This process was forked from one that had computed, and TensorFlow's "
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
   "fork before the first computation."
 )
 # Runs before TensorFlow's own exit handler, which is registered by now, and
 # after any that are registered later.
-atexit.register(threads.end)
+atexit.register(threads.exit_if_computing)
 
 # The process that computed first: this one, or one that it was forked from.
-_computed: int | None = None
+_computing_process: int | None = None
 
 
 def check_not_forked() -> None:
   """Raises a `RuntimeError` in the child of a process that computed."""
-  if _computed not in (None, os.getpid()):
-    raise RuntimeError(FORKED)
+  if _computing_process not in (None, os.getpid()):
+    raise RuntimeError(FORKED_MESSAGE)
 
 
 class LocalContext(parts_context.PartsContext):
@@ -70,9 +70,9 @@ class LocalContext(parts_context.PartsContext):
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
-    global _computed  # noqa: PLW0603
+    global _computing_process  # noqa: PLW0603
     check_not_forked()
-    _computed = os.getpid()
+    _computing_process = os.getpid()
     return super().invoke(comp, arg)
 
   def _cut(
@@ -84,48 +84,46 @@ class LocalContext(parts_context.PartsContext):
       return None
     return super()._cut(comp, arg)
 
-  def put(self, value: Any, type_spec: tff.Type) -> values.Computed:
+  def put(self, value: Any, type_spec: tff.Type) -> values.TypedValue:
     """Returns a value in the form that `call` takes."""
-    found = values.ingested(value, type_spec, self._specs)
-    return values.Computed(found, type_spec)
+    found = values.ingest(value, type_spec, self._specs)
+    return values.TypedValue(found, type_spec)
 
-  def fetch(self, result: values.Computed) -> Any:
+  def fetch(self, result: values.TypedValue) -> Any:
     """Returns the value of a call's result, as TFF's contexts return it."""
-    return values.in_containers(result.value, result.type_spec)
+    return values.to_containers(result.value, result.type_spec)
 
-  def call(self, comp: tff.Computation, *args: Any) -> values.Computed:
+  def call(self, comp: tff.Computation, *args: Any) -> values.TypedValue:
     """Computes `comp(*args)` in this thread; further calls take the result."""
-    arg = part_by_part.joined(args)
+    arg = part_by_part.pack_arguments(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
     given = (
-      None
-      if parameter is None
-      else values.ingested(arg, parameter, self._specs)
+      None if parameter is None else values.ingest(arg, parameter, self._specs)
     )
     number = values.num_clients(given, parameter)
     if number is None:
       number = self._default_num_clients
-    arguments = [*whole_graph.placed(given, parameter)]
+    arguments = [*whole_graph.placed_values(given, parameter)]
 
     def step_by_step() -> Any:
       try:
         return _steps(comp)(given, number)
-      except stepwise.UnknownError as error:
+      except stepwise.UnsupportedError as error:
         raise NotImplementedError(
           f"This runtime cannot compute {error}: "
           "tff_fair.runtime.use_local(exact=True) leaves it to TensorFlow "
           "Federated."
         ) from error
 
-    graph = whole_graph.of(
+    graph = whole_graph.try_build(
       comp, arguments, lambda: _message(comp), self.clients_at_a_time
     )
     again = step_by_step if graph is not None else None
-    with _explained(given, parameter, again):
+    with _explain_errors(given, parameter, again):
       if graph is not None:
-        return values.Computed(graph(arguments, number), result_type)
-      return values.Computed(step_by_step(), result_type)
+        return values.TypedValue(graph(arguments, number), result_type)
+      return values.TypedValue(step_by_step(), result_type)
 
 
 def _message(comp: tff.Computation) -> admission.Message:
@@ -137,9 +135,9 @@ def _message(comp: tff.Computation) -> admission.Message:
   )
 
 
-def _steps(comp: tff.Computation) -> stepwise.StepByStep:
+def _steps(comp: tff.Computation) -> stepwise.StepwiseComputation:
   return tff_internals.cached_on(
-    comp, "step by step", lambda: stepwise.StepByStep(_message(comp))
+    comp, "step by step", lambda: stepwise.StepwiseComputation(_message(comp))
   )
 
 
@@ -160,7 +158,7 @@ _MOST_CHARACTERS = 240
 
 
 @contextlib.contextmanager
-def _explained(
+def _explain_errors(
   arg: values.Value,
   parameter: tff.Type | None,
   step_by_step: Callable[[], Any] | None,
@@ -173,26 +171,26 @@ def _explained(
   try:
     yield
   except stepwise.ClientError as error:
-    raise _of_client(error, arg, parameter) from error.error
+    raise _client_error(error, arg, parameter) from error.error
   except tf.errors.CancelledError:
     raise
   except tf.errors.ResourceExhaustedError as error:
     raise RuntimeError(
-      f"There is not enough memory ({_in_one_line(error)}): take smaller "
+      f"There is not enough memory ({_one_line_message(error)}): take smaller "
       "batches, or use_local(max_concurrent_computation_calls=1)."
     ) from error
   except tf.errors.OpError as error:
-    threads.check()
+    threads.check_not_cancelled()
     if step_by_step is not None:
       with contextlib.suppress(tf.errors.OpError):
         try:
           step_by_step()
         except stepwise.ClientError as of_client:
-          raise _of_client(of_client, arg, parameter) from error
-    raise RuntimeError(_in_one_line(error)) from error
+          raise _client_error(of_client, arg, parameter) from error
+    raise RuntimeError(_one_line_message(error)) from error
 
 
-def _in_one_line(error: Exception) -> str:
+def _one_line_message(error: Exception) -> str:
   """Returns the message of an error, without the operation's name and place."""
   message = error.message if isinstance(error, tf.errors.OpError) else error
   text = _PLACES.sub("", str(message or error)).strip()
@@ -202,7 +200,7 @@ def _in_one_line(error: Exception) -> str:
   return short if is_op_error and short else f"{type(error).__name__}: {short}"
 
 
-def _of_client(
+def _client_error(
   error: stepwise.ClientError, arg: values.Value, parameter: tff.Type | None
 ) -> Exception:
   if isinstance(
@@ -212,7 +210,7 @@ def _of_client(
   client = _name(error.client, arg, parameter)
   found = _OUT_OF_RANGE.search(str(error.error))
   if found is None:
-    return RuntimeError(f"{client}: {_in_one_line(error.error)}")
+    return RuntimeError(f"{client}: {_one_line_message(error.error)}")
   label, num_outputs = map(int, found.groups())
   return ValueError(
     f"y of {client} has the label {label}; the model's outputs are for labels "
@@ -231,7 +229,7 @@ def _name(number: int, arg: values.Value, parameter: tff.Type | None) -> str:
     with contextlib.suppress(Exception):  # Its data may be what fails.
       data = arg[number]
       if not isinstance(data, tf.data.Dataset):
-        data = values.returned(data, parameter.member)
+        data = values.to_structs(data, parameter.member)
       for client_id, _ in data.take(1):
         return f"client {int(client_id)}"
   elif isinstance(parameter, tff.StructType):

@@ -19,7 +19,7 @@ _KEPT_AT_MOST = 2**30
 _MOST_HEAPS = 4
 
 
-def keep_freed() -> bool:
+def configure_allocator() -> bool:
   """Keeps up to 1 GiB of freed memory; returns whether the allocator can."""
   mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
   if mallopt is None:

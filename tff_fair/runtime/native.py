@@ -84,7 +84,7 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
 
 def compile_now(comp: tff.Computation) -> tff.Computation:
   """Returns a computation as TFF's native backend would execute it."""
-  without_secure_sums(comp)
+  require_no_secure_sums(comp)
   if isinstance(comp, NativeComputation):
     # Without containers, like the results of TFF's compiler.
     return tff.framework.deserialize_computation(
@@ -99,7 +99,7 @@ def to_native(comp: tff.Computation) -> tff.Computation:
   return tff.backends.native.desugar_and_transform_to_native(comp)
 
 
-def in_the_clear(comp: tff.Computation) -> tff.Computation:
+def with_plain_sums(comp: tff.Computation) -> tff.Computation:
   """Returns a computation whose secure sums are computed in the clear."""
 
   def replaced() -> tff.Computation:
@@ -120,7 +120,7 @@ def has_secure_sums(comp: tff.Computation) -> bool:
   return admission.has_intrinsic(comp, _SECURE_INTRINSICS)
 
 
-def without_secure_sums(comp: tff.Computation) -> tff.Computation:
+def require_no_secure_sums(comp: tff.Computation) -> tff.Computation:
   """Returns the computation; raises `RuntimeError` if it has secure sums."""
   if tff_internals.cached_on(
     comp, "secure sums", lambda: has_secure_sums(comp)
@@ -133,6 +133,8 @@ def without_secure_sums(comp: tff.Computation) -> tff.Computation:
   return comp
 
 
-def with_sums(simulated: bool) -> Callable[[tff.Computation], tff.Computation]:
+def secure_sum_transform(
+  simulated: bool,
+) -> Callable[[tff.Computation], tff.Computation]:
   """Returns a function that simulates secure sums, or refuses them."""
-  return in_the_clear if simulated else without_secure_sums
+  return with_plain_sums if simulated else require_no_secure_sums

@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import native, supervision, threads
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
-CLOSED = (
+CLOSED_MESSAGE = (
   "There is nothing to compute with: the context was stopped, or replaced in "
   "another thread. Call `tff_fair.runtime.use_local`."
 )
@@ -28,7 +28,7 @@ class PartsContext(tff.framework.SyncContext):
     """Takes the engine, and the most clients in a part; 0 never cuts."""
     self._engine = engine
     self._clients_per_part = clients_per_part
-    self._with_sums = native.with_sums(simulate_secure_sums)
+    self._with_sums = native.secure_sum_transform(simulate_secure_sums)
     self._is_closed = False
 
   def close(self) -> None:
@@ -38,7 +38,7 @@ class PartsContext(tff.framework.SyncContext):
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
     if self._is_closed:
-      raise RuntimeError(CLOSED)
+      raise RuntimeError(CLOSED_MESSAGE)
     return supervision.wait(threads.Call(lambda: self._compute(comp, arg)))
 
   def _compute(self, comp: tff.Computation, arg: Any) -> Any:

@@ -40,7 +40,7 @@ class Session:
       fetches = [
         _fetched(graph.get_tensor_by_name(name), leaf, name in feeds)
         for name, leaf in zip(
-          inlining.names(program.result),
+          inlining.tensor_names(program.result),
           inlining.leaf_types(self._type.result),
           strict=True,
         )
@@ -85,7 +85,7 @@ class Session:
     given: dict[str, tf.Tensor] = {}
     types = inlining.leaf_types(self._type.parameter)
     for name, leaf in zip(
-      inlining.names(program.parameter), types, strict=True
+      inlining.tensor_names(program.parameter), types, strict=True
     ):
       if isinstance(leaf, tff.SequenceType):
         text = tf.compat.v1.placeholder(tf.string, [])
@@ -107,7 +107,7 @@ class Session:
     ):
       supervision.count_client()
     with self._lock:
-      threads.check()
+      threads.check_not_cancelled()
       try:
         if self._initialize is not None:
           self._initialize()
@@ -123,14 +123,14 @@ class Session:
         results, inlining.leaf_types(self._type.result), strict=True
       )
     ]
-    return inlining.packed(leaves, self._type.result)
+    return inlining.unflatten(leaves, self._type.result)
 
   def _fed(self, value: values.Value, type_spec: tff.Type) -> Iterator[Any]:
     if isinstance(type_spec, tff.StructType):
       for member, member_type in zip(value, type_spec, strict=True):
         yield from self._fed(member, member_type)
     elif isinstance(type_spec, tff.SequenceType):
-      yield values.serialized(value)
+      yield values.serialize(value)
     elif type_spec.dtype is np.str_:
       yield np.asarray(value, object)
     else:

@@ -18,10 +18,10 @@ import tensorflow_federated as tff
 from tff_fair.runtime import admission, sessions, values
 from tff_fair.runtime.one_graph import inlining
 
-_Known = Mapping[str, Any]
+_Bindings = Mapping[str, Any]
 
 
-class UnknownError(Exception):
+class UnsupportedError(Exception):
   """An expression or intrinsic that this module cannot compute."""
 
 
@@ -34,7 +34,7 @@ class ClientError(Exception):
     self.error = error
 
 
-class StepByStep:
+class StepwiseComputation:
   """A computation, computed step by step."""
 
   def __init__(self, message: admission.Message) -> None:
@@ -51,8 +51,8 @@ class StepByStep:
     if parameter is None:
       result = function() if callable(function) else function
     else:
-      result = function(_placed(arg, parameter, num_clients))
-    return _unplaced(result, self._type.result)
+      result = function(_expand_all_equal(arg, parameter, num_clients))
+    return _collapse_all_equal(result, self._type.result)
 
   def _session(self, message: admission.Message) -> sessions.Session:
     content = message.SerializeToString(deterministic=True)
@@ -61,7 +61,7 @@ class StepByStep:
     return self._sessions[content]
 
 
-def _placed(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
+def _expand_all_equal(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
   """Returns an argument in which all parts at clients are lists."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
@@ -69,13 +69,13 @@ def _placed(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
     return value
   if isinstance(type_spec, tff.StructType):
     return tuple(
-      _placed(member, member_type, num_clients)
+      _expand_all_equal(member, member_type, num_clients)
       for member, member_type in zip(value, type_spec, strict=True)
     )
   return value
 
 
-def _unplaced(value: Any, type_spec: tff.Type) -> Any:
+def _collapse_all_equal(value: Any, type_spec: tff.Type) -> Any:
   """Returns a result with one value wherever all clients have the same."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
@@ -85,7 +85,7 @@ def _unplaced(value: Any, type_spec: tff.Type) -> Any:
     return value
   if isinstance(type_spec, tff.StructType):
     return tuple(
-      _unplaced(member, member_type)
+      _collapse_all_equal(member, member_type)
       for member, member_type in zip(value, type_spec, strict=True)
     )
   return value
@@ -102,11 +102,13 @@ class _Run:
     self._session = session
     self._num_clients = num_clients
 
-  def value(self, message: admission.Message, known: _Known) -> Any:
+  def value(self, message: admission.Message, known: _Bindings) -> Any:
     """Returns the value of an expression; a function if it is one."""
-    return inlining.expression(message, known, self._other)
+    return inlining.evaluate(message, known, self._evaluate_other)
 
-  def _other(self, message: admission.Message, known: _Known) -> Any:
+  def _evaluate_other(
+    self, message: admission.Message, known: _Bindings
+  ) -> Any:
     kind = message.WhichOneof("computation")
     match kind:
       case "call":
@@ -126,26 +128,26 @@ class _Run:
         return value.astype(object) if value.dtype.kind == "S" else value
       case "intrinsic":
         return self._intrinsic(message)
-    raise UnknownError(f"an expression of kind {kind}")
+    raise UnsupportedError(f"an expression of kind {kind}")
 
   def _intrinsic(self, message: admission.Message) -> Callable[[Any], Any]:
     uri = message.intrinsic.uri
     function = getattr(self, f"_{uri}", None)
     if function is None:
-      raise UnknownError(f"the intrinsic {uri}")
+      raise UnsupportedError(f"the intrinsic {uri}")
     if uri == "federated_select" or uri.startswith("sequence_"):
-      of = tff.types.deserialize_type(message.type).parameter
-      return lambda arg: function(arg, of)
+      parameter_type = tff.types.deserialize_type(message.type).parameter
+      return lambda arg: function(arg, parameter_type)
     return function
 
-  def _of_each(self, function: Any, clients: Sequence[Any]) -> list[Any]:
+  def _map_clients(self, function: Any, clients: Sequence[Any]) -> list[Any]:
     return [
-      _of_client(number, function, value)
+      _call_for_client(number, function, value)
       for number, value in enumerate(clients)
     ]
 
   def _federated_map(self, arg: Any) -> list[Any]:
-    return self._of_each(*arg)
+    return self._map_clients(*arg)
 
   _federated_map_all_equal = _federated_map
 
@@ -167,7 +169,7 @@ class _Run:
     return function()
 
   def _federated_eval_at_clients(self, function: Any) -> list[Any]:
-    return self._of_each(lambda _: function(), [None] * self._num_clients)
+    return self._map_clients(lambda _: function(), [None] * self._num_clients)
 
   def _federated_zip_at_clients(self, arg: Any) -> list[Any]:
     """Returns the clients' structures, from a structure of lists."""
@@ -182,40 +184,48 @@ class _Run:
   def _federated_aggregate(self, arg: Any) -> Any:
     clients, accumulator, accumulate, _, report = arg
     for number, value in enumerate(clients):
-      accumulator = _of_client(number, accumulate, (accumulator, value))
+      accumulator = _call_for_client(number, accumulate, (accumulator, value))
     return report(accumulator)
 
-  def _federated_select(self, arg: Any, of: tff.Type) -> list[Any]:
+  def _federated_select(self, arg: Any, parameter_type: tff.Type) -> list[Any]:
     clients, _, value, select = arg
-    return self._of_each(
-      lambda keys: _data([select((value, key)) for key in keys], of[3].result),
+    return self._map_clients(
+      lambda keys: _data(
+        [select((value, key)) for key in keys], parameter_type[3].result
+      ),
       clients,
     )
 
-  def _sequence_map(self, arg: Any, of: tff.Type) -> values.SerializedData:
+  def _sequence_map(
+    self, arg: Any, parameter_type: tff.Type
+  ) -> values.SerializedData:
     function, data = arg
-    elements = [function(element) for element in _elements(data, of[1])]
-    return _data(elements, of[0].result)
+    elements = [
+      function(element) for element in _elements(data, parameter_type[1])
+    ]
+    return _data(elements, parameter_type[0].result)
 
-  def _sequence_reduce(self, arg: Any, of: tff.Type) -> Any:
+  def _sequence_reduce(self, arg: Any, parameter_type: tff.Type) -> Any:
     data, accumulator, accumulate = arg
-    for element in _elements(data, of[0]):
+    for element in _elements(data, parameter_type[0]):
       accumulator = accumulate((accumulator, element))
     return accumulator
 
-  def _sequence_sum(self, data: Any, of: tff.Type) -> Any:
-    types = inlining.leaf_types(of.element)
+  def _sequence_sum(self, data: Any, parameter_type: tff.Type) -> Any:
+    types = inlining.leaf_types(parameter_type.element)
     total = [np.zeros(leaf.shape, leaf.dtype) for leaf in types]
-    for element in _elements(data, of):
+    for element in _elements(data, parameter_type):
       leaves = tf.nest.flatten(element)
       total = [*map(np.add, total, leaves)]
-    return inlining.packed(total, of.element)
+    return inlining.unflatten(total, parameter_type.element)
 
 
-def _of_client(number: int, function: Callable[[Any], Any], value: Any) -> Any:
+def _call_for_client(
+  number: int, function: Callable[[Any], Any], value: Any
+) -> Any:
   try:
     return function(value)
-  except UnknownError:
+  except UnsupportedError:
     raise
   except Exception as error:
     raise ClientError(number, error) from error
@@ -225,17 +235,17 @@ def _data(
   elements: Sequence[Any], type_spec: tff.Type
 ) -> values.SerializedData:
   """Returns a dataset of these elements."""
-  returned = [values.returned(element, type_spec) for element in elements]
+  returned = [values.to_structs(element, type_spec) for element in elements]
   return values.SerializedData(
-    values.serialized_list(returned, tff.SequenceType(type_spec))
+    values.serialize_list(returned, tff.SequenceType(type_spec))
   )
 
 
 def _elements(data: Any, type_spec: tff.SequenceType) -> list[Any]:
-  dataset = values.returned(data, type_spec)
+  dataset = values.to_structs(data, type_spec)
   specs = values.DataSpecs()
   return [
-    values.ingested(
+    values.ingest(
       tff.tensorflow.transform_args(element), type_spec.element, specs
     )
     for element in dataset

@@ -14,7 +14,7 @@ from tff_fair.runtime import threads
 
 # The time between checks. A signal handler only sets a flag, so a user who ends
 # the program may wait this long.
-_SECONDS_PER_LOOK = 0.2
+_POLL_SECONDS = 0.2
 
 
 class WorkerLostError(RuntimeError):
@@ -30,7 +30,7 @@ class Supervision:
   """How to wait: the arguments of `supervised`."""
 
   check: Callable[[], None] = _nothing
-  say: Callable[[str], None] = _nothing
+  report: Callable[[str], None] = _nothing
 
 
 _current: Supervision | None = None
@@ -71,13 +71,13 @@ def wait(call: threads.Call) -> Any:
     _current.check()
     while True:
       with contextlib.suppress(TimeoutError):  # The wait's or its own.
-        call.result.result(timeout=_SECONDS_PER_LOOK)
+        call.result.result(timeout=_POLL_SECONDS)
       if call.result.done():  # It may have ended after the timeout.
         return call.result.result()
       _current.check()
   except BaseException as error:
     if not call.result.done():
-      threads.note_exit(error)
+      threads.record_exit_status(error)
       call.cancel()
     raise
 
@@ -98,6 +98,6 @@ def count_client() -> tf.Operation | None:
   )
 
 
-def num_begun() -> int:
+def num_started_clients() -> int:
   """Returns how many clients have begun; each pass over the data counts."""
   return int(_count().numpy())

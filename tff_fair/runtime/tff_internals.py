@@ -43,9 +43,9 @@ __all__ = [
 T = TypeVar("T")
 
 # An attribute that the runtime adds to a computation.
-_KEPT = "kept_by_tff_fair"
+_CACHE_ATTRIBUTE = "kept_by_tff_fair"
 # TensorFlow's datasets without functions, files or state.
-_OF_TENSORS = frozenset(
+_STATELESS_DATASETS = frozenset(
   f"_{name}Dataset"
   for name in (
     *("Batch", "Concatenate", "PaddedBatch", "Prefetch", "Range", "Repeat"),
@@ -62,7 +62,7 @@ def cached_on(
   TFF hashes all of a computation's content, so a dictionary with computations
   as keys would be slow.
   """
-  kept: dict[Hashable, T] = vars(comp).setdefault(_KEPT, {})
+  kept: dict[Hashable, T] = vars(comp).setdefault(_CACHE_ATTRIBUTE, {})
   if key not in kept:
     kept[key] = build()
   return kept[key]
@@ -72,13 +72,13 @@ def has_only_tensors(data: object) -> bool:
   """Returns whether each read of a dataset begins with its first tensor."""
   return (
     isinstance(data, tf.data.Dataset)
-    and type(data).__name__ in _OF_TENSORS
+    and type(data).__name__ in _STATELESS_DATASETS
     and type(data).__module__.startswith("tensorflow.")
     and all(map(has_only_tensors, data._inputs()))
   )
 
 
-class _WithoutInputs:
+class _InputDroppingOptimizer:
   """TensorFlow's graph optimizer, without allocating large inputs."""
 
   def __init__(self, optimizer: Any) -> None:
@@ -126,14 +126,14 @@ def optimize_without_inputs() -> None:
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(
-    optimizer, _WithoutInputs
+    optimizer, _InputDroppingOptimizer
   ):
-    graph_optimizations.tf_optimizer = _WithoutInputs(optimizer)
+    graph_optimizations.tf_optimizer = _InputDroppingOptimizer(optimizer)
 
 
 # Becomes a worker, which a second shell ends when the pipe from this program
 # closes. If the worker has ended by itself, its id may be another process's.
-_WATCHED = """exec 3<&0 </dev/null
+_WATCHDOG_SCRIPT = """exec 3<&0 </dev/null
 (
   trap "" HUP INT TERM
   read -r _ <&3
@@ -147,7 +147,7 @@ class _WatchedWorker(subprocess.Popen):
   """A TFF worker that ends with this program at the latest."""
 
   def __init__(self, args: Sequence[str], **options: Any) -> None:
-    command = ["/bin/sh", "-c", _WATCHED, "sh", *args]
+    command = ["/bin/sh", "-c", _WATCHDOG_SCRIPT, "sh", *args]
     super().__init__(command, stdin=subprocess.PIPE, **options)
 
   def wait(self, timeout: float | None = None) -> int:

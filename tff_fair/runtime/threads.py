@@ -45,7 +45,7 @@ _idle: list[_Worker] = []
 os.register_at_fork(after_in_child=_idle.clear)
 
 
-def in_thread(
+def submit(
   compute: Callable[[], _Result],
 ) -> concurrent.futures.Future[_Result]:
   """Computes in a separate thread; returns the future."""
@@ -77,19 +77,19 @@ class Call:
     self._is_cancelled = False
 
     def run() -> Any:
-      _of_thread.call = self
+      _thread_state.call = self
       try:
         return compute()
       finally:
-        _of_thread.call = None
+        _thread_state.call = None
 
-    self.result = in_thread(run)
+    self.result = submit(run)
 
   @contextlib.contextmanager
-  def cancelled_by(self, cancel: Callable[[], None]) -> Iterator[None]:
+  def on_cancel(self, cancel: Callable[[], None]) -> Iterator[None]:
     """Calls `cancel` if the call is cancelled within this context."""
     with self._lock:
-      self.check()
+      self.check_not_cancelled()
       self._cancels.append(cancel)
     try:
       yield
@@ -97,7 +97,7 @@ class Call:
       with self._lock:
         self._cancels.remove(cancel)
 
-  def check(self) -> None:
+  def check_not_cancelled(self) -> None:
     """Raises `CancelledError` if the call is cancelled."""
     if self._is_cancelled:
       raise concurrent.futures.CancelledError
@@ -111,19 +111,19 @@ class Call:
       cancel()
     concurrent.futures.wait([self.result], timeout=_SECONDS_TO_END)
     if not self.result.done():
-      _given_up.append(self.result)
+      _abandoned_results.append(self.result)
 
 
-_of_thread = threading.local()
-_given_up: list[concurrent.futures.Future[Any]] = []
+_thread_state = threading.local()
+_abandoned_results: list[concurrent.futures.Future[Any]] = []
 
 
 def is_computing() -> bool:
   """Returns whether a cancelled computation is still running."""
-  return not all(result.done() for result in _given_up)
+  return not all(result.done() for result in _abandoned_results)
 
 
-def end() -> None:
+def exit_if_computing() -> None:
   """Ends the process if TensorFlow still computes: it would hang or abort."""
   if not is_computing():
     return
@@ -141,7 +141,7 @@ def end() -> None:
 _status = 1
 
 
-def note_exit(error: BaseException) -> None:
+def record_exit_status(error: BaseException) -> None:
   """Records the exit status that a `SystemExit` asks for."""
   global _status  # noqa: PLW0603
   if isinstance(error, SystemExit):
@@ -150,19 +150,19 @@ def note_exit(error: BaseException) -> None:
     )
 
 
-def cancelled_by(
+def on_cancel(
   cancel: Callable[[], None],
 ) -> contextlib.AbstractContextManager[None]:
   """Calls `cancel` if this thread's call is cancelled within this context."""
-  call: Call | None = getattr(_of_thread, "call", None)
-  return contextlib.nullcontext() if call is None else call.cancelled_by(cancel)
+  call: Call | None = getattr(_thread_state, "call", None)
+  return contextlib.nullcontext() if call is None else call.on_cancel(cancel)
 
 
-def check() -> None:
+def check_not_cancelled() -> None:
   """Raises `CancelledError` if this thread's call is cancelled."""
-  call: Call | None = getattr(_of_thread, "call", None)
+  call: Call | None = getattr(_thread_state, "call", None)
   if call is not None:
-    call.check()
+    call.check_not_cancelled()
 
 
 def num_cores() -> int:

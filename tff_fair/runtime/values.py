@@ -21,7 +21,7 @@ from tff_fair.runtime import admission
 Value: TypeAlias = Any
 
 
-class Computed(NamedTuple):
+class TypedValue(NamedTuple):
   """A value that is already in this form."""
 
   value: Value
@@ -61,13 +61,13 @@ class DataSpecs:
     # As text, since a dictionary of specs cannot be hashed.
     spec = repr(dataset.element_spec)
     if spec not in specs:
-      serialized_list(dataset.take(0), type_spec)
+      serialize_list(dataset.take(0), type_spec)
       specs.add(spec)
 
 
-def ingested(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
+def ingest(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
   """Returns a user's value in this form."""
-  if isinstance(value, Computed):
+  if isinstance(value, TypedValue):
     return value.value
   match type_spec:
     case tff.FederatedType():
@@ -83,13 +83,13 @@ def _federated(
   value: Any, type_spec: tff.FederatedType, specs: DataSpecs
 ) -> Value:
   if type_spec.all_equal:
-    return ingested(value, type_spec.member, specs)
+    return ingest(value, type_spec.member, specs)
   if not isinstance(value, (list, tuple)):
     raise TypeError(
       "Expected a list or tuple with a value for each client, found "
       f"{type(value).__name__}: {reprlib.repr(value)}"
     )
-  return [ingested(member, type_spec.member, specs) for member in value]
+  return [ingest(member, type_spec.member, specs) for member in value]
 
 
 def _array(value: Any, type_spec: tff.Type) -> Any:
@@ -116,7 +116,7 @@ def _struct(
       if found not in (expected, None):
         raise TypeError(f"Expected an element named {expected}, found {found}.")
   return tuple(
-    ingested(member, member_type, specs)
+    ingest(member, member_type, specs)
     for (_, member), (_, member_type) in zip(members, types, strict=True)
   )
 
@@ -129,10 +129,10 @@ def _sequence(
   if isinstance(value, tf.data.Dataset):
     specs.check(value, type_spec)
     return value
-  return SerializedData(serialized_list(value, type_spec))
+  return SerializedData(serialize_list(value, type_spec))
 
 
-def serialized_list(value: Any, type_spec: tff.SequenceType) -> bytes:
+def serialize_list(value: Any, type_spec: tff.SequenceType) -> bytes:
   """Returns the graph of a dataset, or of a list of elements, as TFF does."""
   try:
     message, _ = tff.framework.serialize_value(value, type_spec)
@@ -143,7 +143,7 @@ def serialized_list(value: Any, type_spec: tff.SequenceType) -> bytes:
   return bytes(message.sequence.serialized_graph_def)
 
 
-def serialized(data: Value) -> bytes:
+def serialize(data: Value) -> bytes:
   """Returns the graph of a dataset."""
   if isinstance(data, SerializedData):
     return data.graph
@@ -152,17 +152,17 @@ def serialized(data: Value) -> bytes:
   return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
 
 
-def returned(value: Value, type_spec: tff.Type) -> Any:
+def to_structs(value: Value, type_spec: tff.Type) -> Any:
   """Returns a value as TFF's contexts return it, but without containers."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
-      return returned(value, type_spec.member)
+      return to_structs(value, type_spec.member)
     if not value:  # TFF raises an error, too.
       raise ValueError("The result is at the clients, but there are none.")
-    return [returned(member, type_spec.member) for member in value]
+    return [to_structs(member, type_spec.member) for member in value]
   if isinstance(type_spec, tff.StructType):
     return tff.structure.Struct(
-      (name, returned(member, member_type))
+      (name, to_structs(member, member_type))
       for (name, member_type), member in zip(
         tff.structure.iter_elements(type_spec), value, strict=True
       )
@@ -171,7 +171,7 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
     # Without an element type in the message, TFF uses that of `type_spec`.
     other, _ = tff.framework.serialize_value(0, tff.TensorType(np.int32))
     message = type(other)()
-    message.sequence.serialized_graph_def = serialized(value)
+    message.sequence.serialized_graph_def = serialize(value)
     return tff.framework.deserialize_value(message, type_spec)[0]
   if not isinstance(value, bytes):  # NumPy would drop trailing zeros.
     value = np.asarray(value)[()]
@@ -180,9 +180,9 @@ def returned(value: Value, type_spec: tff.Type) -> Any:
   return value
 
 
-def in_containers(value: Value, type_spec: tff.Type) -> Any:
+def to_containers(value: Value, type_spec: tff.Type) -> Any:
   """Returns a value as TFF's contexts return it."""
-  found = returned(value, type_spec)
+  found = to_structs(value, type_spec)
   return tff.tensorflow.transform_result(
     tff.types.type_to_py_container(found, type_spec)
   )
@@ -192,15 +192,15 @@ def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
   """Returns a value's number of clients; `None` if no part is at clients."""
   found: set[int] = set()
 
-  def look(part: Any, part_type: tff.Type) -> None:
+  def visit(part: Any, part_type: tff.Type) -> None:
     if is_at_clients(part_type):
       found.add(len(part))
     elif isinstance(part_type, tff.StructType):
       for member, member_type in zip(part, part_type, strict=True):
-        look(member, member_type)
+        visit(member, member_type)
 
   if type_spec is not None:
-    look(value, type_spec)
+    visit(value, type_spec)
   if len(found) > 1:
     raise ValueError(
       f"Expected values of the same number of clients, found {sorted(found)}."

@@ -1,18 +1,18 @@
 """Ways to sum client updates by a rule; imports no methods."""
 
+from tff_fair.summing.aggregation_kinds import (
+  SECURE,
+  STACKED,
+  TWO_PHASE,
+  supported_aggregations,
+  why_not_secure,
+)
 from tff_fair.summing.client_weighting import ClientWeighting
 from tff_fair.summing.defences import Defence, TrimmedSumFactory
 from tff_fair.summing.rule_factory import (
   FactoryOptions,
   RuleFactory,
   factory_of,
-)
-from tff_fair.summing.ways import (
-  SECURE,
-  STACKED,
-  TWO_PHASE,
-  supported_aggregations,
-  why_not_secure,
 )
 
 __all__ = [

@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.kernels import norms, stacking
-from tff_fair.summing.client_weighting import UNIFORM, ByClient
+from tff_fair.summing.client_weighting import UNIFORM, ClientNumbers
 
 _OR_WRAP = (
   ", or wrap client work of TFF's in tff_fair.client_works.with_signals."
@@ -56,7 +56,7 @@ class ScalarReader:
 
   rule: types.Rule
   # "num_examples", "uniform", or weights by client id.
-  client_weighting: str | ByClient
+  client_weighting: str | ClientNumbers
   # The numeric fields of a client's weight besides its id; empty if the weight
   # is a scalar, the number of examples.
   fields: tuple[str, ...]
@@ -64,24 +64,24 @@ class ScalarReader:
   # so that the server skips this check.
   updates_checked: bool = False
   # f_k*: the rule gets f_k - f_k* as the loss; `None` is 0.
-  loss_reference: ByClient | None = None
+  loss_reference: ClientNumbers | None = None
 
   @classmethod
   def create(
     cls,
     rule: types.Rule,
-    client_weighting: str | ByClient,
+    client_weighting: str | ClientNumbers,
     weight_type: tff.Type,
     *,
     updates_checked: bool = False,
-    loss_reference: ByClient | None = None,
+    loss_reference: ClientNumbers | None = None,
   ) -> "ScalarReader":
     """Creates a reader; `TypeError` if weights lack what the rule needs."""
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
       given = client_weighting, loss_reference
       if option := next(
-        (g.option for g in given if isinstance(g, ByClient)), None
+        (g.option for g in given if isinstance(g, ClientNumbers)), None
       ):
         raise TypeError(
           f"{option} gives numbers by client id, but the update's "
@@ -124,7 +124,7 @@ class ScalarReader:
   def empty(self) -> ScalarRows:
     """Returns no rows."""
     row = tf.TensorSpec([len(self.columns)], tf.float64)
-    ids, columns = stacking.no_rows((stacking.ID, row))
+    ids, columns = stacking.no_rows((stacking.CLIENT_ID_SPEC, row))
     return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
@@ -172,13 +172,13 @@ class ScalarReader:
     )
     weight = self._weight(rows.client_id, named["num_examples"])
     if self.loss_reference is not None:
-      named["loss"] -= self.loss_reference.of(rows.client_id)
+      named["loss"] -= self.loss_reference.lookup(rows.client_id)
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
     """Returns the unnormalized weights of clients."""
-    if isinstance(self.client_weighting, ByClient):
-      return self.client_weighting.of(client_id)
+    if isinstance(self.client_weighting, ClientNumbers):
+      return self.client_weighting.lookup(client_id)
     if self.client_weighting == UNIFORM:
       return tf.ones_like(num_examples)
     return num_examples

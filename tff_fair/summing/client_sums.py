@@ -44,7 +44,7 @@ class Counts(NamedTuple):
   out_of_bounds: tf.Tensor  # float32[], its terms pass the bounds.
 
 
-def counted(
+def with_counts(
   row: client_scalars.ScalarRows,
   sent: Terms,
   within_bounds: tf.Tensor | bool = True,
@@ -75,20 +75,22 @@ class Transport:
   bound: float | None
 
   @classmethod
-  def of(cls, sum_factory: Factory | None, bound: float | None) -> Self:
+  def from_options(
+    cls, sum_factory: Factory | None, bound: float | None
+  ) -> Self:
     """Returns the transport for the options; see `RuleFactory`."""
     if sum_factory is None and bound is None:
       bound = DEFAULT_BOUND
     return cls(sum_factory, bound)
 
   @property
-  def as_integers(self) -> bool:
+  def uses_integers(self) -> bool:
     """Whether clients send integers, to TFF's secure sum."""
     return self.sum_factory is None
 
-  def scalars(self, values: tf.Tensor) -> Terms:
+  def scalar_terms(self, values: tf.Tensor) -> Terms:
     """Returns the terms of scalars, float64[n]."""
-    if not self.as_integers:
+    if not self.uses_integers:
       return {SCALARS: values}
     whole = tf.round(values)
     return {
@@ -96,29 +98,29 @@ class Transport:
       _WHOLE_PARTS: tf.saturate_cast(whole, tf.int32),
     }
 
-  def total(self, totals: Terms) -> tf.Tensor:
+  def scalar_sums(self, totals: Terms) -> tf.Tensor:
     """Returns the sums of scalars, float64[n]."""
     found = totals[SCALARS]
-    if self.as_integers:
+    if self.uses_integers:
       found += tf.cast(totals[_WHOLE_PARTS], found.dtype)
     return found
 
-  def scaled(
+  def scale(
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
     """Returns an update times a factor, of `specs`, or float32 for integers."""
     # 32-bit integers are not more exact than float32.
-    if self.as_integers:
+    if self.uses_integers:
       specs = tf.nest.map_structure(
         lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
       )
     return rule_application.weighted_sum(specs, [(factor, update)])
 
-  def takes_scalars(self, values: tf.Tensor) -> tf.Tensor:
+  def scalars_fit(self, values: tf.Tensor) -> tf.Tensor:
     """Returns whether scalars are within their bound, bool[]."""
     return _are_within(values, None if self.bound is None else SCALAR_BOUND)
 
-  def takes_updates(self, scaled: TensorStructure) -> tf.Tensor:
+  def updates_fit(self, scaled: TensorStructure) -> tf.Tensor:
     """Returns whether scaled updates are within their bound, bool[]."""
     return _are_within(scaled, self.bound)
 
@@ -129,7 +131,7 @@ class Transport:
       return dict.fromkeys((COUNTS, SCALARS, UPDATE), self.sum_factory)
     secure_sum = tff.aggregators.SecureSumFactory
     return {
-      COUNTS: secure_counts(),
+      COUNTS: secure_count_factory(),
       SCALARS: secure_sum(0.5),
       _WHOLE_PARTS: secure_sum(SCALAR_BOUND),
       UPDATE: secure_sum(float(self.bound or DEFAULT_BOUND)),
@@ -145,7 +147,7 @@ def _are_within(values: Any, bound: float | None) -> tf.Tensor:
   return within
 
 
-def secure_counts() -> Factory:
+def secure_count_factory() -> Factory:
   """Returns a factory that adds counts securely.
 
   It represents 0 and 1 exactly, so numbers of clients are exact.
@@ -153,7 +155,7 @@ def secure_counts() -> Factory:
   return tff.aggregators.SecureSumFactory(1.0, 0.0)
 
 
-def reported(counts: Counts) -> collections.OrderedDict[str, Any]:
+def count_measurements(counts: Counts) -> collections.OrderedDict[str, Any]:
   """Returns sums of counts as measurements."""
   numbers = [tf.cast(tf.round(count), tf.int32) for count in counts]
   return collections.OrderedDict(
@@ -169,16 +171,18 @@ def end_round(
   specs: TensorStructure,
   output: SumsOutput,
   factors: Sequence[tf.Tensor],
-) -> rule_application.Round:
+) -> rule_application.RoundOutput:
   """Returns state, result and measurements of a round from its sums."""
-  measurements = reported(totals[COUNTS])
+  measurements = count_measurements(totals[COUNTS])
   num_clients: tf.Tensor = measurements["num_clients"]
   direction = rule_application.weighted_sum(
     specs, [*zip(factors, totals[UPDATE], strict=True)]
   )
   measurements["direction_norm"] = rule_application.direction_norm(direction)
   for name, value in output.measurements.items():
-    known = tf.where(num_clients > 0, value, rule_application.unknown(value))
+    known = tf.where(
+      num_clients > 0, value, rule_application.missing_value(value)
+    )
     measurements[name] = rule_application.as_reported(known)
   for_finalizer = {
     name: rule_application.as_reported(value)
@@ -243,7 +247,7 @@ def build_client_sums(
   initial_state: Callable[[], TensorStructure],
   terms: Callable[[TensorStructure, Any], Terms],
   factories: Mapping[str, Factory],
-  finish: Callable[[TensorStructure, Terms], rule_application.Round],
+  finish: Callable[[TensorStructure, Terms], rule_application.RoundOutput],
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
@@ -257,7 +261,7 @@ def build_client_sums(
   make_terms = compute(terms, (value_type, weight_type))
   sums = Sums(make_terms.type_signature.result, factories)
   finish_round = compute(
-    lambda state, totals, inner: rule_application.with_inner(
+    lambda state, totals, inner: rule_application.with_inner_measurements(
       finish(state, totals), inner
     ),
     (get_state.type_signature.result, sums.terms_type, sums.inner),

@@ -21,14 +21,14 @@ ClientWeighting: TypeAlias = str | Mapping[int, float] | Sequence[float]
 NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
 
-class ByClient(NamedTuple):
+class ClientNumbers(NamedTuple):
   """The numbers that an option gives to clients, by ascending client id."""
 
   option: str
   ids: tuple[int, ...]
   numbers: tuple[float, ...]
 
-  def of(self, client_id: tf.Tensor) -> tf.Tensor:
+  def lookup(self, client_id: tf.Tensor) -> tf.Tensor:
     """Returns the numbers of clients, float64[m]; fails for unknown ones."""
     ids = tf.constant(self.ids, tf.int64)
     place = tf.minimum(tf.searchsorted(ids, client_id), len(self.ids) - 1)
@@ -43,7 +43,7 @@ class ByClient(NamedTuple):
       return tf.gather(tf.constant(self.numbers, tf.float64), place)
 
 
-def read_client_weighting(given: ClientWeighting) -> str | ByClient:
+def read_client_weighting(given: ClientWeighting) -> str | ClientNumbers:
   """Checks and returns a client weighting.
 
   Raises `TypeError` if it is neither a text nor one number per client, and
@@ -59,7 +59,7 @@ def read_client_weighting(given: ClientWeighting) -> str | ByClient:
       f"client ids to weights, or the weights of the clients from id 0 on; "
       f"found {type(given).__name__}: {given!r}."
     )
-  found = _by_client(name, given)
+  found = _read_numbers(name, given)
   for client_id, weight in zip(found.ids, found.numbers, strict=True):
     if weight <= 0:
       raise declared.FieldError(
@@ -70,7 +70,9 @@ def read_client_weighting(given: ClientWeighting) -> str | ByClient:
   return found
 
 
-def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
+def read_loss_reference(
+  given: Mapping[int, float] | None,
+) -> ClientNumbers | None:
   """Checks and returns the reference losses f_k*, by client id.
 
   `None` means no references. Raises `TypeError` if it is not a mapping of
@@ -84,10 +86,10 @@ def read_loss_reference(given: Mapping[int, float] | None) -> ByClient | None:
       "Expected loss_reference to be a mapping of client ids to losses, found "
       f"{type(given).__name__}: {given!r}."
     )
-  return _by_client("loss_reference", given)
+  return _read_numbers("loss_reference", given)
 
 
-def _by_client(option: str, given: Any) -> ByClient:
+def _read_numbers(option: str, given: Any) -> ClientNumbers:
   """Reads finite numbers: a mapping by client id, or a sequence from id 0."""
   by_id: dict[Any, Any] = dict(
     given.items() if isinstance(given, Mapping) else enumerate(given)
@@ -106,4 +108,4 @@ def _by_client(option: str, given: Any) -> ByClient:
         f"has {number!r} of client {client_id}, expected a finite number.",
       )
   ids = sorted(map(int, by_id))
-  return ByClient(option, tuple(ids), tuple(float(by_id[k]) for k in ids))
+  return ClientNumbers(option, tuple(ids), tuple(float(by_id[k]) for k in ids))

@@ -30,7 +30,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared
 from tff_fair.kernels import norms, stacking
-from tff_fair.runtime import collecting
+from tff_fair.runtime import mergeable_aggregate
 from tff_fair.summing import single_aggregate
 
 ZEROING, CLIPPING = "zeroing", "clipping"
@@ -74,7 +74,7 @@ class Defence:
       return TrimmedSumFactory(self.trimmed_share)
     return None
 
-  def around(
+  def wrap(
     self,
     process: tff.templates.AggregationProcess,
     value_type: tff.Type,
@@ -85,7 +85,7 @@ class Defence:
     The process also measures the bound and the number of updates beyond it:
     `clipping_norm` and `clipped_count`, or `zeroing_norm` and `zeroed_count`.
     """
-    inner = _Existing(process)
+    inner = _ProcessFactory(process)
     if self.kind == CLIPPING:
       # The settings of `tff.learning.robust_aggregator`.
       bound = _Estimate.no_noise(
@@ -108,7 +108,7 @@ class Defence:
     )
 
 
-class _Existing(tff.aggregators.WeightedAggregationFactory):
+class _ProcessFactory(tff.aggregators.WeightedAggregationFactory):
   """Presents an existing process as a factory, for factories that wrap one."""
 
   def __init__(self, process: tff.templates.AggregationProcess) -> None:
@@ -135,7 +135,7 @@ def _with_flat_measurements(
     inner, *own = measurements.items()
     return collections.OrderedDict([*inner[1].items(), *own])
 
-  return single_aggregate.converted(
+  return single_aggregate.with_converted_output(
     process,
     value_type,
     weight_type,
@@ -181,7 +181,7 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     specs = tff.types.type_to_tf_tensor_specs(value_type)
     row_spec = stacking.row_spec(specs)
     as_row = tff.tensorflow.computation(_counted_rows, value_type)
-    collect = collecting.build_collect(
+    collect = mergeable_aggregate.build(
       as_row.type_signature.result,
       zero=lambda: stacking.empty_stack(row_spec),
       accumulate=stacking.push,

@@ -31,7 +31,7 @@ def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
   """Returns the memory before the first round."""
   return Memory(
     tuple(
-      stacking.no_rows(RememberedCohort(stacking.ID, row_spec))
+      stacking.no_rows(RememberedCohort(stacking.CLIENT_ID_SPEC, row_spec))
       for _ in range(num_rounds)
     ),
     tf.compat.v1.placeholder_with_default(

@@ -12,7 +12,7 @@ from tff_fair.kernels import norms, pareto_stationarity
 from tff_fair.summing import client_scalars
 
 # The rule's state, the result and the measurements.
-Round: TypeAlias = tuple[
+RoundOutput: TypeAlias = tuple[
   types.TensorStructure,
   types.RoundUpdate,
   collections.OrderedDict[str, types.TensorStructure],
@@ -73,7 +73,7 @@ def apply_rule(
       from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
 
       measurements.update(
-        tape_lib.of_rule(cohort, ordered, output.coefficients)
+        tape_lib.record_rule(cohort, ordered, output.coefficients)
       )
     return types.RuleOutput(
       tf.gather(output.coefficients, arrival),
@@ -106,7 +106,7 @@ def round_output(
   rows: client_scalars.ScalarRows,
   output: types.RuleOutput,
   direction: types.TensorStructure,
-) -> Round:
+) -> RoundOutput:
   """Returns the state, the result and the measurements of an aggregation.
 
   If clients have ids, the measurements include the ascending `client_ids`,
@@ -134,7 +134,9 @@ def round_output(
   return output.state, result, measurements
 
 
-def with_inner(output: Round, inner: types.TensorStructure) -> Round:
+def with_inner_measurements(
+  output: RoundOutput, inner: types.TensorStructure
+) -> RoundOutput:
   """Adds the inner sum's measurements, if there are any, to a round's."""
   state, result, measurements = output
   if tf.nest.flatten(inner):
@@ -207,7 +209,7 @@ def _unless_empty(
       tf.nest.map_structure(tf.identity, state),
       (
         # Scalars, or vectors with an entry for each client.
-        tuple(tf.fill([0] * v.shape.rank, unknown(v)) for v in measured),
+        tuple(tf.fill([0] * v.shape.rank, missing_value(v)) for v in measured),
         tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in for_finalizer),
       ),
     )
@@ -261,7 +263,7 @@ def _certificate(
   }
 
 
-def unknown(value: tf.Tensor) -> tf.Tensor:
+def missing_value(value: tf.Tensor) -> tf.Tensor:
   """Returns the value of a measurement without clients: NaN, or integer 0."""
   zero = tf.zeros([], value.dtype)
   return zero * math.nan if value.dtype.is_floating else zero

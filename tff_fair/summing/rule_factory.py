@@ -9,13 +9,13 @@ import tensorflow_federated as tff
 from tff_fair import declared, privacy, spelling, types
 from tff_fair.privacy import unused_assertions
 from tff_fair.summing import (
+  aggregation_kinds,
   client_scalars,
   defences,
   single_aggregate,
   stacked,
   streaming,
   two_phase,
-  ways,
 )
 from tff_fair.summing.client_weighting import (
   ClientWeighting,
@@ -59,7 +59,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     self,
     rule: types.Rule,
     *,
-    aggregation: ways.Aggregation | None = None,
+    aggregation: aggregation_kinds.Aggregation | None = None,
     client_weighting: ClientWeighting = "num_examples",
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
     secure_bound: float | None = None,
@@ -109,7 +109,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         `sum_factory`, or `dp` would not protect.
     """
     self._rule = rule
-    self._options = ways.Options(
+    self._options = aggregation_kinds.Options(
       client_weighting=read_client_weighting(client_weighting),
       aggregation=aggregation,
       sum_factory=sum_factory,
@@ -120,7 +120,9 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       tape=tape,
       loss_reference=read_loss_reference(loss_reference),
     )
-    self._aggregation, self._sum_factory = ways.choose(rule, self._options)
+    self._aggregation, self._sum_factory = aggregation_kinds.choose(
+      rule, self._options
+    )
 
   @property
   def rule(self) -> types.Rule:
@@ -128,7 +130,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     return self._rule
 
   @property
-  def aggregation(self) -> ways.Aggregation:
+  def aggregation(self) -> aggregation_kinds.Aggregation:
     """The way to sum."""
     return self._aggregation
 
@@ -138,7 +140,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
     It is False with `tff.aggregators.SumFactory` in its place, as in tests.
     """
-    return self._aggregation == ways.SECURE and not isinstance(
+    return self._aggregation == aggregation_kinds.SECURE and not isinstance(
       self._sum_factory, tff.aggregators.SumFactory
     )
 
@@ -173,7 +175,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     process = self._build(reader, value_type, weight_type)
     if self._options.defence is None:
       return process
-    return self._options.defence.around(process, value_type, weight_type)
+    return self._options.defence.wrap(process, value_type, weight_type)
 
   @property
   def has_phases(self) -> bool:
@@ -185,7 +187,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     defence = self._options.defence
     bounds_updates = defence and defence.sum_factory is None
     return (
-      self._aggregation == ways.TWO_PHASE
+      self._aggregation == aggregation_kinds.TWO_PHASE
       and self._rule.geometry is types.Geometry.NONE
       and self._options.dp is None
       and not bounds_updates
@@ -239,20 +241,20 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         weight_type,
         self._options.dp,
         sum_factory=self._sum_factory,
-        securely=self._aggregation == ways.SECURE,
+        securely=self._aggregation == aggregation_kinds.SECURE,
       )
-    if self._aggregation == ways.SECURE:
-      from tff_fair.summing import comparing, secure  # noqa: PLC0415  As above.
+    if self._aggregation == aggregation_kinds.SECURE:
+      from tff_fair.summing import comparison_sums, secure  # noqa: PLC0415  As above.
 
       compares = isinstance(self._rule, types.ComparingRule)
-      return (comparing.build_comparing if compares else secure.build_secure)(
+      return (comparison_sums.build if compares else secure.build_secure)(
         reader,
         value_type,
         weight_type,
         bound=self._options.secure_bound,
         sum_factory=self._sum_factory,
       )
-    if self._aggregation == ways.STACKED:
+    if self._aggregation == aggregation_kinds.STACKED:
       return stacked.build_stacked(
         reader,
         value_type,
@@ -260,7 +262,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         certificate=self._options.certificate or bool(self._options.tape),
         tape=self._options.tape,
       )
-    if self._aggregation == ways.STREAMING:
+    if self._aggregation == aggregation_kinds.STREAMING:
       return streaming.build_streaming(reader, value_type, weight_type)
     return two_phase.build_two_phase(
       reader, value_type, weight_type, self._inner_sum
@@ -282,7 +284,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
       TypeError: If `value_type` is not a structure of floats of known shapes,
         or `weight_type` lacks signals that the rule needs.
     """
-    return single_aggregate.converted(
+    return single_aggregate.with_converted_output(
       self.create_for_rounds(value_type, weight_type),
       value_type,
       weight_type,
@@ -295,7 +297,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 class FactoryOptions(TypedDict, total=False):
   """Options of every factory; see `RuleFactory`."""
 
-  aggregation: ways.Aggregation | None
+  aggregation: aggregation_kinds.Aggregation | None
   client_weighting: ClientWeighting
   sum_factory: tff.aggregators.UnweightedAggregationFactory | None
   secure_bound: float | None

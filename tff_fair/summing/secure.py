@@ -53,27 +53,27 @@ def build_secure(
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
   specs = tff.types.type_to_tf_tensor_specs(value_type)
-  transport = client_sums.Transport.of(sum_factory, bound)
+  transport = client_sums.Transport.from_options(sum_factory, bound)
   with tf.Graph().as_default():
     no_clients = reader.unordered_cohort(reader.empty())
     names = (*_MOMENTS, *rule.terms(no_clients))
 
   def terms(update: types.TensorStructure, weight: Any) -> client_sums.Terms:
     row = reader.read(update, weight)
-    of_one = of_client(rule, reader.unordered_cohort(row))
+    of_one = client_terms(rule, reader.unordered_cohort(row))
     factors = [of_one["scale"]]
     if rule.has_covariate():
       factors.append(of_one["first_moment"])
     own = tf.stack([of_one[name] for name in names])
-    scaled = tuple(transport.scaled(specs, update, f) for f in factors)
-    within = transport.takes_scalars(own) & transport.takes_updates(scaled)
-    sent = {**transport.scalars(own), client_sums.UPDATE: scaled}
-    return client_sums.counted(row, sent, within)
+    scaled = tuple(transport.scale(specs, update, f) for f in factors)
+    within = transport.scalars_fit(own) & transport.updates_fit(scaled)
+    sent = {**transport.scalar_terms(own), client_sums.UPDATE: scaled}
+    return client_sums.with_counts(row, sent, within)
 
   def finish(
     state: types.TensorStructure, totals: Any
-  ) -> rule_application.Round:
-    own = transport.total(totals)
+  ) -> rule_application.RoundOutput:
+    own = transport.scalar_sums(totals)
     sums = dict(zip(names, tf.unstack(own), strict=True))
     moments = {name: sums.pop(name) for name in _MOMENTS}
     output = rule.from_sums(types.Sums(**moments, terms=sums))
@@ -92,7 +92,7 @@ def build_secure(
   )
 
 
-def of_client(
+def client_terms(
   rule: types.SeparableRule, cohort: types.Cohort
 ) -> Mapping[str, tf.Tensor]:
   """Returns a client's terms for the sums of scalars, float64[] by name.
@@ -135,14 +135,16 @@ def build_private(
   def terms(update: types.TensorStructure, weight: Any) -> client_sums.Terms:
     row = reader.read(update, weight)
     factor = tf.exp(rule.log_weight(reader.unordered_cohort(row)))
-    clipped = differential.clipped(update, tf.reduce_sum(factor), settings.clip)
-    return client_sums.counted(row, {client_sums.UPDATE: clipped})
+    clipped = differential.scale_and_clip(
+      update, tf.reduce_sum(factor), settings.clip
+    )
+    return client_sums.with_counts(row, {client_sums.UPDATE: clipped})
 
   def finish(
     state: types.TensorStructure, totals: Any
-  ) -> rule_application.Round:
-    direction = differential.noised_mean(totals[client_sums.UPDATE], settings)
-    reported = client_sums.reported(totals[client_sums.COUNTS])
+  ) -> rule_application.RoundOutput:
+    direction = differential.noisy_mean(totals[client_sums.UPDATE], settings)
+    reported = client_sums.count_measurements(totals[client_sums.COUNTS])
     reported["direction_norm"] = rule_application.direction_norm(direction)
     result = rule_application.round_update(
       direction,
@@ -167,7 +169,7 @@ def _factories(
   """Returns factories for counts, and for updates with entries up to `clip`."""
   if securely and sum_factory is None:
     return {
-      client_sums.COUNTS: client_sums.secure_counts(),
+      client_sums.COUNTS: client_sums.secure_count_factory(),
       client_sums.UPDATE: tff.aggregators.SecureSumFactory(float(clip)),
     }
   plain = sum_factory or tff.aggregators.SumFactory()

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import collecting
+from tff_fair.runtime import mergeable_aggregate
 from tff_fair.summing import rule_application
 from tff_fair.types import TensorStructure
 
@@ -29,7 +29,9 @@ def build_single_aggregate(
   prepare: Callable[[Client], Prepared] | None = None,
   accumulate: Callable[[Accumulator, Prepared], Accumulator],
   merge: Callable[[Accumulator, Accumulator], Accumulator],
-  apply_rule: Callable[[TensorStructure, Accumulator], rule_application.Round],
+  apply_rule: Callable[
+    [TensorStructure, Accumulator], rule_application.RoundOutput
+  ],
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
@@ -45,7 +47,7 @@ def build_single_aggregate(
   if prepare is not None:
     prepare_client = compute(prepare, client_type)
     accumulated_type = prepare_client.type_signature.result
-  collect = collecting.build_collect(
+  collect = mergeable_aggregate.build(
     accumulated_type, zero=zero, accumulate=accumulate, merge=merge
   )
   finish = compute(
@@ -82,7 +84,7 @@ def build_single_aggregate(
 Convert: TypeAlias = Callable[[Any], Any]
 
 
-def converted(
+def with_converted_output(
   process: tff.templates.AggregationProcess,
   value_type: tff.Type,
   weight_type: tff.Type,

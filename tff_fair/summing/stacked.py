@@ -20,10 +20,10 @@ from tff_fair.summing import (
   rule_application,
   single_aggregate,
 )
-from tff_fair.summing.ways import UPDATES
+from tff_fair.summing.aggregation_kinds import UPDATES
 
 # The scalars and the updates of some clients, in the same order.
-Collected: TypeAlias = tuple[client_scalars.ScalarRows, stacking.Stack]
+CollectedClients: TypeAlias = tuple[client_scalars.ScalarRows, stacking.Stack]
 
 
 def build_stacked(
@@ -43,7 +43,7 @@ def build_stacked(
   update_specs = tff.types.type_to_tf_tensor_specs(value_type)
   row_spec = stacking.row_spec(update_specs)
 
-  def zero() -> Collected:
+  def zero() -> CollectedClients:
     return reader.empty(), stacking.empty_stack(row_spec)
 
   def prepare(
@@ -69,7 +69,7 @@ def build_stacked(
     prepare=prepare,
     accumulate=_accumulate,
     merge=_merge,
-    apply_rule=lambda state, collected: _round(
+    apply_rule=lambda state, collected: _round_output(
       reader, collected, state, needs_gram, tape, update_specs
     ),
   )
@@ -77,29 +77,32 @@ def build_stacked(
 
 # Runs for one client after the other, so clients do all they can beforehand.
 def _accumulate(
-  collected: Collected, prepared: tuple[client_scalars.ScalarRows, tf.Tensor]
-) -> Collected:
+  collected: CollectedClients,
+  prepared: tuple[client_scalars.ScalarRows, tf.Tensor],
+) -> CollectedClients:
   return (
     client_scalars.concat_rows(collected[0], prepared[0]),
     stacking.push(collected[1], prepared[1]),
   )
 
 
-def _merge(first: Collected, second: Collected) -> Collected:
+def _merge(
+  first: CollectedClients, second: CollectedClients
+) -> CollectedClients:
   return (
     client_scalars.concat_rows(first[0], second[0]),
     stacking.merge(first[1], second[1]),
   )
 
 
-def _round(
+def _round_output(
   reader: client_scalars.ScalarReader,
-  collected: Collected,
+  collected: CollectedClients,
   state: types.TensorStructure,
   needs_gram: bool,
   tape: bool | str,
   update_specs: types.TensorStructure,
-) -> rule_application.Round:
+) -> rule_application.RoundOutput:
   """Returns state, result and measurements of a round."""
   if reader.rule.remembered_rounds:
     output, direction = _apply_with_memory(
@@ -113,7 +116,7 @@ def _round(
   if tape == UPDATES:
     from tff_fair.summing import tape as tape_lib  # noqa: PLC0415  Few need it.
 
-    updates = tape_lib.of_updates(
+    updates = tape_lib.record_updates(
       rows.client_id, stacking.rows(stack), direction
     )
     output = output._replace(

@@ -43,7 +43,7 @@ class Moments(NamedTuple):
 
 
 # The scalars of some clients, and the moments of their updates.
-Seen: TypeAlias = tuple[client_scalars.ScalarRows, Moments]
+ScalarsAndMoments: TypeAlias = tuple[client_scalars.ScalarRows, Moments]
 
 
 def build_streaming(
@@ -61,21 +61,25 @@ def build_streaming(
   specs = tff.types.type_to_tf_tensor_specs(value_type)
   has_covariate = rule.has_covariate()
 
-  def zero() -> Seen:
+  def zero() -> ScalarsAndMoments:
     return reader.empty(), no_moments(specs, has_covariate)
 
-  def accumulate(seen: Seen, client: single_aggregate.Client) -> Seen:
+  def accumulate(
+    seen: ScalarsAndMoments, client: single_aggregate.Client
+  ) -> ScalarsAndMoments:
     row = reader.read(client["update"], client["weight"])
     of_all = tf.cond(
       tf.equal(row.num_excluded, 0),
-      lambda: merged_moments(seen[1], _of_client(reader, rule, row, client)),
+      lambda: merge_moments(
+        seen[1], _client_moments(reader, rule, row, client)
+      ),
       lambda: tf.nest.map_structure(tf.identity, seen[1]),
     )
     return client_scalars.concat_rows(seen[0], row), of_all
 
   def apply_rule(
-    state: types.TensorStructure, seen: Seen
-  ) -> rule_application.Round:
+    state: types.TensorStructure, seen: ScalarsAndMoments
+  ) -> rule_application.RoundOutput:
     rows, of_all = seen
     output = rule_application.apply_rule(reader, rows, state)
     level = tf.math.divide_no_nan(
@@ -100,7 +104,7 @@ def build_streaming(
   )
 
 
-def _of_client(
+def _client_moments(
   reader: client_scalars.ScalarReader,
   rule: types.SeparableRule,
   row: client_scalars.ScalarRows,
@@ -116,10 +120,12 @@ def _of_client(
   )
 
 
-def _merge(first: Seen, second: Seen) -> Seen:
+def _merge(
+  first: ScalarsAndMoments, second: ScalarsAndMoments
+) -> ScalarsAndMoments:
   return (
     client_scalars.concat_rows(first[0], second[0]),
-    merged_moments(first[1], second[1]),
+    merge_moments(first[1], second[1]),
   )
 
 
@@ -170,7 +176,7 @@ def moments_of_one(
   )
 
 
-def merged_moments(first: Moments, second: Moments) -> Moments:
+def merge_moments(first: Moments, second: Moments) -> Moments:
   """Returns the joint moments of two sets of clients."""
   log_scale = tf.maximum(first.log_scale, second.log_scale)
   finite = tf.where(

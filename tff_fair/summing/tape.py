@@ -30,7 +30,7 @@ _REMEMBERED = ("remembered_id", "remembered_age")
 TapedRound: TypeAlias = Mapping[str, np.ndarray]
 
 
-def of_rule(
+def record_rule(
   cohort: types.Cohort, gram: tf.Tensor, coefficients: tf.Tensor
 ) -> dict[str, tf.Tensor]:
   """Returns the tape's record of a rule and its cohort.
@@ -55,7 +55,7 @@ def of_rule(
   return {f"{PREFIX}{n}": v for n, v in taped.items() if v is not None}
 
 
-def of_updates(
+def record_updates(
   client_id: tf.Tensor, updates: tf.Tensor, direction: tf.Tensor
 ) -> dict[str, tf.Tensor]:
   """Returns the tape's record of updates, [m, d], and direction, [d]."""
@@ -66,7 +66,7 @@ def of_updates(
   }
 
 
-class Replayed(NamedTuple):
+class ReplayedStep(NamedTuple):
   """The step that a rule would have taken in a round."""
 
   coefficients: np.ndarray  # float64[m], c_k of the cohort's updates.
@@ -94,7 +94,7 @@ class Replay:
     # Whether the rule's choice depends on earlier rounds.
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
-  def next(self, taped: TapedRound) -> Replayed | None:
+  def next(self, taped: TapedRound) -> ReplayedStep | None:
     """Applies the rule to the next round; `None` if no client counted."""
     if not taped["client_id"].size:
       return None
@@ -104,7 +104,7 @@ class Replay:
     coefficients = self._apply({**taped, "gram": gram})
     slopes = gram @ coefficients
     norm = float(np.sqrt(max(coefficients @ slopes, 0.0)))
-    return Replayed(
+    return ReplayedStep(
       coefficients,
       slopes,
       norm,
@@ -125,7 +125,7 @@ class Replay:
     coefficients, self._state = self._compute(cohort, self._state)
     return np.asarray(coefficients)
 
-  def _next_with_memory(self, taped: TapedRound) -> Replayed:
+  def _next_with_memory(self, taped: TapedRound) -> ReplayedStep:
     """Does the same for a rule that remembers earlier updates."""
     updates = tf.constant(taped["updates"])
     memory = self._memory or memory_lib.empty(
@@ -159,7 +159,7 @@ class Replay:
     direction = combined.numpy().astype(np.float64)
     taken = taped["direction"].astype(np.float64)
     norm = float(np.linalg.norm(direction))
-    return Replayed(
+    return ReplayedStep(
       coefficients[:num_clients],
       slopes[:num_clients],
       norm,

@@ -28,7 +28,7 @@ import tensorflow_federated as tff
 
 from tff_fair import types
 from tff_fair.kernels import stacking
-from tff_fair.runtime import collecting
+from tff_fair.runtime import mergeable_aggregate
 from tff_fair.summing import client_scalars, rule_application
 
 
@@ -43,14 +43,14 @@ def build_two_phase(
   `sum_factory` sums the scaled updates.
   """
   sum_process = sum_factory.create(value_type)
-  local = _build_steps(reader, value_type, weight_type)
+  computations = _build_computations(reader, value_type, weight_type)
   finish = tff.tensorflow.computation(
-    lambda rows, output, total, inner: rule_application.with_inner(
+    lambda rows, output, total, inner: rule_application.with_inner_measurements(
       rule_application.round_output(reader, rows, output, total), inner
     ),
     (
-      local.collect.type_signature.result.member,
-      local.apply_rule.type_signature.result,
+      computations.collect.type_signature.result.member,
+      computations.apply_rule.type_signature.result,
       value_type,
       sum_process.next.type_signature.result.measurements.member,
     ),
@@ -60,7 +60,7 @@ def build_two_phase(
   def initialize() -> Any:
     return tff.federated_zip(
       collections.OrderedDict(
-        rule=tff.federated_eval(local.initialize_rule, tff.SERVER),
+        rule=tff.federated_eval(computations.initialize_rule, tff.SERVER),
         sum=sum_process.initialize(),
       )
     )
@@ -72,12 +72,12 @@ def build_two_phase(
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
     # Server: choose the coefficients from only the scalars.
-    row = tff.federated_map(local.read, (update, weight))
-    rows = local.collect(row)
-    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
+    row = tff.federated_map(computations.read, (update, weight))
+    rows = computations.collect(row)
+    output = tff.federated_map(computations.apply_rule, (state["rule"], rows))
     # Clients: each scales its own update.
     scaled = tff.federated_map(
-      local.scale,
+      computations.scale,
       (
         update,
         row,
@@ -95,7 +95,7 @@ def build_two_phase(
   return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-class _Steps(NamedTuple):
+class _Computations(NamedTuple):
   """The TFF computations of a round, except its broadcasts and sum."""
 
   # Returns the rule's state before the first round.
@@ -111,17 +111,17 @@ class _Steps(NamedTuple):
   scale: tff.Computation
 
 
-def _build_steps(
+def _build_computations(
   reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
-) -> _Steps:
+) -> _Computations:
   """Builds the steps from functions on tensors."""
   compute = tff.tensorflow.computation
   initialize_rule = compute(reader.rule.initialize)
   read = compute(reader.read, (value_type, weight_type))
   row_type = read.type_signature.result
-  collect = collecting.build_collect(
+  collect = mergeable_aggregate.build(
     row_type,
     zero=reader.empty,
     accumulate=client_scalars.concat_rows,
@@ -136,7 +136,7 @@ def _build_steps(
   scale = compute(
     scale_update, (value_type, row_type, rows_type, coefficients_type)
   )
-  return _Steps(initialize_rule, read, collect, apply_rule, scale)
+  return _Computations(initialize_rule, read, collect, apply_rule, scale)
 
 
 def scale_update(
@@ -174,9 +174,9 @@ def scale_update(
 
 
 # The ids of the clients that were left out, at the server.
-LEFT_OUT = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
+LEFT_OUT_TYPE = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
 # `rows`, the rows of the cohort; `coefficients`, float64[m], in their order.
-Chosen = collections.OrderedDict[str, Any]
+CohortCoefficients = collections.OrderedDict[str, Any]
 
 
 class SumPhases(NamedTuple):
@@ -205,10 +205,10 @@ def build_sum_phases(
   """Builds the phases of `build_two_phase`; the reader ignores updates."""
   sum_process = sum_factory.create(value_type)
   sum_output = sum_process.next.type_signature.result
-  local = _build_steps(reader, value_type, weight_type)
+  computations = _build_computations(reader, value_type, weight_type)
   state_type = tff.FederatedType(
     collections.OrderedDict(
-      rule=local.initialize_rule.type_signature.result,
+      rule=computations.initialize_rule.type_signature.result,
       sum=sum_output.state.member,
     ),
     tff.SERVER,
@@ -221,8 +221,8 @@ def build_sum_phases(
     state_type, tff.FederatedType(weight_type, tff.CLIENTS)
   )
   def choose(state: Any, weight: Any) -> Any:
-    rows = local.collect(tff.federated_map(read_signals, weight))
-    output = tff.federated_map(local.apply_rule, (state["rule"], rows))
+    rows = computations.collect(tff.federated_map(read_signals, weight))
+    output = tff.federated_map(computations.apply_rule, (state["rule"], rows))
     return tff.federated_zip(
       collections.OrderedDict(rows=rows, coefficients=output.coefficients)
     )
@@ -230,18 +230,18 @@ def build_sum_phases(
   chosen_type = choose.type_signature.result
   rows_type = chosen_type.member["rows"]
   finish = tff.tensorflow.computation(
-    lambda state, rows, chosen, total, inner: finish_chosen(
+    lambda state, rows, chosen, total, inner: finish_second_phase(
       reader, state, rows, chosen, total, inner
     ),
     (
-      local.initialize_rule.type_signature.result,
+      computations.initialize_rule.type_signature.result,
       rows_type,
       chosen_type.member,
       value_type,
       sum_output.measurements.member,
     ),
   )
-  missing = tff.tensorflow.computation(ids_missing, (rows_type, rows_type))
+  missing = tff.tensorflow.computation(missing_ids, (rows_type, rows_type))
 
   @tff.federated_computation(
     state_type,
@@ -250,13 +250,13 @@ def build_sum_phases(
     chosen_type,
   )
   def add(state: Any, update: Any, weight: Any, chosen: Any) -> Any:
-    row = tff.federated_map(local.read, (update, weight))
+    row = tff.federated_map(computations.read, (update, weight))
     known = tff.federated_broadcast(chosen)
     scaled = tff.federated_map(
-      local.scale, (update, row, known["rows"], known["coefficients"])
+      computations.scale, (update, row, known["rows"], known["coefficients"])
     )
     total = sum_process.next(state["sum"], scaled)
-    rows = local.collect(row)
+    rows = computations.collect(row)
     rule_state, result, measurements = tff.federated_map(
       finish, (state["rule"], rows, chosen, total.result, total.measurements)
     )
@@ -267,7 +267,7 @@ def build_sum_phases(
     lambda chosen: reader.signals(chosen["rows"]), chosen_type.member
   )
   leave_out = tff.tensorflow.computation(
-    without, (weight_type, LEFT_OUT.member)
+    exclude_client, (weight_type, LEFT_OUT_TYPE.member)
   )
   return SumPhases(choose, add, leave_out, signals)
 
@@ -282,14 +282,14 @@ def _output(
   )
 
 
-def finish_chosen(
+def finish_second_phase(
   reader: client_scalars.ScalarReader,
   state: types.TensorStructure,
   rows: client_scalars.ScalarRows,
-  chosen: Chosen,
+  chosen: CohortCoefficients,
   direction: types.TensorStructure,
   inner: types.TensorStructure,
-) -> rule_application.Round:
+) -> rule_application.RoundOutput:
   """Returns state, result and measurements of a round.
 
   `rows` has the clients that count in the end, `chosen` those that counted
@@ -297,7 +297,7 @@ def finish_chosen(
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)
-  return rule_application.with_inner(
+  return rule_application.with_inner_measurements(
     rule_application.round_output(
       reader, rows, output._replace(coefficients=used), direction
     ),
@@ -305,7 +305,7 @@ def finish_chosen(
   )
 
 
-def without(
+def exclude_client(
   signals: types.ClientSignals, left_out: tf.Tensor
 ) -> types.ClientSignals:
   """Returns a client's signals, with no examples if it is left out."""
@@ -316,7 +316,7 @@ def without(
   )
 
 
-def ids_missing(
+def missing_ids(
   chosen: client_scalars.ScalarRows, rows: client_scalars.ScalarRows
 ) -> tf.Tensor:
   """Returns the ids of clients in `chosen` but not in `rows`, int64[n]."""
@@ -325,7 +325,9 @@ def ids_missing(
   )
 
 
-def coefficients_of(client_id: tf.Tensor, chosen: Chosen) -> tf.Tensor:
+def coefficients_of(
+  client_id: tf.Tensor, chosen: CohortCoefficients
+) -> tf.Tensor:
   """Returns the coefficients, float64[n], of the clients in `client_id`."""
   known = chosen["rows"].client_id
   order = tf.argsort(known, stable=True)

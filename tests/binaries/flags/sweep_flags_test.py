@@ -343,7 +343,7 @@ def test_a_file_says_how_to_search(search_file):
   assert settings.trials == 30
   assert settings.objectives == ("mean", "worst_10")
   assert (settings.sampler, settings.pruner) == ("tpe", "none")
-  studies = study.of_sweep(sweep)
+  studies = study.make_studies(sweep)
   assert [one.name for one in studies] == [
     "fedavg-num_clients=10",
     "fedavg-num_clients=20",
@@ -377,7 +377,7 @@ def test_the_command_line_replaces_how_a_file_searches(search_file):
   )
   assert (settings.trials, settings.objectives) == (4, ("std",))
   assert (settings.sampler, settings.pruner) == ("random", "median")
-  (one,) = study.of_sweep(sweep)
+  (one,) = study.make_studies(sweep)
   assert one.seeds == ({"seed": "3"},)
   assert one.space["batch_size"].range == Range(1, 64, is_logarithmic=True)
   assert one.space["batch_size"].is_integer
@@ -419,7 +419,7 @@ def test_without_trials_every_combination_runs(search_file):
 def test_mistakes_in_searches_are_errors(arguments, said):
   kinds = (flags.Error, UsageError, RunError, FieldError)
   with pytest.raises(kinds, match=re.escape(said)):
-    study.of_sweep(read_search(METHOD, *arguments)[0])
+    study.make_studies(read_search(METHOD, *arguments)[0])
 
 
 def test_a_missing_package_is_told_in_a_line(monkeypatch):

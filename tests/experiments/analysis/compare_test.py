@@ -6,7 +6,7 @@ from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments import compare
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def folder(tmp_path):
 
 
 def test_methods_have_rows(folder):
-  frame = compare(finding.find([folder]))
+  frame = compare(discovery.find([folder]))
   assert list(frame.columns) == [
     *("task", "method", "seeds"),
     *("mean", "mean_std_over_seeds", "std", "std_std_over_seeds"),
@@ -36,14 +36,14 @@ def test_methods_have_rows(folder):
 
 
 def test_runs_and_folders_are_the_same(folder):
-  expected = compare(finding.find([folder]))
+  expected = compare(discovery.find([folder]))
   paths = sorted(map(str, folder.iterdir()))
   for runs in (
     folder,
     str(folder),
     [folder],
     paths,
-    [finding.open_run(paths[0]), *paths],
+    [discovery.open_run(paths[0]), *paths],
   ):
     pd.testing.assert_frame_equal(compare(runs), expected)
 

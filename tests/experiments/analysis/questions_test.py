@@ -9,7 +9,7 @@ from tests.experiments import report_runs, run_folders
 from tff_fair import experiments
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import questions
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 GAINS = (0.11, 0.19, 0.15)
 
@@ -49,7 +49,7 @@ def test_participation_decides_and_is_said(tmp_path, settings, expected):
   pd.testing.assert_frame_equal(frame, given)
   said = [n for n in frame.attrs["notes"] if f"question={expected}" in n]
   assert len(said) == 1
-  assert questions.resolve(None, finding.find([tmp_path])).is_default
+  assert questions.resolve(None, discovery.find([tmp_path])).is_default
 
 
 def test_these_clients_have_the_paired_t_test_of_the_seeds(tmp_path):

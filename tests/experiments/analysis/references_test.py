@@ -6,7 +6,7 @@ from tests.experiments import run_folders
 from tff_fair.declared import FieldError
 from tff_fair.experiments import compare
 from tff_fair.experiments.analysis import references, run_groups
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 EQUAL = "FedAvg, equal weights"
 COLUMNS = ["mean", "std", "worst_10"]
@@ -18,8 +18,8 @@ def folder(tmp_path):
 
 
 def found(path, *names):
-  runs = [finding.find([path / name]) for name in names] or [
-    finding.find([path])
+  runs = [discovery.find([path / name]) for name in names] or [
+    discovery.find([path])
   ]
   return run_groups.group([run for part in runs for run in part])
 

@@ -5,11 +5,11 @@ import pytest
 from tests.experiments import run_folders
 from tff_fair.experiments.analysis import run_groups
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 
 def found(path):
-  return finding.find([path])
+  return discovery.find([path])
 
 
 def labels(path):

@@ -11,7 +11,7 @@ from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.presenting import card_fairness
 from tff_fair.experiments.presenting.card_fairness import LastEvaluation
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.spec.scores import BY_NAME, RMSE
 
 OTHER, THESE = map(Question, (questions.OTHER_CLIENTS, questions.THESE_CLIENTS))
@@ -106,7 +106,7 @@ def test_the_last_evaluation_up_to_a_round_counts(tmp_path):
   path = report_runs.make(
     tmp_path / "run", num_rounds=20, rounds_per_evaluation=10
   )
-  run = finding.open_run(path)
+  run = discovery.open_run(path)
   for round_num, expected in {20: 20, 19: 10, 10: 10, 9: None}.items():
     found = card_fairness.read(run, round_num, of_global=False, client_id=None)
     assert found.round_num == expected
@@ -125,7 +125,7 @@ def test_global_models_have_their_own_columns(tmp_path, is_personal):
   rows = pd.read_csv(file)
   rows.assign(global_accuracy=0.125, global_loss=9.0).to_csv(file, index=False)
   found = card_fairness.read(
-    finding.open_run(path), 2, of_global=not is_personal, client_id=None
+    discovery.open_run(path), 2, of_global=not is_personal, client_id=None
   )
   assert (found.clients["accuracy"] == 0.125).all() == (not is_personal)
   assert (found.clients["loss"] == 9).all() == (not is_personal)
@@ -137,7 +137,7 @@ def test_attackers_are_left_out_and_counted(tmp_path):
   is_attacker = clients["client_id"] < 2
   clients.assign(attacker=is_attacker).to_csv(path / "clients.csv", index=False)
   found = card_fairness.read(
-    finding.open_run(path), 2, of_global=False, client_id=None
+    discovery.open_run(path), 2, of_global=False, client_id=None
   )
   assert found.num_attackers == 2
   assert found.clients["client_id"].min() == 2

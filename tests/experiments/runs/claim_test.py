@@ -28,7 +28,7 @@ def no_locks(file, operation):
 fcntl.flock = no_locks
 folder = pathlib.Path(sys.argv[1])
 with (folder / "config.json").open("ab") as file:
-  with claim.held(file, folder, functools.partial(print, flush=True)):
+  with claim.hold(file, folder, functools.partial(print, flush=True)):
     print("at work", flush=True)
     time.sleep(100)
 """
@@ -54,7 +54,7 @@ def hold(tmp_path, said):
   def held():
     with (
       (tmp_path / "config.json").open("ab+") as file,
-      claim.held(file, tmp_path, said.append),
+      claim.hold(file, tmp_path, said.append),
     ):
       yield
 
@@ -137,7 +137,9 @@ def test_a_claim_without_a_heartbeat_is_taken_over(
 @pytest.mark.usefixtures("no_locks")
 def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
   make_stale(tmp_path)
-  with claim._only_one(tmp_path, (tmp_path / claim.FILE).read_bytes()) as mine:
+  with claim._exclusive_takeover(
+    tmp_path, (tmp_path / claim.FILE).read_bytes()
+  ) as mine:
     assert mine
     with pytest.raises(FolderTakenError):  # Another one is faster.
       hold().__enter__()

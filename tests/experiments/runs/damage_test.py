@@ -9,7 +9,7 @@ from tests.experiments import report_runs
 from tff_fair.experiments.analysis import compare
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import page
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 
 pytestmark = pytest.mark.program
 
@@ -206,12 +206,12 @@ def test_a_damaged_run_does_not_take_the_others_with_it(
 ):
   _damage(runs / "fedavg" / name, change)
   told = f"{name}: .*{told}"
-  whole = finding.find_whole(runs)
+  whole = discovery.find_intact(runs)
   assert [run.algorithm for run in whole.runs] == ["afl", "term"]
   (line,) = whole.notes
   assert line.startswith(f"Left out, because it is damaged: {runs / 'fedavg'}")
   with pytest.raises(RunError, match=told):
-    finding.find_whole(runs / "fedavg")
+    discovery.find_intact(runs / "fedavg")
 
 
 def test_a_page_notes_which_runs_are_damaged(runs, tmp_path, capsys):
@@ -256,7 +256,7 @@ def test_an_unfinished_run_may_end_in_the_zeros_of_a_power_cut(tmp_path):
   path = report_runs.make(tmp_path / "run", is_finished=False, **_SHAPE)
   for table in path.glob("*.csv"):
     table.write_bytes(table.read_bytes() + b"5,0.5\0\0\0")
-  found = finding.find_whole(path)
+  found = discovery.find_intact(path)
   (run,) = found.runs
   assert found.notes == []
   assert list(run.evaluations["round"]) == [2, 4]
@@ -293,4 +293,4 @@ def test_all_runs_are_damaged(runs):
   for name in ("afl", "fedavg", "term"):
     shutil.copy(runs / name / "labels.csv", runs / name / "evaluations.csv")
   with pytest.raises(RunError, match=r"afl/evaluations\.csv"):
-    finding.find_whole(runs)
+    discovery.find_intact(runs)

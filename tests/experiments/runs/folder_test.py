@@ -301,10 +301,10 @@ def test_another_program_is_kept_out(path):
 def test_a_file_system_without_locks_keeps_others_out_too(path, monkeypatch):
   monkeypatch.setattr(fcntl, "flock", NO_LOCKS)
   with run_folder.take_folder([path], CONFIGURATION) as folder:
-    assert folder.is_at_work
+    assert folder.is_in_use
     refuse(path, "another program")
     assert folder.config.exists()
-  assert not folder.is_at_work
+  assert not folder.is_in_use
   assert everything_in(path) == [folder.config]
   folder.config.unlink()
   path.rmdir()

@@ -13,7 +13,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import (
   checkpoints,
   checksums,
-  finding,
+  discovery,
   integrity,
   tape_files,
 )
@@ -95,7 +95,7 @@ def _without_a_column(content):
 def outcome(folder, *, verify):
   """Returns what is said of a run, be it refused or not."""
   try:
-    found = finding.find_whole(folder.path, verify=verify)
+    found = discovery.find_intact(folder.path, verify=verify)
     assert found.runs
     lines = found.notes
   except RunError as error:
@@ -216,7 +216,7 @@ def test_a_row_that_is_cut_off_is_refused(folder, name):
   table = folder.path / name
   table.write_bytes(table.read_bytes()[:-2])
   with pytest.raises(RunError, match=f"{name}: is cut off in row "):
-    finding.find_whole(folder.path)
+    discovery.find_intact(folder.path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"summary.json": 3}'])

@@ -7,7 +7,7 @@ import pytest
 from tests import source_tree
 from tests.experiments import run_folders
 from tff_fair.experiments import errors
-from tff_fair.experiments.runs import finding as runs
+from tff_fair.experiments.runs import discovery as runs
 
 
 def found(path):

@@ -150,7 +150,7 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
   ],
 )
 def test_settings_without_effect_are_named(given, lines):
-  assert list(combinations.without_effect(RunSpec(**given))) == lines
+  assert list(combinations.ineffective_settings(RunSpec(**given))) == lines
 
 
 def test_a_model_is_given_once():

@@ -25,7 +25,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, RMSE
   ],
 )
 def test_errors_have_the_decimals_that_their_size_needs(smallest, digits):
-  assert RMSE.fitting(smallest).digits == digits
+  assert RMSE.with_fitting_digits(smallest).digits == digits
 
 
 def test_a_line_tells_the_unit():
@@ -48,7 +48,7 @@ def test_better_is_higher_or_lower_and_never_no_number():
 
 
 def test_clients_without_r2_do_not_count():
-  found = scores.summarize_beside(np.array([0.5, math.nan, -3.0, 0.25]))
+  found = scores.summarize_extra(np.array([0.5, math.nan, -3.0, 0.25]))
   assert found == pytest.approx(
     {
       "mean": -0.75,
@@ -63,13 +63,13 @@ def test_clients_without_r2_do_not_count():
 
 @pytest.mark.parametrize("values", [[], [math.nan, math.nan]])
 def test_without_any_r2_there_is_no_number(values):
-  found = scores.summarize_beside(np.array(values))
+  found = scores.summarize_extra(np.array(values))
   assert found.pop("left_out") == len(values)
   assert all(math.isnan(value) for value in found.values())
 
 
 def test_r2_of_a_model_that_diverged_is_minus_infinity():
-  found = scores.summarize_beside(np.array([0.5, -math.inf]))
+  found = scores.summarize_extra(np.array([0.5, -math.inf]))
   assert (found["mean"], found["min"], found["max"]) == (
     -math.inf,
     -math.inf,

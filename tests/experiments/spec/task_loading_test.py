@@ -44,10 +44,10 @@ def test_a_task_that_is_loaded_ahead_is_for_the_next_run_alone(monkeypatch):
 
   tasks_load = tasks.load
   monkeypatch.setattr(tasks, "load", load)
-  task_loading.load_ahead(SMALL)
+  task_loading.preload(SMALL)
   first = task_loading.load(SMALL)
   assert len(loaded) == 1
   assert task_loading.load(SMALL) is not first
-  task_loading.load_ahead(SMALL)
+  task_loading.preload(SMALL)
   assert task_loading.load(SMALL.replace(seed=1)).num_clients == 6
   assert len(loaded) == 4

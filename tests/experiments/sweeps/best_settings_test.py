@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.sweeps import best_settings
 
@@ -32,7 +32,7 @@ def table_lines(text):
 
 
 def table(path, criterion="mean", fraction=0.2):
-  return best_settings.table(finding.find([path]), criterion, fraction)
+  return best_settings.table(discovery.find([path]), criterion, fraction)
 
 
 def row(path, criterion="mean", fraction=0.2):

@@ -88,9 +88,11 @@ def trained(patch):
     rows = {"round": [1, 1], "cosine": [0.9, cosine], "angle": angle}
     return pd.DataFrame(rows)
 
-  patch.setattr(choice_runs.Tries, "_trained", in_memory)
-  patch.setattr(choice_runs.Tries, "has_groups", lambda *_: True)
-  patch.setattr(choice_runs.Tries, "data_digests", lambda *_: {"examples": "1"})
+  patch.setattr(choice_runs.ChoiceRunner, "_train", in_memory)
+  patch.setattr(choice_runs.ChoiceRunner, "has_groups", lambda *_: True)
+  patch.setattr(
+    choice_runs.ChoiceRunner, "data_digests", lambda *_: {"examples": "1"}
+  )
   patch.setattr(choice_runs, "run_once", run_once)
   patch.setattr(replays, "replay", replay)
   return specs
@@ -206,7 +208,9 @@ def test_a_folder_with_another_choice_or_other_data_is_refused(
   with pytest.raises(RunError, match="other settings"):
     choose(folder, criterion="mean")
   changed = {"examples": "2"}
-  monkeypatch.setattr(choice_runs.Tries, "data_digests", lambda *_: changed)
+  monkeypatch.setattr(
+    choice_runs.ChoiceRunner, "data_digests", lambda *_: changed
+  )
   with pytest.raises(RunError, match="data"):
     choose(folder, budget=60, fresh_seeds=4)
 
@@ -256,7 +260,7 @@ def test_a_gap_between_groups_can_be_the_criterion(tmp_path):
 
 
 def test_a_gap_needs_groups(tmp_path, monkeypatch):
-  monkeypatch.setattr(choice_runs.Tries, "has_groups", lambda *_: False)
+  monkeypatch.setattr(choice_runs.ChoiceRunner, "has_groups", lambda *_: False)
 
   with rejected("criterion"):
     choose(tmp_path, criterion="equalized_odds")
@@ -274,7 +278,7 @@ def test_methods_that_need_groups_are_left_out_without_them(
 ):
   choice = choose(tmp_path / "with", ["fedfv", "fairfed"])
   assert not choice.left_out
-  monkeypatch.setattr(choice_runs.Tries, "has_groups", lambda *_: False)
+  monkeypatch.setattr(choice_runs.ChoiceRunner, "has_groups", lambda *_: False)
   choice = choose(tmp_path / "without", ["fedfv", "fairfed"])
   assert list(choice.left_out) == ["fairfed"]
   assert list(choice.order["algorithm"]) == ["fedfv"]
@@ -293,14 +297,14 @@ def test_methods_that_cannot_sum_in_the_wanted_way_are_left_out(tmp_path):
 def test_a_method_that_turns_out_not_to_train_is_left_out(
   tmp_path, monkeypatch
 ):
-  trained = choice_runs.Tries._trained
+  trained = choice_runs.ChoiceRunner._train
 
   def refused(self, spec):
     if spec.algorithm == "term":
       raise FieldError("hparam", "needs loss_cap.")
     return trained(self, spec)
 
-  monkeypatch.setattr(choice_runs.Tries, "_trained", refused)
+  monkeypatch.setattr(choice_runs.ChoiceRunner, "_train", refused)
   choice = choose(tmp_path / "two", ["fedfv", "term"])
   assert "loss_cap" in choice.left_out["term"]
   assert set(choice.confirmation["method"]) == {"FedFV"}

@@ -41,7 +41,7 @@ def fake(monkeypatch, tmp_path_factory):
   fake_slurm.install(tmp_path_factory.mktemp("slurm"), monkeypatch)
   monkeypatch.setattr(runner, "train", slow_training.train)
   monkeypatch.setattr(processes, "_PRELOADED", slow_training.__name__)
-  monkeypatch.setattr(submitit_jobs.SubmititJobs, "seconds_per_look", 0.2)
+  monkeypatch.setattr(submitit_jobs.SubmititJobs, "poll_interval_seconds", 0.2)
   monkeypatch.setattr(submitit_jobs, "_SECONDS_UNTIL_WRITTEN", 1.0)
 
 

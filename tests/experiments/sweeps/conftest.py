@@ -43,7 +43,7 @@ def faked(monkeypatch):
   """Returns what stands for the processes."""
   fake = Processes()
   monkeypatch.setattr(runner, "train", fake_search.train)
-  monkeypatch.setattr(processes.Processes, "opened", contextlib.nullcontext)
+  monkeypatch.setattr(processes.Processes, "session", contextlib.nullcontext)
   monkeypatch.setattr(executors, "run_all", fake.run_all)
   # No process counts clients: they are as many as it takes to divide them.
   monkeypatch.setattr(processes, "call", lambda *_: None)

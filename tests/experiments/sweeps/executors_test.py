@@ -19,7 +19,7 @@ from tff_fair.experiments.sweeps import (
   submitit_jobs,
   sweep,
 )
-from tff_fair.experiments.sweeps.jobs import LOST, MISTAKE, Executor
+from tff_fair.experiments.sweeps.jobs import LOST, USER_ERROR, Executor
 
 ON_THIS_MACHINE = {"cluster": "local"}
 
@@ -164,7 +164,7 @@ class Cluster(Executor):
     self.jobs = jobs
     self.started, self.stopped = [], []
 
-  def opened(self):
+  def session(self):
     return contextlib.nullcontext()
 
   def start(self, job):
@@ -184,7 +184,7 @@ def finish(job):
 
 def fail(job):
   job.log.write_text("--seed: is wrong.\n")
-  return MISTAKE
+  return USER_ERROR
 
 
 def lost(saved):
@@ -201,12 +201,12 @@ def lost(saved):
 @pytest.fixture
 def carry_out(tmp_path, monkeypatch, capsys):
   """Carries out runs of some seeds; returns the failures and what was said."""
-  monkeypatch.setattr(executors, "_SECONDS_UNTIL_SEEN", 0.0)
+  monkeypatch.setattr(executors, "_SYNC_TIMEOUT_SECONDS", 0.0)
 
   def run(cluster, seeds=(0,)):
     program = runner.Runner(tmp_path, executor=cluster)
-    planned = plan.of_specs(SPEC.vary(seed=list(seeds)))
-    failures = program.carry_out(planned, ["new"] * len(planned))
+    planned = plan.from_specs(SPEC.vary(seed=list(seeds)))
+    failures = program.run_unfinished(planned, ["new"] * len(planned))
     return failures, capsys.readouterr().err
 
   return run
@@ -294,7 +294,7 @@ def at_work(tmp_path):
   path.mkdir()
   config = path / "config.json"
   config.touch()
-  with config.open("ab+") as file, claim.held(file, path, print):
+  with config.open("ab+") as file, claim.hold(file, path, print):
     yield file
 
 
@@ -311,8 +311,8 @@ def test_a_run_that_another_program_finishes_is_waited_for(
       at_work.close()
     return original(self)
 
-  original = executors.Elsewhere.poll
-  monkeypatch.setattr(executors.Elsewhere, "poll", poll)
+  original = executors.ExternalRun.poll
+  monkeypatch.setattr(executors.ExternalRun, "poll", poll)
   cluster = only()
   failures, said = carry_out(cluster)
   assert not failures

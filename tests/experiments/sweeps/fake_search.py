@@ -36,7 +36,7 @@ def train(spec, path, callbacks=()):
         "num_examples": np.full(10, 10),
         "loss": 1 - values,
         SCORE.name: scores,
-        **dict.fromkeys(SCORE.beside, values),
+        **dict.fromkeys(SCORE.extra_scores, values),
       }
       is_pruned = callbacks[0].prunes(number, pd.DataFrame(clients), SCORE)
       if is_pruned:

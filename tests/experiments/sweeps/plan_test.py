@@ -11,7 +11,7 @@ from tff_fair.experiments.sweeps.setting_tables import Setting
 
 def expand(algorithms, settings=None, **grid):
   """Expands a sweep of methods with settings for all of them."""
-  sweep = sweep_file.of_methods(algorithms.split(","), "methods")
+  sweep = sweep_file.from_methods(algorithms.split(","), "methods")
   return sweep_plan.expand(with_settings(sweep, settings, grid))
 
 
@@ -190,7 +190,7 @@ class TestSpecs:
   """Runs that a script plans."""
 
   def planned(self, *specs):
-    return names(sweep_plan.of_specs(specs))
+    return names(sweep_plan.from_specs(specs))
 
   def test_they_are_named_after_what_differs(self):
     spec = RunSpec(total_rounds=3, client_learning_rate=0.5)

@@ -60,7 +60,7 @@ def test_runs_are_returned_in_the_order_of_their_specs(tmp_path):
 def test_a_second_sweep_says_that_the_first_is_at_work(tmp_path):
   folder = tmp_path / "out"
   sweep([SPEC], folder)
-  with claim.folder_held(folder, print):
+  with claim.hold_folder(folder, print):
     before = sorted(folder.rglob("*"))
     with pytest.raises(RunError, match="another program is using") as raised:
       sweep([SPEC, SPEC.replace(seed=1)], folder)
@@ -104,7 +104,7 @@ def test_failures_are_told_when_the_others_are_finished(tmp_path, capsys):
 def test_every_run_is_computed_as_the_user_says(tmp_path):
   options = {"engine": "local", "wandb": "fair"}
   program = runner.Runner(tmp_path, options=options)
-  for run in plan.of_specs(SPEC.vary(seed=[0, 1])):
+  for run in plan.from_specs(SPEC.vary(seed=[0, 1])):
     for others in ({}, {"callbacks": []}):
       train = program.job(run, **others).train
       assert isinstance(train, functools.partial)
@@ -188,7 +188,7 @@ def test_runs_are_asked_to_end_when_the_script_is(start, tmp_path):
 
 
 def _states(folder, specs):
-  return runner.Runner(folder).states(plan.of_specs(specs))
+  return runner.Runner(folder).states(plan.from_specs(specs))
 
 
 TERM = RunSpec(algorithm="term", total_rounds=2, hparams={"t": 2})

@@ -13,7 +13,7 @@ from tests.experiments.presenting.report.page_parts import words
 from tff_fair import experiments
 from tff_fair.experiments import Range, RunSpec
 from tff_fair.experiments.presenting.report import search_section, task_runs
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.sweeps import optuna_study, study, trials
 from tff_fair.experiments.sweeps.study import SearchSettings
 
@@ -38,7 +38,7 @@ def _with(**settings):
 
 def built(path):
   """Returns the section as XML; None if it is empty."""
-  (task,) = task_runs.arrange(finding.find([path]))
+  (task,) = task_runs.arrange(discovery.find([path]))
   section = search_section.build(task)
   return ET.fromstring(section.markup(task)) if section.body else None
 

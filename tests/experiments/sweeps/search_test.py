@@ -12,7 +12,7 @@ from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.declared import FieldError
 from tff_fair.experiments import Range, RunError, RunSpec, interruption
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE
 from tff_fair.experiments.sweeps import trials
 from tff_fair.experiments.sweeps.study import SearchSettings
@@ -120,7 +120,7 @@ def test_a_pruned_run_is_neither_finished_nor_failed(tmp_path):
     (run,) = found.runs(trial)  # Its second seed never began.
     assert run.is_pruned
     assert not run.is_finished
-  kept = experiments.compare(finding.find([tmp_path]))
+  kept = experiments.compare(discovery.find([tmp_path]))
   assert len(kept) == len(found.trials) - len(pruned)
   # Equal or better at that round, a run goes on.
   assert found.best[0] not in pruned

@@ -22,9 +22,9 @@ def train(spec, path, **options):
   folder = RunFolder(path)
   path.mkdir(exist_ok=True)
   with (
-    interruption.recorded(),
+    interruption.record_signals(),
     folder.config.open("ab+") as file,
-    claim.held(file, path, print),
+    claim.hold(file, path, print),
   ):
     pids = path.with_name(f"{path.name}.pids")
     pids.write_text(f"{os.getpid()} {os.getppid()}")

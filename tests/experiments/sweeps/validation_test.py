@@ -26,7 +26,7 @@ def in_this_process(monkeypatch):
 
 def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
   """Returns what the runs of a sweep set aside."""
-  sweep = sweep_file.of_methods(names, "here")
+  sweep = sweep_file.from_methods(names, "here")
   tables = setting_tables.read_lists("grid", grid)
   sweep = validation.with_fraction(
     dataclasses.replace(sweep, final=tables), fraction, list
@@ -60,8 +60,8 @@ def test_runs_set_data_aside(grid, expected):
 
 
 def test_a_search_sets_data_aside():
-  sweep = sweep_file.of_methods(["fedavg"], "here")
-  tables = setting_tables.join(
+  sweep = sweep_file.from_methods(["fedavg"], "here")
+  tables = setting_tables.merge(
     setting_tables.read_lists("grid", FEW),
     setting_tables.read_ranges("range", {"client_learning_rate": "0.1:1:log"}),
     "grid",
@@ -70,7 +70,7 @@ def test_a_search_sets_data_aside():
   sweep = validation.with_fraction(
     dataclasses.replace(sweep, final=tables), 0.2, said.append
   )
-  (one,) = study.of_sweep(sweep)
+  (one,) = study.make_studies(sweep)
   (run,) = one.runs({"client_learning_rate": "0.5"})
   assert run.spec.validation_fraction == 0.2
   assert "validation_fraction" not in one.space

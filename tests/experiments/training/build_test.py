@@ -24,7 +24,7 @@ from tests.refusals import rejected
 from tests.tasks import tabular_data
 from tff_fair import experiments, finalizers, methods, rounds
 from tff_fair.experiments import FieldError, RunSpec
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.training import build, learning_process, plan
 
@@ -54,7 +54,7 @@ def built(monkeypatch):
     task = task_loading.load(spec)
     run_plan = plan.resolve(spec, task)
     arguments = learning_process.arguments(spec, task, run_plan)
-    learning_process.build_now(spec, task, arguments)
+    learning_process.build_uncached(spec, task, arguments)
 
   def options(spec, make=process):
     found = {}
@@ -267,7 +267,7 @@ def test_layers_that_are_frozen_have_their_weights(
   run = types.SimpleNamespace(
     is_finished=True, weights=lambda: [*expected[2:], *expected[:2]]
   )
-  monkeypatch.setattr(finding, "open_run", lambda _: run)
+  monkeypatch.setattr(discovery, "open_run", lambda _: run)
   for named in (
     {"initial_model": str(tmp_path / "model.keras")},
     {"initial_run": "run"},

@@ -86,14 +86,14 @@ def test_a_round_is_the_same_bit_for_bit(task, algorithm):
     num_clients=task.num_clients,
   )
   states = []
-  with client_data.opened(task) as (by_a_thread, *_):
+  with client_data.open_datasets(task) as (by_a_thread, *_):
     here = client_data.ClientLoader(task.train, task.element_spec)
     for data in (by_a_thread, here):
       state = process.initialize()
       for client_ids in ([0, 3, 4], [1, 3, 6]):
-        before = tff_fair.runtime.count_clients().begun
+        before = tff_fair.runtime.count_clients().num_started
         state = process.next(state, data(client_ids)).state
-        begun = tff_fair.runtime.count_clients().begun - before
+        begun = tff_fair.runtime.count_clients().num_started - before
         assert begun == len(client_ids)
       states.append(state.global_model_weights.trainable)
   check_same(*states)

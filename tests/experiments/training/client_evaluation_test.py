@@ -49,7 +49,7 @@ def parts_of(task, process=None, client_ids=None):
     evaluated=everyone if client_ids is None else np.array(client_ids),
     first_rounds=np.ones(task.num_clients, np.int64),
     attackers=(),
-    scores=scoring.of_task(task, RunSpec()),
+    scores=scoring.resolve(task, RunSpec()),
     cache=compilation_cache.NO_CACHE,
   )
 

@@ -60,7 +60,7 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   is_noisy = table["noisy"]
   assert (table["noise_level"][~is_noisy] == 0).all()
   assert (table["labels_changed"][~is_noisy] == 0).all()
-  parts = parts_of(SPEC, compilation_cache.of_user())
+  parts = parts_of(SPEC, compilation_cache.user_cache())
   parts, weights = correction.correct(
     RunFolder(finished.path), SPEC, parts, print
   )
@@ -148,11 +148,11 @@ def test_a_task_without_class_labels_is_an_error(monkeypatch):
 
 
 def test_workers_that_read_the_data_are_an_error(monkeypatch):
-  correction.check_labels_here(SPEC)
-  monkeypatch.setattr("tff_fair.runtime.builds_data", lambda: True)
+  correction.check_labels_available(SPEC)
+  monkeypatch.setattr("tff_fair.runtime.workers_can_build_data", lambda: True)
   with rejected("label_correction", "engine=dask"):
-    correction.check_labels_here(SPEC)
-  correction.check_labels_here(SPEC.replace(label_correction="none"))
+    correction.check_labels_available(SPEC)
+  correction.check_labels_available(SPEC.replace(label_correction="none"))
 
 
 # The record of a correction.

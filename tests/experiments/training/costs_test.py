@@ -18,14 +18,14 @@ SIGNALS = 36
 
 def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
   spec = spec or RunSpec(algorithm=algorithm, **settings)
-  return costs.of_client(spec, task, process_of(task, algorithm), aggregation)
+  return costs.per_client(spec, task, process_of(task, algorithm), aggregation)
 
 
 @pytest.mark.parametrize(
   ("algorithm", "changes", "expected"),
   [
     ("fedavg", {}, {}),
-    ("fedavg", {"loss_at": "training"}, {"operations_besides": 0}),
+    ("fedavg", {"loss_at": "training"}, {"extra_operations": 0}),
     ("fedavg", {"loss_at": "after"}, {}),
     ("fedavg", {"aggregation": "two_phase"}, {"bytes_down_per_client": 16}),
     (
@@ -37,7 +37,7 @@ def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
     (
       "adafedadam",
       {},
-      {"bytes_down": 2 * NUM_BYTES, "operations_besides": 4 * NUM_PRODUCTS},
+      {"bytes_down": 2 * NUM_BYTES, "extra_operations": 4 * NUM_PRODUCTS},
     ),
   ],
 )
@@ -47,7 +47,7 @@ def test_what_a_client_costs(task, algorithm, changes, expected):
       "bytes_down": NUM_BYTES,
       "bytes_up": NUM_BYTES + SIGNALS,
       "operations_of_training": 3 * NUM_PRODUCTS,
-      "operations_besides": NUM_PRODUCTS,
+      "extra_operations": NUM_PRODUCTS,
       **expected,
     }
   )
@@ -60,7 +60,7 @@ def test_a_search_sends_the_direction_and_brings_the_losses_of_its_steps(task):
     of_client(task, "fedavg"),
     bytes_down_later=NUM_BYTES + 4,
     bytes_up=NUM_BYTES + SIGNALS + 8 + 7 * 4,
-    operations_besides=(1 + 7) * NUM_PRODUCTS,
+    extra_operations=(1 + 7) * NUM_PRODUCTS,
   )
 
 
@@ -68,12 +68,12 @@ def test_what_a_round_costs():
   client = costs.ClientCosts(
     bytes_down=1000,
     bytes_up=100,
-    operations_of_training=10**12,
-    operations_besides=7,
+    training_operations=10**12,
+    extra_operations=7,
     bytes_down_later=500,
     bytes_down_per_client=16,
   )
-  found = costs.of_round(
+  found = costs.round_total(
     client,
     sampling.DrawnCohort([1, 2, 5], [1, 5]),
     np.array([10**6, 3]),

@@ -179,7 +179,7 @@ def keras_epochs(model, arrays, client_id, rate, round_num):
   model.compile(optimizer, loss)
   yield model.get_weights()
   for epoch in range(_EPOCHS):
-    order = training_settings.shuffled(
+    order = training_settings.permutation(
       tf.size(y), _SPEC.seed, *map(tf.constant, (client_id, round_num, epoch))
     ).numpy()
     for first in range(0, len(y), _SPEC.batch_size):
@@ -190,7 +190,7 @@ def keras_epochs(model, arrays, client_id, rate, round_num):
 
 def expected(task, run, client_id):
   """Returns scores and losses aside over the epochs, by a Keras loop."""
-  (kept, aside) = baselines.with_aside(
+  (kept, aside) = baselines.split_holdout(
     task.train.load(client_id), (_SPEC.seed, client_id)
   )
   assert aside is not None

@@ -103,7 +103,7 @@ class FoundError(Exception):
 class Asked(compilation_cache.CompilationCache):
   """A cache that builds nothing, and tells which key it is asked for."""
 
-  def compiled(self, key, build):
+  def computations(self, key, build):
     del build
     raise FoundError(keys.digest(key))
 
@@ -185,8 +185,8 @@ def test_what_seeds_share_begins_as_their_own_process(algorithm, task):
     algorithm=algorithm, seed=2**63 + 5, model_seed=11, **task
   )
   parts = parts_of(spec)
-  found = parts.begin(parts.process.initialize())
-  own = learning_process.build_now(
+  found = parts.prepare_initial_state(parts.process.initialize())
+  own = learning_process.build_uncached(
     spec, parts.task, learning_process.arguments(spec, parts.task, parts)
   ).initialize()
   tf.nest.assert_same_structure(found, own)
@@ -223,7 +223,7 @@ def test_every_optimizer_and_method_has_a_key_of_its_own():
   assert len({key(spec) for spec in specs}) == len(specs)
 
 
-def other_value(h: declared.Declared):
+def other_value(h: declared.Field):
   """Returns a valid value that is not the default."""
   candidates = (
     *(True, False, 1, 2, 0.25, 0.5),
@@ -260,7 +260,7 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
       for half in (parts.task.train, parts.task.test)
     )
     data = train_data([0, 2, 5])
-    state = parts.begin(parts.process.initialize())
+    state = parts.prepare_initial_state(parts.process.initialize())
     for _ in range(2):
       state, metrics = parts.process.next(state, data)
     evaluation = client_evaluation.build_evaluation(parts, test_data)(state)

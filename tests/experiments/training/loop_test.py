@@ -15,7 +15,10 @@ from tff_fair.experiments import RoundCallback, RunSpec, interruption
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.training import loop, rounds, sampling
 from tff_fair.experiments.training.callbacks import Callbacks, Writer
-from tff_fair.experiments.training.early_stopping import Best, StationarityStop
+from tff_fair.experiments.training.early_stopping import (
+  BestEvaluationTracker,
+  StationarityStop,
+)
 from tff_fair.experiments.training.round_state import RoundEvaluation
 
 NUM_CLIENTS = 7
@@ -97,7 +100,7 @@ SCHEDULE = loop.Schedule(10, 4, 3)
 
 
 def test_the_model_is_evaluated_before_clients_join():
-  schedule = SCHEDULE._replace(before_joining=[1, 5])
+  schedule = SCHEDULE._replace(rounds_before_joining=[1, 5])
   evaluated = [n for n in range(1, 11) if schedule.evaluates(n)]
   assert evaluated == [1, 4, 5, 8, 10]
   last = [schedule.last_evaluation(n) for n in range(11)]
@@ -124,7 +127,7 @@ class Run:
       with Callbacks([*callbacks, table], say=print) as followed:
         followed.start(SimpleNamespace(rows=self.table.rows))
         loop.train(
-          rounds.Rounds(
+          rounds.RoundRunner(
             process=process or Process(),
             sample=sampling.Sampler(RunSpec(seed=5), 3, np.ones(NUM_CLIENTS)),
             train_data=rounds_test.Data(lambda k: k + 0.1),
@@ -205,7 +208,7 @@ def test_a_signal_lets_a_round_be_written_and_saves_it(
       signal.raise_signal(signal.SIGTERM)
 
   run = Run()
-  with interruption.raised(), pytest.raises(interruption.Interrupted):
+  with interruption.raise_on_signal(), pytest.raises(interruption.Interrupted):
     run.train(table=Table(act))
   assert max(run.states.saved, default=0) == round_num
   run.train()
@@ -259,7 +262,7 @@ class Accuracies(Process):
     return Output(State(state.weights + 1), {"weights": state.weights + 1})
 
 
-class Recalled(Best):
+class Recalled(BestEvaluationTracker):
   """Takes the evaluations that were written up to the last saved state."""
 
   saved = 0
@@ -313,7 +316,7 @@ def test_a_best_evaluation_is_remembered_after_a_stop(call):
 
 
 def follow(values, patience=None, criterion="mean"):
-  found = Best(criterion, patience)
+  found = BestEvaluationTracker(criterion, patience)
   accuracies = [{"mean": v, "worst_10": 1 - v} for v in values]
   return found, [
     found.add(10 * n, accuracy) for n, accuracy in enumerate(accuracies, 1)
@@ -336,7 +339,7 @@ def test_the_first_of_the_best_is_found(
 
 
 def test_of_errors_the_smallest_is_the_best():
-  found = Best("mean", 2, score=RMSE)
+  found = BestEvaluationTracker("mean", 2, score=RMSE)
   errors = [math.inf, 5.0, 3.0, math.nan, 3.0]
   improved = [found.add(n, {"mean": v}) for n, v in enumerate(errors, 1)]
   assert improved == [False, True, True, False, False]

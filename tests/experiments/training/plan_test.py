@@ -42,14 +42,14 @@ def test_cohorts_that_the_task_does_not_have(changes):
 
 
 def test_the_evaluated_clients():
-  assert sampling.evaluated(SPEC, np.ones(3)).tolist() == [0, 1, 2]
+  assert sampling.evaluation_clients(SPEC, np.ones(3)).tolist() == [0, 1, 2]
   some = SPEC.replace(evaluation_clients=4)
   first = np.array([sampling.NEVER, *range(1, 7)])
-  found = sampling.evaluated(some, first).tolist()
+  found = sampling.evaluation_clients(some, first).tolist()
   assert len(set(found)) == 5
   assert found[0] == 0  # It takes no part.
   with rejected("evaluation_clients"):
-    sampling.evaluated(some, first[:4])
+    sampling.evaluation_clients(some, first[:4])
 
 
 def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():

@@ -76,7 +76,7 @@ def test_counts_are_those_of_the_model(run):
 
 def test_a_run_in_memory_counts_groups_where_it_is_asked_to(run):
   task = task_loading.load(run.spec)
-  found = in_memory.evaluate_trained(
+  found = in_memory.train_and_evaluate(
     run.spec, task, in_memory.ProgramCache(), counts_groups=True
   ).clients
 

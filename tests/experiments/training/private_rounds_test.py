@@ -64,7 +64,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
 def test_short_runs_simulate_secure_sums():
   spec = SPEC.replace(aggregation="secure", secure_bound=512.0, total_rounds=1)
   runtime.use_local()  # Without them.
-  found = in_memory.evaluate_trained(
+  found = in_memory.train_and_evaluate(
     spec, task_loading.load(spec), in_memory.ProgramCache()
   )
   assert np.isfinite(found.clients["loss"]).all()

@@ -9,7 +9,7 @@ from tff_fair import experiments
 from tff_fair.experiments.runs import folder as run_folder
 from tff_fair.experiments.spec.scores import ACCURACY
 from tff_fair.experiments.sweeps import runner, trials
-from tff_fair.experiments.sweeps.optuna_study import Pruning
+from tff_fair.experiments.sweeps.optuna_study import PruningCallback
 from tff_fair.experiments.sweeps.study import Dimension, SearchSettings
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
@@ -77,7 +77,9 @@ def test_a_run_below_the_median_of_earlier_trials_is_pruned(tmp_path):
       )
       for number in range(6)
     ]
-    return Pruning("fedavg", space, settings, before, {"batch_size": "16"}, 4)
+    return PruningCallback(
+      "fedavg", space, settings, before, {"batch_size": "16"}, 4
+    )
 
   worse = experiments.run(
     SPEC, tmp_path / "worse", callbacks=[pruning(1.0)], progress=False

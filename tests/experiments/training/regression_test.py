@@ -18,10 +18,10 @@ from tests.experiments import run_folders
 from tests.experiments.training.small_run import train_on
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.texts import fairness_table
-from tff_fair.experiments.training.early_stopping import Best
+from tff_fair.experiments.training.early_stopping import BestEvaluationTracker
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -209,7 +209,7 @@ def test_a_run_that_goes_on_remembers_its_smallest_error(tmp_path):
     is_finished=False,
     score=RMSE,
   )
-  found = Best("mean", patience=2, score=RMSE)
-  found.on_start(finding.read_run(path))
+  found = BestEvaluationTracker("mean", patience=2, score=RMSE)
+  found.on_start(discovery.read_run(path))
   assert (found.round_num, found.value) == (4, 30.0)
   assert found.num_without_improvement == 1

@@ -13,7 +13,7 @@ import tff_fair
 from tests.experiments.runs import example_configurations
 from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import RunError, RunSpec
-from tff_fair.experiments.runs import finding, tables
+from tff_fair.experiments.runs import discovery, tables
 from tff_fair.experiments.spec.scores import ACCURACY
 from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import (
@@ -23,7 +23,7 @@ from tff_fair.experiments.training import (
   round_tables,
   scoring,
 )
-from tff_fair.experiments.training.early_stopping import Best
+from tff_fair.experiments.training.early_stopping import BestEvaluationTracker
 from tff_fair.experiments.training.round_state import RoundEvaluation
 
 ACCURACIES = [0.1, 0.5, 0.6, 0.8, 1.0]
@@ -45,7 +45,7 @@ def evaluation(task, accuracies=ACCURACIES, losses=(0.1, 0.2, 0.3, 0.4, 0.5)):
 
 
 def write_evaluations(folder, *evaluations):
-  tables_of = round_tables.Tables(folder)
+  tables_of = round_tables.TableWriter(folder)
   row = {name: np.full(1, None) for name in tables.COHORTS.required}
   for round_num, evaluation in evaluations:
     clients = {"client_id": np.zeros(1), **row}
@@ -57,7 +57,7 @@ def write_evaluations(folder, *evaluations):
 def write(folder, task, best=None):
   parts = types.SimpleNamespace(
     task=task,
-    scores=scoring.of_task(task, RunSpec()),
+    scores=scoring.resolve(task, RunSpec()),
     best=best,
     attackers=(),
     dp=None,
@@ -78,7 +78,7 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
   assert summary["test_loss"]["max"] is None
   assert summary["test_accuracy"]["max"] == 1.0
   folder.config.write_text(json.dumps(example_configurations.build(RunSpec())))
-  found = finding.open_run(folder.path).summary
+  found = discovery.open_run(folder.path).summary
   assert found is not None
   assert np.isnan(found["test_loss"]["max"])
   assert found["test_accuracy"] == summary["test_accuracy"]
@@ -87,7 +87,7 @@ def test_a_summary_is_strict_json_where_a_model_diverged(folder, task):
 def test_results_are_those_of_the_last_evaluation(folder, task):
   evaluations = [(5, evaluation(task, ACCURACIES[::-1])), (9, evaluation(task))]
   write_evaluations(folder, *evaluations)
-  best = Best("worst_10")
+  best = BestEvaluationTracker("worst_10")
   best.round_num, best.value = 5, 0.1
   write(folder, task, best)
 

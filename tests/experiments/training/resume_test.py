@@ -74,7 +74,7 @@ def folder(killed_run, tmp_path):
 
 
 def go_back(folder, rounds_per_evaluation=2):
-  return resume.go_back(
+  return resume.roll_back(
     folder,
     loop.Schedule(9, rounds_per_evaluation, rounds_per_checkpoint=3),
     num_reporting=num_reporting,
@@ -207,9 +207,9 @@ def test_a_state_in_which_a_bit_flipped_is_not_gone_on_from(folder):
       damaged = bytearray(whole)
       damaged[place // 8] ^= 1 << place % 8
       file.write_bytes(damaged)
-      assert checkpoints.damage(state)
+      assert checkpoints.find_damage(state)
     file.write_bytes(whole)
-  assert checkpoints.damage(state) is None
+  assert checkpoints.find_damage(state) is None
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_damaged_checksums_are_damage(folder, text):
     path.unlink()
   else:
     path.write_text(text, "latin-1")
-  assert checksums.FILE in (checkpoints.damage(path.parent) or "")
+  assert checksums.FILE in (checkpoints.find_damage(path.parent) or "")
 
 
 def test_what_is_aside_is_not_replaced(folder):
@@ -358,7 +358,9 @@ def test_a_state_is_whole_or_not_there(tmp_path):
     save(tmp_path, 3)
   assert checkpoints.saved_rounds(tmp_path) == [2, 3]
   for round_num in (2, 3):
-    assert checkpoints.damage(checkpoints.path(tmp_path, round_num)) is None
+    assert (
+      checkpoints.find_damage(checkpoints.path(tmp_path, round_num)) is None
+    )
 
 
 def test_leftovers_on_tape_go(folder):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.pure
 
 def rounds_of(folder, *states):
   """Writes rounds as a run does."""
-  writers = [round_tables.Tables(folder), event_files.TensorBoard(folder)]
+  writers = [round_tables.TableWriter(folder), event_files.TensorBoard(folder)]
   for state in states:
     for writer in writers:
       writer.write(state)

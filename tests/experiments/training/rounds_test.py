@@ -61,7 +61,7 @@ class Process:
 
 
 def training_of(aggregator=(), **settings):
-  return rounds.Rounds(
+  return rounds.RoundRunner(
     process=Process(dict(aggregator)),
     sample=lambda round_num: sampling.DrawnCohort(
       [1, 3, 4, round_num], [1, 3, 4] if round_num < 9 else [5]

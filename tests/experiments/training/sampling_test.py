@@ -205,13 +205,15 @@ def test_one_client_reports_where_all_would_drop_out():
 
 
 def test_evaluated_clients_are_a_subset_that_stays():
-  everybody = sampling.evaluated_clients(5, NUM_CLIENTS, None)
+  everybody = sampling.draw_evaluation_clients(5, NUM_CLIENTS, None)
   assert everybody.tolist() == [*range(NUM_CLIENTS)]
-  some = sampling.evaluated_clients(5, 1000, 30)
+  some = sampling.draw_evaluation_clients(5, 1000, 30)
   assert len(set(some.tolist())) == 30
   assert some.tolist() == sorted(some.tolist())
-  np.testing.assert_array_equal(some, sampling.evaluated_clients(5, 1000, 30))
-  assert set(some) != set(sampling.evaluated_clients(6, 1000, 30))
+  np.testing.assert_array_equal(
+    some, sampling.draw_evaluation_clients(5, 1000, 30)
+  )
+  assert set(some) != set(sampling.draw_evaluation_clients(6, 1000, 30))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_evaluated_clients_are_a_subset_that_stays():
   [(10, 0.3, 3), (10, 0.001, 1), (10, 0.999, 9), (2, 0.5, 1)],
 )
 def test_attackers_are_a_share(num_clients, share, number):
-  found = sampling.attackers(5, num_clients, share)
+  found = sampling.draw_attackers(5, num_clients, share)
   assert len(set(found.tolist())) == number
   assert found.tolist() == sorted(found.tolist())
   assert set(found.tolist()) <= set(range(num_clients))
@@ -249,10 +251,10 @@ def test_shares_are_drawn_by_the_seed():
 def test_clients_are_named():
   found = first_rounds(unseen_clients=["b", "j"], join_round="c:5,a:7")
   assert found.tolist() == [*(7, sampling.NEVER, 5), *[1] * 6, sampling.NEVER]
-  marks = sampling.marks(found)
+  marks = sampling.participation_columns(found)
   assert np.flatnonzero(marks["unseen"]).tolist() == [1, 9]
   assert marks["join_round"].tolist() == [7, 1, 5, *[1] * 7]
-  assert sampling.marks(np.ones(3)) == {}
+  assert sampling.participation_columns(np.ones(3)) == {}
 
 
 @pytest.mark.parametrize(

@@ -216,22 +216,22 @@ def test_the_threshold_is_of_the_last_model_alone(run, tmp_path, monkeypatch):
 )
 def test_scores_of_other_labels_are_refused(task, field, value):
   with rejected(field):
-    scoring.of_task(task, RunSpec(task="digits", **{field: value}))
+    scoring.resolve(task, RunSpec(task="digits", **{field: value}))
 
 
 @pytest.mark.parametrize(("given", "place"), [("ill", 1), ("0", 0)])
 def test_a_class_is_named_or_numbered(task, given, place):
   spec = RunSpec(task="digits", score="recall", score_class=given)
-  assert scoring.of_task(task, spec).positive == place
+  assert scoring.resolve(task, spec).positive_class == place
 
 
 def test_accuracy_alone_needs_no_sums(task):
   spec = _SPEC.replace(score=None, measures=None)
   digits = tasks.load("digits", num_clients=2)
-  assert scoring.of_task(digits, spec).sums is None
+  assert scoring.resolve(digits, spec).sums is None
   # One in eight is ill: accuracies hide whether any of them is found.
-  assert scoring.of_task(task, spec).score.beside == ("recall",)
-  with_recall = scoring.of_task(
+  assert scoring.resolve(task, spec).score.extra_scores == ("recall",)
+  with_recall = scoring.resolve(
     task, _SPEC.replace(score="recall", measures=())
   )
   assert not with_recall.sums.with_histogram
@@ -281,7 +281,7 @@ def test_a_client_alone_takes_the_steps_of_local_training(task):
   order = np.random.default_rng((spec.seed, 2)).permutation(len(y))
   thirds = np.array_split(order, 3)
   initial = [w.numpy().astype(float) for w in task.keras_model_fn().weights]
-  most = baselines.most_rounds(spec, parts)
+  most = baselines.max_rounds(spec, parts)
 
   def after_rounds(rate, rows):
     """Yields the models after 0, 1, ... rounds of gradient descent."""
@@ -333,11 +333,11 @@ def test_another_run_of_a_sweep_takes_the_same_baseline(task, run, monkeypatch):
   spec = _SPEC.replace(algorithm="term", score=None)
   parts = build.run_parts(spec, task)
   monkeypatch.delattr(baselines, "_train")
-  found = baselines.of_run(folder, spec, parts, print)
+  found = baselines.train_or_load(folder, spec, parts, print)
   assert found.keys() == {"local", "pooled"}
   assert folder.local_baseline.exists()
   with pytest.raises(NameError):
-    baselines.of_run(
+    baselines.train_or_load(
       folder, spec.replace(client_learning_rate=0.2), parts, print
     )
 

@@ -18,7 +18,7 @@ def test_agrees_with_sums_over_examples():
   pairs = list(zip(labels, outputs, strict=True))
   squared = np.array([np.mean((y - o) ** 2) for y, o in pairs])
   variances = np.array([scoring.variance(y) for y in labels])
-  rmse, r2 = scoring.errors(squared, variances, label_scale=-77.0)
+  rmse, r2 = scoring.rmse_and_r2(squared, variances, label_scale=-77.0)
   for k, (y, o) in enumerate(pairs):
     sse = math.fsum((y - o) ** 2)
     sst = math.fsum((y - math.fsum(y) / y.size) ** 2)
@@ -31,7 +31,7 @@ def test_agrees_with_sums_over_examples():
 def test_equal_labels_have_no_variance_and_no_r2(value, number):
   labels = np.full(number, value, np.float32)
   assert scoring.variance(labels) == 0
-  rmse, r2 = scoring.errors(np.array([4.0]), np.zeros(1), 1.0)
+  rmse, r2 = scoring.rmse_and_r2(np.array([4.0]), np.zeros(1), 1.0)
   assert (rmse[0], math.isnan(r2[0])) == (2.0, True)
 
 
@@ -49,7 +49,7 @@ def test_the_variance_of_large_labels_keeps_its_digits():
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_model_that_diverged_has_an_infinite_error(loss):
-  rmse, r2 = scoring.errors(
+  rmse, r2 = scoring.rmse_and_r2(
     np.array([loss, loss], np.float32), np.array([1.0, 0.0]), 2.0
   )
   assert rmse.tolist() == [math.inf, math.inf]

@@ -55,14 +55,14 @@ def train_on(task, spec, path, **options):
 
 def before_round(monkeypatch, number, act):
   """Has something happen before a round of the runs to come."""
-  run_round = rounds.Rounds.run
+  run_round = rounds.RoundRunner.run
 
   def run(self, state, round_num):
     if round_num == number:
       act()
     return run_round(self, state, round_num)
 
-  monkeypatch.setattr(rounds.Rounds, "run", run)
+  monkeypatch.setattr(rounds.RoundRunner, "run", run)
 
 
 def interrupt(spec, path, after):

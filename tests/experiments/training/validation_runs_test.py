@@ -78,7 +78,7 @@ def test_the_criterion_is_measured_on_validation_data(finished):
   # The table of clients says the same.
   clients = finished.client_evaluations
   of_best = clients[clients["round"] == best["round"]]
-  worst = tables.on_validation(of_best)["accuracy"].min()
+  worst = tables.validation_rows(of_best)["accuracy"].min()
   assert best["value"] == pytest.approx(worst)
 
 
@@ -119,9 +119,9 @@ def test_personal_models_and_a_score_of_some_clients(tmp_path):
   )
   run = small_run.train(spec, tmp_path / "run")
   last = run.last_evaluation
-  seen = tables.seen(last)
+  seen = tables.drop_unseen(last)
   assert len(seen) == 6
-  mean = tables.on_validation(seen)["auc"].mean()
+  mean = tables.validation_rows(seen)["auc"].mean()
   column = run.evaluations["validation/auc/mean"]
   assert column.iloc[-1] == pytest.approx(mean)
   assert last["validation_num_examples"].notna().all()

@@ -13,7 +13,7 @@ from tests.experiments.training.rounds_test import round_state
 from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import running, wandb_log
+from tff_fair.experiments.training import execution, wandb_log
 from tff_fair.experiments.training.callbacks import Callbacks
 from tff_fair.experiments.training.round_state import RoundEvaluation
 
@@ -124,4 +124,4 @@ def test_an_interrupted_run_does_not_count_as_done(folder, monkeypatch):
 def test_a_missing_package_is_told_in_a_line(monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
   with rejected("wandb", "the extra wandb; install it with", value="fair"):
-    running.run(SPEC, wandb="fair")
+    execution.run(SPEC, wandb="fair")

@@ -92,7 +92,7 @@ def kept(path):
 
 
 def test_the_second_time_nothing_is_built_or_compiled(kept, building):
-  without = compilation_cache.NO_CACHE.compiled("key", building)["sums"]
+  without = compilation_cache.NO_CACHE.computations("key", building)["sums"]
   expected = without(*ARGUMENTS)
   counts = []
   for _ in range(2):
@@ -215,13 +215,13 @@ def test_a_number_is_counted_once(kept, path):
 @pytest.fixture
 def of_user(monkeypatch, tmp_path):
   monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-  monkeypatch.delenv(compilation_cache.VARIABLE)
+  monkeypatch.delenv(compilation_cache.ENVIRONMENT_VARIABLE)
   return tmp_path / "tff_fair"
 
 
 def test_the_cache_of_the_user(of_user, building):
   for _ in range(2):
-    compilation_cache.of_user().compiled("key", building)
+    compilation_cache.user_cache().computations("key", building)
   assert building.built == 1
   (files,) = of_user.iterdir()
   assert files.stat().st_mode & 0o777 == 0o700
@@ -230,10 +230,10 @@ def test_the_cache_of_the_user(of_user, building):
 @pytest.mark.parametrize(
   ("place", "name", "value"),
   [
-    (os.environ, compilation_cache.VARIABLE, "0"),
-    (os.environ, compilation_cache.VARIABLE, "False"),
+    (os.environ, compilation_cache.ENVIRONMENT_VARIABLE, "0"),
+    (os.environ, compilation_cache.ENVIRONMENT_VARIABLE, "False"),
     (os.environ, "XDG_CACHE_HOME", os.devnull),
-    (vars(keys), "SOURCES", "before"),
+    (vars(keys), "SOURCE_DIGEST", "before"),
     (vars(runtime), "compiles_natively", lambda: False),
   ],
 )
@@ -242,6 +242,6 @@ def test_the_user_has_no_cache(
 ):
   monkeypatch.setitem(place, name, value)
   for _ in range(2):
-    compilation_cache.of_user().compiled("key", building)
+    compilation_cache.user_cache().computations("key", building)
   assert building.built == 2
   assert not of_user.exists()

@@ -118,13 +118,13 @@ def within_itself():
   "value", [lambda: 1, types, (x for x in "a"), within_itself()]
 )
 def test_what_cannot_be_pickled_has_no_key(value):
-  with pytest.raises(keys.NoKeyError):
+  with pytest.raises(keys.NotCacheableError):
     keys.digest(value)
 
 
 def test_with_code_of_a_user_there_is_no_key(monkeypatch):
   monkeypatch.undo()  # These tests are such code.
-  with pytest.raises(keys.NoKeyError):
+  with pytest.raises(keys.NotCacheableError):
     keys.digest(1)
 
 
@@ -133,7 +133,7 @@ def test_what_surrounds_a_program_is_in_the_key(monkeypatch):
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
   assert keys.digest(1) == before
   for change in (
-    lambda: monkeypatch.setattr(keys, "SOURCES", "others"),
+    lambda: monkeypatch.setattr(keys, "SOURCE_DIGEST", "others"),
     lambda: monkeypatch.setattr(tf, "__version__", "2.14.2"),
     lambda: monkeypatch.setattr("sys.version", "3.12"),
     lambda: monkeypatch.setattr(keys, "_instructions", lambda: "flags: avx"),
@@ -148,14 +148,14 @@ def test_what_surrounds_a_program_is_in_the_key(monkeypatch):
     change()
     assert keys.digest(1) != before
     monkeypatch.undo()
-    monkeypatch.setattr(known_code, "has_others", lambda: False)
+    monkeypatch.setattr(known_code, "has_user_code", lambda: False)
 
 
 def test_a_change_of_a_file_of_ours_changes_the_sources(monkeypatch, tmp_path):
   monkeypatch.setattr(known_code, "folders", lambda: [tmp_path])
   file = tmp_path / "part" / "rule.py"
   file.parent.mkdir()
-  found = [keys.of_sources()]
+  found = [keys.source_digest()]
   for change in (
     lambda: file.write_text("q = 1"),
     lambda: file.write_text("q = 2"),
@@ -163,7 +163,7 @@ def test_a_change_of_a_file_of_ours_changes_the_sources(monkeypatch, tmp_path):
     (tmp_path / "new.py").touch,
   ):
     change()
-    found.append(keys.of_sources())
+    found.append(keys.source_digest())
   assert len(set(found)) == 5
   (tmp_path / "notes.txt").touch()
-  assert keys.of_sources() == found[-1]
+  assert keys.source_digest() == found[-1]

@@ -27,7 +27,9 @@ def test_a_step_waits_for_as_many_loops_as_there_are_sums_before_it():
   plan = read(computations.in_two_loops)
   assert loops(plan.result) == (3, 3)
   assert [step.at_clients for step in plan.arguments] == [False, True]
-  assert {s.loops for s in plan.needed if isinstance(s, steps.Summed)} == {
+  assert {
+    s.loops for s in plan.needed_steps if isinstance(s, steps.Aggregation)
+  } == {
     1,
     2,
     3,
@@ -41,7 +43,7 @@ def test_each_step_comes_after_its_sources_and_nothing_else_is_needed():
     return computations.aggregate(first)
 
   plan = read(first_alone)
-  places = {step: place for place, step in enumerate(plan.needed)}
+  places = {step: place for place, step in enumerate(plan.needed_steps)}
   for step, place in places.items():
     assert all(places[source] < place for source in step.sources)
   assert plan.arguments[0] in places

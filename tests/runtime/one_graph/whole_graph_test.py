@@ -266,11 +266,11 @@ def test_an_error_of_a_client_comes_out():
 
 
 def test_progress_counts_the_clients_of_a_graph():
-  before = runtime.count_clients().begun
+  before = runtime.count_clients().num_started
   with ways.counted() as graphs:
     sums(CLIENTS)
   assert graphs == [True]
-  assert runtime.count_clients().begun == before + len(CLIENTS)
+  assert runtime.count_clients().num_started == before + len(CLIENTS)
 
 
 def test_loops_of_several_functions_do_not_mix():

@@ -279,9 +279,9 @@ NAMED = tff.to_type(
 
 def sent(value, type_spec):
   """Returns a value as it comes back from a worker."""
-  found = values.ingested(value, type_spec, values.DataSpecs())
-  moved = pickle.loads(pickle.dumps(portable_values.portable(found)))
-  return values.in_containers(portable_values.with_data(moved), type_spec)
+  found = values.ingest(value, type_spec, values.DataSpecs())
+  moved = pickle.loads(pickle.dumps(portable_values.to_portable(found)))
+  return values.to_containers(portable_values.with_built_data(moved), type_spec)
 
 
 def test_values_come_out_in_the_containers_of_their_type():
@@ -300,8 +300,10 @@ def test_datasets_come_back_as_they_went():
   found = sent(dataset, tff.SequenceType(tff.TensorType(np.int64, [None])))
   elements = [x.tolist() for x in found.as_numpy_iterator()]
   assert elements == [[0, 1], [2, 3], [4]]
-  graph = portable_values.portable(dataset)
-  assert portable_values.portable(dataset) is graph  # A cohort may come again.
+  graph = portable_values.to_portable(dataset)
+  assert (
+    portable_values.to_portable(dataset) is graph
+  )  # A cohort may come again.
 
 
 # A cluster of a program.

@@ -5,7 +5,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tff_fair import evaluation, runtime
-from tff_fair.rounds import phasing
+from tff_fair.rounds import phased_rounds
 from tff_fair.runtime import compilation_cache, phases
 from tff_fair.runtime.compilation_cache import cache
 from tff_fair.runtime.parts import cohort_cuts
@@ -41,10 +41,10 @@ def with_thousands(args, last):
 
 
 def build():
-  return phases.PhasedComputation.of(
+  return phases.PhasedComputation.create(
     whole,
     lambda: [pairs],
-    ends=phases.Ends(halved, with_thousands, phases.once),
+    conversions=phases.Conversions(halved, with_thousands, phases.never_retry),
   )
 
 
@@ -71,7 +71,7 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
 
   def compiled():
     kept = compilation_cache.CompilationCache(cache.Folder(tmp_path))
-    return kept.compiled("key", counted)
+    return kept.computations("key", counted)
 
   assert results(compiled()["comp"]) == [26, 2026]
   assert len(built) == 1
@@ -82,29 +82,29 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
 @pytest.mark.parametrize(
   "ends",
   [
-    phases.NO_ENDS,
-    phasing.IN_PHASES,
-    phasing.WITH_CLIENT_ROWS,
-    phasing.OF_BOTH,
+    phases.NO_CONVERSIONS,
+    phased_rounds.TWO_PHASE_CONVERSIONS,
+    phased_rounds.CLIENT_ROWS_CONVERSIONS,
+    phased_rounds.COMBINED_CONVERSIONS,
     evaluation._ENDS,
   ],
 )
 def test_a_later_program_knows_our_functions_by_their_names(ends):
-  assert cohort_cuts.named(cohort_cuts.name_of(ends)) == ends
+  assert cohort_cuts.functions_by_name(cohort_cuts.function_names(ends)) == ends
 
 
 def test_functions_of_others_have_no_name():
-  ends = phases.Ends(halved, with_thousands, phases.once)
-  assert cohort_cuts.name_of(ends) == ""
-  assert cohort_cuts.named("os:system os:system os:system") is None
+  ends = phases.Conversions(halved, with_thousands, phases.never_retry)
+  assert cohort_cuts.function_names(ends) == ""
+  assert cohort_cuts.functions_by_name("os:system os:system os:system") is None
 
 
 def test_a_phase_that_takes_something_else_is_named():
-  wrong = phases.PhasedComputation.of(whole, lambda: [pairs])
+  wrong = phases.PhasedComputation.create(whole, lambda: [pairs])
   with pytest.raises(TypeError, match=r"phase 0 .*<.*@SERVER"):
     _ = wrong.phases
   other = tff.federated_computation(lambda x, y: (x, y), (_SERVER, _CLIENTS))
-  wrong = phases.PhasedComputation.of(whole, lambda: [other])
+  wrong = phases.PhasedComputation.create(whole, lambda: [other])
   with pytest.raises(TypeError, match=r"last .*int32@SERVER"):
     _ = wrong.phases
 
@@ -116,7 +116,7 @@ def test_phases_are_built_once_and_late():
     built.append(1)
     return [whole]
 
-  comp = phases.PhasedComputation.of(whole, counted)
+  comp = phases.PhasedComputation.create(whole, counted)
   assert not built
   assert comp.phases == comp.phases == (whole,)
   assert len(built) == 1

@@ -67,7 +67,7 @@ def loss_and_gradients(model_fn, weights, batch):
     def run():
       model.receive(tff.learning.models.ModelWeights(trainable, []))
       gradients, output = model.gradients(
-        local_model.flat(trainable),
+        local_model.flatten(trainable),
         tallies.start(model).metrics,
         tf.nest.map_structure(tf.constant, batch),
         training=True,

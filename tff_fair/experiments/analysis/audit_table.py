@@ -23,7 +23,7 @@ LOSS = dataclasses.replace(
   plural="losses",
   in_unit="means over examples",
   worst="largest loss",
-  beside=(),
+  extra_scores=(),
 )
 # For losses below zero, such as negative log densities.
 _SIGNED_LOSS = dataclasses.replace(
@@ -162,7 +162,7 @@ def _check_columns(
 
 
 def _clients(path: pathlib.Path, column: pd.Series) -> pd.Series:
-  names = column.map(csv_cells.unquoted)
+  names = column.map(csv_cells.unquote)
   is_empty = names.str.strip() == ""
   if is_empty.any():
     row = int(is_empty.argmax())

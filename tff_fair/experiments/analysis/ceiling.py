@@ -29,7 +29,7 @@ from tff_fair.metrics.client_losses import Array, ClientLosses
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-  from tff_fair.experiments.runs.finding import Place
+  from tff_fair.experiments.runs.discovery import Place
 
 Weighting = Literal["uniform", "num_examples", "column"]
 WEIGHTINGS: tuple[str, ...] = get_args(Weighting)

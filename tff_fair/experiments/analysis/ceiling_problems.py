@@ -11,7 +11,7 @@ import numpy as np
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import run_groups
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, finding, tables
+from tff_fair.experiments.runs import configuration, discovery, tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.metrics import client_losses
@@ -21,7 +21,7 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
 
   import tasks
-  from tff_fair.experiments.runs.finding import Place
+  from tff_fair.experiments.runs.discovery import Place
 
 _BATCH = 1024
 
@@ -125,7 +125,7 @@ def of_runs(
   runs: Run | Place | Iterable[Run | Place], *, trust: bool
 ) -> tuple[list[Problem], list[str]]:
   """Loads the data of runs, once for all that share it; returns notes, too."""
-  found = finding.find_whole(runs, ("clients",))
+  found = discovery.find_intact(runs, ("clients",))
   notes = list(found.notes)
   finished = [run for run in found.runs if run.is_finished]
   if left_out := len(found.runs) - len(finished):
@@ -147,7 +147,7 @@ def of_runs(
   problems = []
   for members in same.values():
     first, _ = members[0]
-    spec = configuration.with_code(first.config, first.spec, trust=trust)
+    spec = configuration.authorize_code(first.config, first.spec, trust=trust)
     problem = Problem.load(spec, _participants(first), members)
     notes += problem.notes
     if problem.runs:

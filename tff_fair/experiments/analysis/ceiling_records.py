@@ -18,7 +18,7 @@ from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, finding
+from tff_fair.experiments.runs import configuration, discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import atomic, parsing
@@ -56,7 +56,7 @@ def write(found: Ceilings) -> None:
     )
     of_run = found.runs[found.runs["path"] == row["path"]]
     part = dataclasses.replace(found, data=of_data, least=of_least, runs=of_run)
-    run = finding.read_run(pathlib.Path(row["path"]))
+    run = discovery.read_run(pathlib.Path(row["path"]))
     content = {"of": _identity(run), **as_json(part)}
     file = RunFolder(run.path).ceiling
     try:
@@ -108,7 +108,7 @@ def _read(
   run: Run, file: pathlib.Path, round_num: int | None
 ) -> dict[str, Any] | str:
   try:
-    found = parsing.with_nan(parsing.parse_json(file.read_bytes()))
+    found = parsing.null_to_nan(parsing.parse_json(file.read_bytes()))
     before, now = found["of"], _identity(run)
     if before["rounds"] != now["rounds"]:
       return (

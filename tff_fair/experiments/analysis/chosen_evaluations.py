@@ -185,7 +185,7 @@ def _clients_of_rounds(
 def _clients(
   table: pd.DataFrame, left_out: frozenset[int], score: Score
 ) -> Clients:
-  table = tables.seen(table)
+  table = tables.drop_unseen(table)
   rows = table[~table["client_id"].isin(left_out)].sort_values("client_id")
   found = measures.clients_of(rows, score)
   return found._replace(score=found.score.clip(score.lowest, score.highest))

@@ -28,8 +28,8 @@ from tff_fair.experiments.analysis.comparison_table import Row, Table
 from tff_fair.experiments.analysis.method_tables import Target, TaskComparison
 from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.finding import FoundRuns, Place
+from tff_fair.experiments.runs import discovery
+from tff_fair.experiments.runs.discovery import FoundRuns, Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.spec.spec_text import HPARAM
@@ -49,7 +49,7 @@ def find(
 ) -> FoundRuns:
   """Finds runs to compare, and reads the tables that `build` needs."""
   read = (*_READ, *method_tables.COST_TABLES) if with_costs else _READ
-  return finding.find_whole(runs, read, verify=verify)
+  return discovery.find_intact(runs, read, verify=verify)
 
 
 def build(

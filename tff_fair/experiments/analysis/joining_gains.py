@@ -147,7 +147,7 @@ def of_late_clients(
   """Returns the gains of late clients and others; None if none is late."""
   if tables.JOIN_ROUND not in evaluations:
     return None
-  rows = tables.seen(evaluations).sort_values(tables.ROUND)
+  rows = tables.drop_unseen(evaluations).sort_values(tables.ROUND)
   is_late = rows[tables.JOIN_ROUND] > 1
   first = int(rows.loc[is_late, tables.JOIN_ROUND].min())
   joins = rows[tables.JOIN_ROUND].where(is_late, first)

@@ -173,7 +173,7 @@ def by_name(score: Score) -> Mapping[str, Measure]:
     for name, measure in shown.items()
     for low, high in [_bounds(name, score)]
   }
-  for other in map(BY_NAME.__getitem__, score.beside):
+  for other in map(BY_NAME.__getitem__, score.extra_scores):
     found |= {
       name: _of_client(other)._replace(
         title=f"{title} {other.noun}",
@@ -294,7 +294,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
     column(score.name),
     column("loss"),
     column("num_examples"),
-    {name: column(name) for name in score.beside},
+    {name: column(name) for name in score.extra_scores},
   )
 
 

@@ -78,6 +78,6 @@ def _takes_all_clients(run: Run) -> bool:
   if run.flags["sampling"] == "all" and run.flags["evaluation_clients"] is None:
     return True
   table = run.client_evaluations if run.clients is None else run.clients
-  number = tables.seen(table)["client_id"].nunique()
+  number = tables.drop_unseen(table)["client_id"].nunique()
   least, _ = bounds.range_ends(run.flags["clients_per_round"])
   return least >= number and run.flags["evaluation_clients"] in (None, number)

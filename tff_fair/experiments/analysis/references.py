@@ -35,7 +35,7 @@ def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
     group
     for group in groups
     if name in (group.runs[0].name, group.runs[0].algorithm)
-    or methods.understood(name) == group.runs[0].algorithm
+    or methods.canonical_name(name) == group.runs[0].algorithm
   ]
   by_weights = _by_weights(of_name)
   if len(of_name) == len(by_weights) > 1:

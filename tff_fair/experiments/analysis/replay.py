@@ -13,7 +13,7 @@ from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments import progress
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import configuration, finding, tape_files
+from tff_fair.experiments.runs import configuration, discovery, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.settings import learning
@@ -25,7 +25,7 @@ if typing.TYPE_CHECKING:
   import pandas as pd
 
   from tff_fair import types
-  from tff_fair.experiments.runs.finding import Place
+  from tff_fair.experiments.runs.discovery import Place
 
 # Slopes up to this share of ||Delta_k|| ||d|| are rounding errors.
 _ROUNDING = 1e-12
@@ -76,9 +76,9 @@ def replay(
   import pandas as pd  # noqa: PLC0415  Takes as long as all other imports.
 
   from tff_fair import runtime  # noqa: PLC0415  Imports TensorFlow.
-  from tff_fair.summing import tape, ways  # noqa: PLC0415
+  from tff_fair.summing import aggregation_kinds, tape  # noqa: PLC0415
 
-  found = run if isinstance(run, Run) else finding.open_run(run)
+  found = run if isinstance(run, Run) else discovery.open_run(run)
   folder = RunFolder(found.path)
   runtime.use_default()
   rule = _rule(found, folder, algorithm, hparams)
@@ -94,7 +94,7 @@ def replay(
       break
     if taped is None:
       continue
-    if replaying.needs_updates and ways.UPDATES not in taped:
+    if replaying.needs_updates and aggregation_kinds.UPDATES not in taped:
       raise RunError(
         f"{folder.tape}: has no updates, which {type(rule).__name__} remembers "
         "with these hyperparameters; train the run with --tape=updates."
@@ -125,7 +125,7 @@ def _rule(
       )
     rule = algorithm
   else:
-    algorithm = methods.understood(algorithm)
+    algorithm = methods.canonical_name(algorithm)
     if algorithm == run.algorithm:
       saved = run.config.get(configuration.OWN_FILES, {}).get("algorithm")
       if saved not in (None, methods.file_digest(algorithm)):

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from tff_fair import declared
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.configuration import USER_FILE_SUFFIX
-from tff_fair.experiments.runs.finding import natural_order
+from tff_fair.experiments.runs.discovery import natural_sort_key
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds
 from tff_fair.experiments.spec.spec_text import HPARAM, TASK_OPTION
 
-# Numbers in texts count by their value; see `natural_order`.
+# Numbers in texts count by their value; see `natural_sort_key`.
 _Order = list[list[tuple[bool, float, str]]]
 
 
@@ -141,7 +141,7 @@ def _num_clients(run: Run) -> int:
 def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
   """Returns a sort key of groups: the values of some settings."""
   values = (members[0].settings.get(name, "") for name in names)
-  return [natural_order(declared.as_text(value)) for value in values]
+  return [natural_sort_key(declared.as_text(value)) for value in values]
 
 
 def common_score(runs: Sequence[Run]) -> Score:
@@ -155,11 +155,11 @@ def common_score(runs: Sequence[Run]) -> Score:
       )
   beside = tuple(
     name
-    for name in first.score.beside
-    if all(name in run.score.beside for run in runs)
+    for name in first.score.extra_scores
+    if all(name in run.score.extra_scores for run in runs)
   )
-  score = scores.with_beside(first.score.name, beside)
-  return score.fitting(min(map(_last_mean, runs)))
+  score = scores.with_extra_scores(first.score.name, beside)
+  return score.with_fitting_digits(min(map(_last_mean, runs)))
 
 
 def _last_mean(run: Run) -> float:

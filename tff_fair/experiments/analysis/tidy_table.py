@@ -8,7 +8,7 @@ from typing import Literal
 
 from tff_fair import declared
 from tff_fair.experiments.analysis import run_groups
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.runs.run import Run
 
 if typing.TYPE_CHECKING:
@@ -28,7 +28,7 @@ _METHOD, _SEED = "method", "seed"
 
 
 def table(
-  runs: Run | finding.Place | Iterable[Run | finding.Place],
+  runs: Run | discovery.Place | Iterable[Run | discovery.Place],
   name: TableName = "client_evaluations",
 ) -> pd.DataFrame:
   """Returns one table of all runs, with their differences as columns.
@@ -55,9 +55,9 @@ def table(
   """
   import pandas as pd  # noqa: PLC0415
 
-  declared.check_choice("name", name, finding.TABLES)
-  found = finding.find(runs)
-  finding.say_changes(found)
+  declared.check_choice("name", name, discovery.TABLES)
+  found = discovery.find(runs)
+  discovery.say_changes(found)
   run_groups.group(found)  # Raises an error if two runs are the same.
   tables = [getattr(run, name) for run in found]
   taken = {_METHOD, *(c for t in tables if t is not None for c in t)}

@@ -15,7 +15,7 @@ from tff_fair.experiments.analysis import audit_table, group_fairness, majority
 from tff_fair.experiments.analysis.model_evaluation import ClientOutputs
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.spec.scores import summarize_beside
+from tff_fair.experiments.spec.scores import summarize_extra
 from tff_fair.experiments.training import predictions, results, scoring
 from tff_fair.metrics import gains
 
@@ -27,7 +27,7 @@ _DECISION_SCORES = ("balanced_accuracy", "precision", "recall", "f1")
 _CERTAIN = 50.0  # A logit that leaves other classes almost no probability.
 
 
-def build_scoring(task: tasks.Task, **settings: Any) -> scoring.Scoring:
+def build_scoring(task: tasks.Task, **settings: Any) -> scoring.ScoringSettings:
   """Returns the scores that an audit's settings request, as for a run."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
@@ -36,7 +36,7 @@ def build_scoring(task: tasks.Task, **settings: Any) -> scoring.Scoring:
       f"chooses between two classes; {task.name} has others.",
       value=spec.threshold_for,
     )
-  return scoring.of_task(task, spec)
+  return scoring.resolve(task, spec)
 
 
 def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
@@ -63,16 +63,16 @@ def _ranking_score(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
 def measure(
   clients: pd.DataFrame,
   task: tasks.Task,
-  requested: scoring.Scoring,
+  requested: scoring.ScoringSettings,
   found: Sequence[ClientOutputs],
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
   """Returns the table of clients with all scores, and parts of the summary."""
-  positive, score = requested.positive, requested.score
+  positive, score = requested.positive_class, requested.score
   if positive is None and task.num_classes == 2:
     positive = predictions.rarer_class(client.labels for client in found)
-  more = [n for n in (score.name, *score.beside) if n not in clients]
+  more = [n for n in (score.name, *score.extra_scores) if n not in clients]
   clients = clients.assign(
     **{
       name: [_score(name, client, positive) for client in found]
@@ -80,24 +80,24 @@ def measure(
     }
   )
   summary: dict[str, Any] = {
-    f"test_{name}": summarize_beside(clients[name].to_numpy(np.float64))
-    for name in score.beside
+    f"test_{name}": summarize_extra(clients[name].to_numpy(np.float64))
+    for name in score.extra_scores
   }
   predicted = [
-    predictions.Predicted(k, client.labels, client.decision_outputs())
+    predictions.ClientPredictions(k, client.labels, client.decision_outputs())
     for k, client in enumerate(found)
   ]
   edge = 0.0
   if trained is not None and goal is not None and positive is not None:
     of_training = [
-      predictions.Predicted(k, client.labels, client.outputs)
+      predictions.ClientPredictions(k, client.labels, client.outputs)
       for k, client in enumerate(trained)
     ]
-    threshold = predictions.threshold(
+    threshold = predictions.choose_threshold(
       goal, task, of_training, predicted, positive
     )
     summary[summaries.THRESHOLD] = threshold
-    edge = predictions.log_odds_of(threshold["probability"])
+    edge = predictions.logit(threshold["probability"])
   groups = [c.groups for c in found if c.groups is not None]
   if len(groups) == len(found):
     table = predictions.count_groups(task, predicted, groups, positive, edge)
@@ -112,6 +112,6 @@ def measure(
     summary[summaries.MAJORITY] = majority.compare(
       clients, score, of_classes, names, audit_table.COUNT
     )
-    if requested.positive is not None:
-      summary[summaries.POSITIVE_CLASS] = names[requested.positive]
+    if requested.positive_class is not None:
+      summary[summaries.POSITIVE_CLASS] = names[requested.positive_class]
   return clients, summary

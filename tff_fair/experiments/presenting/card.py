@@ -141,7 +141,7 @@ def _settings(run: Run) -> Mapping[str, str]:
   rows = {name: declared.as_text(v) for name, v in found.items()}
   rows |= {
     name: _anonymize(name, value)
-    for name, value in spec_text.texts(run.spec).items()
+    for name, value in spec_text.non_default_texts(run.spec).items()
     if name not in (*_SHOWN, *_NOT_SHOWN)
   }
   rows |= {

@@ -50,7 +50,7 @@ def read(
     table = table[names].rename(columns=lambda n: n.removeprefix(_GLOBAL))
   everyone = len(table)
   if client_id is None:
-    table = tables.seen(table)
+    table = tables.drop_unseen(table)
   unseen, attackers = everyone - len(table), 0
   if run.clients is not None and "attacker" in run.clients:
     ids = run.clients.loc[run.clients["attacker"], "client_id"]
@@ -78,7 +78,7 @@ def paragraphs(
     data = {"of_one": _single_client_texts(everyone, score)}
   elif evaluation.round_num is not None:
     clients = everyone[everyone[score.name].notna()]
-    others = [BY_NAME[name] for name in score.beside]
+    others = [BY_NAME[name] for name in score.extra_scores]
     data = {
       "left_out": len(everyone) - len(clients),
       "rows": [] if clients.empty else _rows(clients, score, question),

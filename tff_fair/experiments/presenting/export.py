@@ -25,7 +25,7 @@ from tff_fair.experiments.presenting import (
 )
 from tff_fair.experiments.runs import (
   configuration,
-  finding,
+  discovery,
   summaries,
   trained_model,
 )
@@ -134,12 +134,12 @@ def export(
   threshold = _threshold(run, weights, is_personal=is_personal)
   with _reporting_bad_description(run):
     writer = model_formats.Writer(found, kind, threshold)
-    writer.predictor.assign(weights.of_model(client_id))
+    writer.predictor.assign(weights.as_list(client_id))
   with export_paths.staging(output, overwrite=overwrite) as staged:
     if all_clients:
       _write_personal_models(run, weights, writer, staged, trust)
     else:
-      writer.write(weights.of_model(client_id), staged)
+      writer.write(weights.as_list(client_id), staged)
     subject = card.Subject(
       run=run,
       weights=weights,
@@ -153,7 +153,7 @@ def export(
       question=question_asked,
       notes=writer.notes,
       baselines=tuple(baseline_runs),
-      above=None if best or is_personal else _ceiling(run),
+      ceilings=None if best or is_personal else _ceiling(run),
     )
     with _reporting_bad_description(run):
       text = card.text(subject)
@@ -164,8 +164,8 @@ def export(
 
 def _open_verified(run: Run | str | os.PathLike[str]) -> Run:
   """Returns a run; reports which of its tables and settings have changed."""
-  found = run if isinstance(run, Run) else finding.read_run(run)
-  finding.say_changes([found], verify=True, below=False)
+  found = run if isinstance(run, Run) else discovery.read_run(run)
+  discovery.say_changes([found], verify=True, below=False)
   return found
 
 
@@ -254,11 +254,11 @@ def _write_personal_models(
   }
   file_names = _file_names(clients, export_paths.SUFFIXES[writer.kind])
   for client_id, name in file_names.items():
-    writer.write(weights.of_model(client_id), folder / name)
+    writer.write(weights.as_list(client_id), folder / name)
   export_paths.write_index(
     folder,
     (
-      (client_id, csv_cells.quoted(clients[client_id]), name)
+      (client_id, csv_cells.quote(clients[client_id]), name)
       for client_id, name in file_names.items()
     ),
   )
@@ -271,7 +271,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 def _client_id(run: Run, name: str, trust: bool) -> int:
   known = _ids_by_name(run, trust, lambda found: name in found)
   if name not in known:
-    asked = spelling.question(name, known, "see clients.csv.")
+    asked = spelling.suggest(name, known, "see clients.csv.")
     raise FieldError("client", f"there is no such client; {asked}", value=name)
   return known[name]
 
@@ -289,7 +289,7 @@ def _ids_by_name(
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
   task = task_loading.load(
-    configuration.with_code(run.config, run.spec, trust=trust)
+    configuration.authorize_code(run.config, run.spec, trust=trust)
   )
   return {name: client_id for client_id, name in enumerate(task.client_names)}
 
@@ -343,9 +343,9 @@ def export_form(
   run = _open_verified(run)
   output = pathlib.Path(output)
   export_paths.check_free(output, overwrite=overwrite)
-  spec = configuration.with_code(run.config, run.spec, trust=trust).replace(
-    aggregation=run.flags["aggregation"]
-  )
+  spec = configuration.authorize_code(
+    run.config, run.spec, trust=trust
+  ).replace(aggregation=run.flags["aggregation"])
   rule = methods.get(spec.algorithm).build.rule
   compares = spec.aggregation == "secure" and issubclass(
     rule, types.ComparingRule

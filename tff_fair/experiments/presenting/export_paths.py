@@ -101,7 +101,7 @@ def staging(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
   check()
   with (
     _reporting_output_errors(),
-    atomic.moved_when_whole(output, check) as staged,
+    atomic.move_when_complete(output, check) as staged,
   ):
     yield staged
 

@@ -26,7 +26,7 @@ from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.model_files import PREDICTED_CLASS, PROBABILITIES
 from tff_fair.experiments.runs.trained_model import BuildableModel
 
-# See `training.predictions.threshold`.
+# See `training.predictions.choose_threshold`.
 Threshold: TypeAlias = Mapping[str, Any]
 
 # An exported model takes raw columns if the task has a preprocessing, else x.

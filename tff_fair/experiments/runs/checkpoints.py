@@ -56,7 +56,7 @@ def is_complete(state: pathlib.Path) -> bool:
   return True
 
 
-def damage(state: pathlib.Path) -> str | None:
+def find_damage(state: pathlib.Path) -> str | None:
   """Returns the fault of a damaged state as text, or None."""
   try:
     for file, kind in atomic.special_files(state):
@@ -78,12 +78,12 @@ def load_state(state: pathlib.Path) -> Any:
   """Returns the contents of a state; imports TensorFlow."""
   import tensorflow as tf  # noqa: PLC0415
 
-  if (found := damage(state)) is not None:
-    raise _damaged(state, found)
+  if (found := find_damage(state)) is not None:
+    raise _damage_error(state, found)
   try:
     outward = saved_model_programs.outward_operations(state)
   except ValueError as error:
-    raise _damaged(state, str(error)) from error
+    raise _damage_error(state, str(error)) from error
   if outward:
     raise RunError(
       f"{state}: its program reaches files or code ({', '.join(outward)}), "
@@ -98,10 +98,12 @@ def load_state(state: pathlib.Path) -> Any:
     ) from error
   except Exception as error:
     # Damage makes TensorFlow raise errors of any kind.
-    raise _damaged(state, f"TensorFlow cannot read it ({error})") from error
+    raise _damage_error(
+      state, f"TensorFlow cannot read it ({error})"
+    ) from error
 
 
-def _damaged(state: pathlib.Path, problem: str) -> RunError:
+def _damage_error(state: pathlib.Path, problem: str) -> RunError:
   return RunError(f"{state}: is damaged: {problem}.")
 
 

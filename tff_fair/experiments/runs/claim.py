@@ -38,17 +38,17 @@ _SECONDS_UNTIL_STALE = 60.0
 
 class _Claim(NamedTuple):
   text: bytes
-  changed: float
+  mtime: float
 
 
 @contextlib.contextmanager
-def folder_held(
+def hold_folder(
   folder: pathlib.Path, say: Callable[[str], None]
 ) -> Iterator[None]:
   """Holds the claim to a folder of runs by a lock on the folder itself."""
   descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
   try:
-    with held(descriptor, folder, say):
+    with hold(descriptor, folder, say):
       yield
   finally:
     # Forked processes hold the lock, too.
@@ -58,7 +58,7 @@ def folder_held(
 
 
 @contextlib.contextmanager
-def held(
+def hold(
   file: typing.BinaryIO | int, folder: pathlib.Path, say: Callable[[str], None]
 ) -> Iterator[None]:
   """Holds the claim to a folder."""
@@ -123,7 +123,7 @@ class _ClaimFile:
     self._beats.join()
     with (
       contextlib.suppress(OSError, RunError),
-      _only_one(self._folder, self._text) as is_mine,
+      _exclusive_takeover(self._folder, self._text) as is_mine,
     ):
       # Otherwise another program is taking over the claim.
       found = _read(self._path)
@@ -140,7 +140,7 @@ class _ClaimFile:
       return False
     if not _is_stale(self._folder, found):
       raise _taken(self._folder)
-    with _only_one(self._folder, found.text) as is_mine:
+    with _exclusive_takeover(self._folder, found.text) as is_mine:
       if not is_mine:
         raise _taken(self._folder)
       now = _read(self._path)
@@ -184,7 +184,7 @@ class _ClaimFile:
 
 
 @contextlib.contextmanager
-def _only_one(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
+def _exclusive_takeover(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
   """Yields whether only this program may replace or remove a claim."""
   digest = hashlib.sha256(text).hexdigest()[:32]
   path = folder / f"{FILE}.{digest}"
@@ -227,7 +227,7 @@ def _read(path: pathlib.Path) -> _Claim | None:
 
 
 def _is_stale(folder: pathlib.Path, found: _Claim) -> bool:
-  return _now(folder) - found.changed > _SECONDS_UNTIL_STALE
+  return _now(folder) - found.mtime > _SECONDS_UNTIL_STALE
 
 
 def _now(folder: pathlib.Path) -> float:

@@ -90,7 +90,7 @@ def describe_run(
     DATA: {
       "description": description,
       SCORE: score.name,
-      BESIDE: ",".join(score.beside),
+      BESIDE: ",".join(score.extra_scores),
       **({ENTROPY_CLASSES: entropy_classes} if entropy_classes else {}),
     },
     SPEC: values,
@@ -118,7 +118,7 @@ def problem(content: object) -> str | None:
     if group != FORMAT and not isinstance(values, Mapping):
       return f"its {group} is not an object"
   if missing := _missing(content):
-    return f"it lacks {spelling.listed(missing, 3)}"
+    return f"it lacks {spelling.join_names(missing, 3)}"
   return next(_wrong_values(content), None)
 
 
@@ -148,7 +148,7 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
       name in _OPTIONAL and resolved[name] is None
     ):
       yield f"its {name} is not a whole number"
-  for name in (content[DATA][SCORE], *_beside(content)):
+  for name in (content[DATA][SCORE], *_extra_score_names(content)):
     if not isinstance(name, str) or name not in scores.BY_NAME:
       yield f"its {SCORE} {name} is not one of {', '.join(scores.BY_NAME)}"
   for name in _MAPPINGS:
@@ -165,10 +165,12 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
 
 def score(configuration: Configuration) -> scores.Score:
   """Returns the score by which a run compares clients."""
-  return scores.with_beside(configuration[DATA][SCORE], _beside(configuration))
+  return scores.with_extra_scores(
+    configuration[DATA][SCORE], _extra_score_names(configuration)
+  )
 
 
-def _beside(configuration: Configuration) -> tuple[str, ...]:
+def _extra_score_names(configuration: Configuration) -> tuple[str, ...]:
   return tuple(filter(None, str(configuration[DATA][BESIDE]).split(",")))
 
 
@@ -204,7 +206,7 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
   }
 
 
-def with_code(
+def authorize_code(
   configuration: Configuration, spec: RunSpec, *, trust: bool = False
 ) -> RunSpec:
   """Returns the run of a record, after the check that its code may run."""

@@ -88,11 +88,11 @@ def diagnose(
   if evaluations.empty or evaluations["round"].iloc[-1] == 0:
     return []
   table = evaluations.set_index("round")
-  found = list(_of_divergence(table, score, num_classes))[:1]
-  return [*found, *_of_predictions(table, score)]
+  found = list(_diagnose_divergence(table, score, num_classes))[:1]
+  return [*found, *_diagnose_predictions(table, score)]
 
 
-def _of_divergence(
+def _diagnose_divergence(
   table: pd.DataFrame, score: Score, num_classes: int | None
 ) -> Iterator[Diagnosis]:
   """Yields the signs of divergence, the clearest first."""
@@ -103,9 +103,11 @@ def _of_divergence(
       yield Diagnosis("not_finite", measure, last, float(value))
   r2 = _end(table, POOLED, largest=True)
   if _LOSS in table and not r2 > _GOOD_R2:
-    yield from _of_losses(table[_LOSS], last, of_classes=score.of_classes)
+    yield from _diagnose_losses(
+      table[_LOSS], last, of_classes=score.is_for_classes
+    )
   if score.higher_is_better and math.isfinite(score.lowest) and mean in table:
-    yield from _of_scores(table[mean], last, score)
+    yield from _diagnose_scores(table[mean], last, score)
   if _has_just_begun(table):
     return
   if r2 < _LEAST_R2:
@@ -141,7 +143,7 @@ def _tail(column: pd.Series) -> pd.Series:
   return trained.iloc[-min(_TAIL, max(1, len(trained) // _TAIL)) :]
 
 
-def _of_losses(
+def _diagnose_losses(
   losses: pd.Series, last: int, *, of_classes: bool
 ) -> Iterator[Diagnosis]:
   known = losses[np.isfinite(losses)]
@@ -165,7 +167,7 @@ def _ends_above(values: pd.Series, bar: float, margin: float) -> bool:
   return end > bar + margin or last > bar + _BY_FAR * margin
 
 
-def _of_scores(
+def _diagnose_scores(
   means: pd.Series, last: int, score: Score
 ) -> Iterator[Diagnosis]:
   known = means[np.isfinite(means)]
@@ -178,7 +180,9 @@ def _of_scores(
     yield Diagnosis("score_lost", score.name, last, value, best, at_best)
 
 
-def _of_predictions(table: pd.DataFrame, score: Score) -> Iterator[Diagnosis]:
+def _diagnose_predictions(
+  table: pd.DataFrame, score: Score
+) -> Iterator[Diagnosis]:
   last = int(table.index[-1])
   for column in table:
     kind = str(column).removeprefix(f"{CONSTANT}/")

@@ -134,7 +134,7 @@ class RunFolder:
     atomic.write(self.pruned, parsing.json_text(rounds_done))
 
   @property
-  def is_at_work(self) -> bool:
+  def is_in_use(self) -> bool:
     """Whether a program, on any host, is at work in the folder."""
     return claim.is_held(self.config)
 
@@ -149,7 +149,7 @@ class RunFolder:
     return self.last_saved_round > 0
 
   @contextlib.contextmanager
-  def held_open(self) -> Iterator[None]:
+  def hold_open(self) -> Iterator[None]:
     """Holds the folder open, so that `check_place` recognizes it."""
     self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -187,7 +187,7 @@ class RunFolder:
       "command to resume."
     )
 
-  def move_aside(self, path: pathlib.Path) -> pathlib.Path:
+  def quarantine(self, path: pathlib.Path) -> pathlib.Path:
     """Moves a file of the run into `set_aside`; returns its new place."""
     place = self.set_aside / path.relative_to(self.path)
     names = (place.with_name(f"{place.name}-{n}") for n in itertools.count(2))
@@ -204,13 +204,13 @@ class RunFolder:
     for folder in places:
       for pattern in ("*_temp[0-9]*", f"{atomic.STAGING}*"):
         _remove(folder.glob(pattern))
-    _remove(atomic.unfinished(path) for path in self.files)
+    _remove(atomic.unfinished_path(path) for path in self.files)
 
-  def check_free(self, asked: Mapping[str, Any] | None = None) -> None:
+  def check_free(self, settings: Mapping[str, Any] | None = None) -> None:
     """Checks that it is empty, or holds a run that `asked` may continue."""
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
-      is_over = is_finished and not self._ends_before(asked)
+      is_over = is_finished and not self._ends_before(settings)
       goes_on = has_config and not is_over
       special = [*atomic.special_files(self.path)] if goes_on else []
       below = None if has_config else _run_below(self.path)
@@ -241,18 +241,18 @@ class RunFolder:
         "of a run; nothing was changed. Put the original file back."
       )
 
-  def _ends_before(self, asked: Mapping[str, Any] | None) -> bool:
+  def _ends_before(self, settings: Mapping[str, Any] | None) -> bool:
     """Returns whether the run in the folder does less than settings ask for."""
-    if asked is None:
+    if settings is None:
       return False
     try:
-      return ends_before(self.configuration()[RESOLVED], asked)
+      return ends_before(self.configuration()[RESOLVED], settings)
     except (FileNotFoundError, LookupError, TypeError, ValueError):
       return False  # There is no such run.
 
-  def check_usable(self, asked: Mapping[str, Any] | None = None) -> None:
+  def check_usable(self, settings: Mapping[str, Any] | None = None) -> None:
     """Checks as much as possible of the folder before anything slow is done."""
-    self.check_free(asked)
+    self.check_free(settings)
     self.check_writable()
 
   def check_writable(self) -> None:
@@ -313,21 +313,21 @@ def _take(
 ) -> Iterator[tuple[RunFolder, bool]]:
   """Yields the folder, and whether the run begins in it."""
   folder = RunFolder(path)
-  asked = configuration[RESOLVED] if lengthens else None
-  folder.check_free(asked)
+  settings = configuration[RESOLVED] if lengthens else None
+  folder.check_free(settings)
   with contextlib.ExitStack() as closing:
     for parent in reversed([path, *path.parents]):
       with contextlib.suppress(FileExistsError):
         parent.mkdir()
         closing.callback(_remove_if_empty, parent)
     file = closing.enter_context(folder.config.open("ab+"))
-    closing.enter_context(folder.held_open())
-    closing.enter_context(claim.held(file, path, say))
+    closing.enter_context(folder.hold_open())
+    closing.enter_context(claim.hold(file, path, say))
     file.seek(0)
     # Empty if the run was killed as it began, before it saved anything.
     saved = file.read()
     is_new = not saved and not folder.is_saved
-    is_longer = not is_new and folder._ends_before(asked)
+    is_longer = not is_new and folder._ends_before(settings)
     if not is_new:
       _check_same(folder, saved, configuration, lengthens=lengthens)
     if is_longer and folder.is_finished:
@@ -337,7 +337,7 @@ def _take(
         folder.next_configuration = configuration
         is_longer = False
     if is_longer:
-      _remove_end(folder)
+      _remove_final_files(folder)
     if is_new or is_longer:
       try:
         atomic.write(folder.config, parsing.json_text(configuration))
@@ -350,7 +350,7 @@ def _take(
     yield folder, is_new
 
 
-def _remove_end(folder: RunFolder) -> None:
+def _remove_final_files(folder: RunFolder) -> None:
   """Removes the final files of a run that is about to continue."""
   for path in folder.final_files:
     path.unlink(missing_ok=True)

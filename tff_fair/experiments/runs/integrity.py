@@ -44,9 +44,11 @@ def changes(
   return found
 
 
-def sentence(folder: pathlib.Path, found: Mapping[str, str]) -> str:
+def describe_changes(folder: pathlib.Path, found: Mapping[str, str]) -> str:
   """Returns the line about the files of a run that have changed."""
-  shown = spelling.listed([f"{name} {how}" for name, how in found.items()], 3)
+  shown = spelling.join_names(
+    [f"{name} {how}" for name, how in found.items()], 3
+  )
   return f"{folder}: changed since the run wrote it: {shown}."
 
 
@@ -100,7 +102,7 @@ def _differences(
       name = str(file.relative_to(folder.path))
       if name not in expected:
         yield name, "was not there"
-  elif below and not folder.is_at_work:
+  elif below and not folder.is_in_use:
     yield from _damaged_states(folder)
 
 
@@ -108,5 +110,5 @@ def _damaged_states(folder: RunFolder) -> Iterator[tuple[str, str]]:
   for place in (folder.checkpoints, folder.best_checkpoint):
     for round_num in checkpoints.saved_rounds(place):
       state = checkpoints.path(place, round_num)
-      if (damage := checkpoints.damage(state)) is not None:
+      if (damage := checkpoints.find_damage(state)) is not None:
         yield str(state.relative_to(folder.path)), f"({damage})"

@@ -39,7 +39,7 @@ def has_only_signatures(path: pathlib.Path) -> bool:
   return path.is_dir() and not (path / _KERAS_METADATA).exists()
 
 
-def keras_3(path: pathlib.Path) -> str | None:
+def keras_3_version(path: pathlib.Path) -> str | None:
   """Returns the version of Keras that saved a file, if 3 or later."""
   version = None
   with contextlib.suppress(OSError, KeyError, ValueError, zipfile.BadZipFile):
@@ -56,7 +56,7 @@ def keras_3(path: pathlib.Path) -> str | None:
 def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
   """Loads a model, uncompiled."""
   check(path)
-  if (version := keras_3(path)) is not None:
+  if (version := keras_3_version(path)) is not None:
     raise ValueError(
       f"was saved by Keras {version}, and TensorFlow here has another (that of "
       f"{tf.__version__}). Save it as a SavedModel, in Keras 3 by "
@@ -91,7 +91,7 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
 
 
 _CONFIG, _WEIGHTS, _ASSETS = "config.json", "model.weights.h5", "assets/"
-_OF_ARCHIVE = (_CONFIG, "metadata.json", _WEIGHTS)
+_ARCHIVE_FILES = (_CONFIG, "metadata.json", _WEIGHTS)
 
 
 def check_code(path: pathlib.Path) -> None:
@@ -131,7 +131,7 @@ def _code(path: pathlib.Path) -> Iterator[str]:
 
 def _code_of_archive(archive: zipfile.ZipFile) -> Iterator[str]:
   for name in archive.namelist():
-    if name not in _OF_ARCHIVE and not name.startswith(_ASSETS):
+    if name not in _ARCHIVE_FILES and not name.startswith(_ASSETS):
       yield name  # Keras opens pickles in model.weights.npz.
   config = json.loads(archive.read(_CONFIG))
   config.pop("compile_config", None)  # Not read.

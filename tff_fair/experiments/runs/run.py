@@ -112,7 +112,7 @@ class Run:
   @property
   def seeds(self) -> seeds.Seeds:
     """The seeds, in which repetitions of a run differ."""
-    return seeds.of_settings(self.flags)
+    return seeds.from_settings(self.flags)
 
   @property
   def score(self) -> Score:
@@ -215,9 +215,7 @@ class Run:
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
-    return trained_model.load_weights(
-      RunFolder(self.path), best=best
-    ).of_model()
+    return trained_model.load_weights(RunFolder(self.path), best=best).as_list()
 
   def model(self, *, best: bool = False, trust: bool = False) -> tf.keras.Model:
     """Returns the trained global model; imports TensorFlow.
@@ -255,7 +253,7 @@ class Run:
     For another score, such as auc, it has auc/mean, ... instead.
     """
     kind = tables.evaluations(self.score)
-    table = self._of_rounds(kind)
+    table = self._read_round_table(kind)
     last = (self.summary or {}).get("rounds")
     if last is not None and table[ROUND].max() != last:
       raise RunError(
@@ -273,7 +271,7 @@ class Run:
     """
     kind = tables.client_evaluations(self.score)
     known = self.evaluations[ROUND]  # Read first: a run writes it last.
-    table = self._of_rounds(kind)
+    table = self._read_round_table(kind)
     tables.check_results(self.path / kind.name, table, self.score)
     # A run in the middle of an evaluation may have written half of its rows.
     table = table[table[ROUND].isin(known)]
@@ -294,12 +292,12 @@ class Run:
   @functools.cached_property
   def rounds(self) -> pd.DataFrame:
     """One row per round: what the method reports."""
-    return self._of_rounds(tables.METRICS)
+    return self._read_round_table(tables.METRICS)
 
   @functools.cached_property
   def timing(self) -> pd.DataFrame:
     """One row per round: round_seconds, evaluation_seconds."""
-    return self._of_rounds(tables.TIMING)
+    return self._read_round_table(tables.TIMING)
 
   @functools.cached_property
   def costs(self) -> pd.DataFrame | None:
@@ -392,9 +390,9 @@ class Run:
         f"{error}" + (f" The run was started in {place}." if place else "")
       ) from error
 
-  def _of_rounds(self, kind: tables.Kind) -> pd.DataFrame:
+  def _read_round_table(self, kind: tables.Kind) -> pd.DataFrame:
     if self.is_finished:
-      return tables.read_whole(self.path, kind)
+      return tables.read_required(self.path, kind)
     table = self._read(kind)
     if table is not None:
       return table

@@ -16,7 +16,12 @@ OUTWARD = re.compile(
 )
 # Functions that save and restore variables, which loading does not run.
 _SAVER = re.compile("__inference__traced_(save|restore)_[0-9]+")
-_OF_SAVER = {"SaveV2", "MergeV2Checkpoints", "ShardedFilename", "RestoreV2"}
+_SAVER_OPERATIONS = {
+  "SaveV2",
+  "MergeV2Checkpoints",
+  "ShardedFilename",
+  "RestoreV2",
+}
 
 
 def outward_operations(folder: pathlib.Path) -> list[str]:
@@ -47,7 +52,9 @@ def _outward(graph: Any, has_objects: bool) -> Iterator[str]:
   for function in library.function:
     is_saver = function.signature.name in savers
     for node in function.node_def:
-      if OUTWARD.search(node.op) and not (is_saver and node.op in _OF_SAVER):
+      if OUTWARD.search(node.op) and not (
+        is_saver and node.op in _SAVER_OPERATIONS
+      ):
         yield node.op
 
 

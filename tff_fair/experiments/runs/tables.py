@@ -57,7 +57,7 @@ def evaluations(score: Score) -> Kind:
 
 def client_evaluations(score: Score) -> Kind:
   """Returns the kind of table of each client's evaluations for a score."""
-  full, columns = ["num_examples"], ["loss", *score.beside]
+  full, columns = ["num_examples"], ["loss", *score.extra_scores]
   # Some clients may not meet a score's needs.
   (columns if score.needs else full).append(score.name)
   return Kind(
@@ -130,7 +130,7 @@ def read(
   return table
 
 
-def read_whole(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
+def read_required(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
   """Reads a table of a finished run, which must have a row at least."""
   table = read(folder, kind, is_finished=True)
   if table is None:
@@ -158,7 +158,7 @@ def check_results(
       _check_cells(path, cells, fits, "number", f" in [{low:g}, {high:g}]")
 
 
-def seen(table: pd.DataFrame) -> pd.DataFrame:
+def drop_unseen(table: pd.DataFrame) -> pd.DataFrame:
   """Returns the rows of the clients that may take part in training."""
   return table[~table[UNSEEN]] if UNSEEN in table else table
 
@@ -168,7 +168,7 @@ def has_validation(table: pd.DataFrame) -> bool:
   return f"{VALIDATION}num_examples" in table
 
 
-def on_validation(table: pd.DataFrame) -> pd.DataFrame:
+def validation_rows(table: pd.DataFrame) -> pd.DataFrame:
   """Returns rows with validation results, under the names of test results."""
   columns = [name for name in table if name.startswith(VALIDATION)]
   found = table[table[f"{VALIDATION}num_examples"].notna()]
@@ -190,7 +190,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       float_precision="round_trip",
       low_memory=False,  # All values of a column have one type.
       # Names stay texts, even "007" or "NA".
-      converters={NAME: csv_cells.unquoted},
+      converters={NAME: csv_cells.unquote},
     )
   except (ValueError, OverflowError) as error:
     raise RunError(f"{path}: is not a table: {str(error).strip()}.") from error

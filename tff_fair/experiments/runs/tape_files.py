@@ -35,7 +35,7 @@ class Recorder:
   def write(self, round_num: int, arrays: Arrays) -> None:
     """Adds a round to its block."""
     path = _path(self._folder, round_num, has_updates=_UPDATES in arrays)
-    first, _ = _ends(path)
+    first, _ = _round_range(path)
     if not self._block or min(self._block) < first:
       self._block = _read(path, self._folder) if path.exists() else {}
     self._block[round_num] = arrays
@@ -47,7 +47,7 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
   return any(
     round_num in _read(path, folder)
     for path in _blocks(folder)
-    for first, last in [_ends(path)]
+    for first, last in [_round_range(path)]
     if first <= round_num <= last
   )
 
@@ -55,14 +55,14 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
 def full_blocks(folder: RunFolder, last_round: int) -> Iterator[pathlib.Path]:
   """Yields the blocks that are complete after a round."""
   for path in _blocks(folder):
-    if _ends(path)[1] <= last_round:
+    if _round_range(path)[1] <= last_round:
       yield path
 
 
 def keep_rounds(folder: RunFolder, last_round: int) -> None:
   """Removes the rounds after `last_round`, which the run will repeat."""
   for path in _blocks(folder):
-    first, last = _ends(path)
+    first, last = _round_range(path)
     if first > last_round:
       path.unlink()
     elif last > last_round:
@@ -74,7 +74,7 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
 
 
 def read(
-  folder: RunFolder, last_round: int, tell: Callable[[str], object]
+  folder: RunFolder, last_round: int, say: Callable[[str], object]
 ) -> Iterator[tuple[int, Arrays | None]]:
   """Yields the rounds of a tape in order; None for rounds that it lacks."""
   blocks = _blocks(folder)
@@ -84,25 +84,25 @@ def read(
     )
   expected = 1
   for path in blocks:
-    first, last = _ends(path)
-    yield from _missing(folder, expected, min(first - 1, last_round), tell)
+    first, last = _round_range(path)
+    yield from _missing(folder, expected, min(first - 1, last_round), say)
     expected, last = last + 1, min(last, last_round)
     try:
       found = _read(path, folder)
     except DamageError as error:
-      tell(f"{error} The rest is read.")
+      say(f"{error} The rest is read.")
       found = {}
     for round_num in range(first, last + 1):
       yield round_num, found.get(round_num)
-  yield from _missing(folder, expected, last_round, tell)
+  yield from _missing(folder, expected, last_round, say)
 
 
 def _missing(
-  folder: RunFolder, first: int, last: int, tell: Callable[[str], object]
+  folder: RunFolder, first: int, last: int, say: Callable[[str], object]
 ) -> Iterator[tuple[int, None]]:
   """Yields the rounds between blocks as missing."""
   if first <= last:
-    tell(
+    say(
       f"{folder.tape}: has no block with rounds {first} to {last}. The rest is "
       "read."
     )
@@ -122,10 +122,10 @@ def _path(
 def _blocks(folder: RunFolder) -> list[pathlib.Path]:
   """Returns the blocks of a tape in the order of their rounds."""
   found = [p for p in folder.tape.glob("*.npz") if _NAME.fullmatch(p.name)]
-  return sorted(found, key=_ends)
+  return sorted(found, key=_round_range)
 
 
-def _ends(block: pathlib.Path) -> tuple[int, int]:
+def _round_range(block: pathlib.Path) -> tuple[int, int]:
   """Returns the first and the last round that a block may have."""
   found = _NAME.fullmatch(block.name)
   assert found is not None
@@ -141,7 +141,7 @@ def _write(
     for round_num, of_round in block.items()
     for name, array in of_round.items()
   }
-  array_files.write(path, {_MODEL: _model(folder), **arrays})
+  array_files.write(path, {_MODEL: _model_digest(folder), **arrays})
 
 
 def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
@@ -151,7 +151,7 @@ def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
     for name, array in arrays.items():
       number, _, field = name.partition("/")
       rounds.setdefault(int(number), {})[field] = array
-  if not np.array_equal(model, _model(folder)):
+  if not np.array_equal(model, _model_digest(folder)):
     raise RunError(
       f"{path}: is a tape of another model than {folder.model.name}; put back "
       "the tape of this run."
@@ -159,7 +159,7 @@ def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
   return {**rounds}
 
 
-def _model(folder: RunFolder) -> np.ndarray:
+def _model_digest(folder: RunFolder) -> np.ndarray:
   """Returns a digest that identifies the model of a run."""
   try:
     content = folder.model.read_bytes()

@@ -127,7 +127,7 @@ def _find_in_folder(architecture: Architecture) -> BuildableModel:
     build=functools.partial(exportable.build, trained),
     build_with_preprocessing=None
     if whole is None
-    else functools.partial(_build_whole, whole),
+    else functools.partial(_build_from_config, whole),
   )
 
 
@@ -137,7 +137,7 @@ def _find_by_task(
   # Imported late: it imports TensorFlow Federated.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
-  spec = configuration.with_code(config, spec, trust=trust)
+  spec = configuration.authorize_code(config, spec, trust=trust)
   task = task_loading.load(spec)
   architecture = Architecture.of_task(task)
   trained = architecture.trained
@@ -150,18 +150,20 @@ def _find_by_task(
     build=build,
     build_with_preprocessing=None
     if task.preprocessing is None
-    else functools.partial(_build_around, task.preprocessing, build),
+    else functools.partial(
+      _build_with_preprocessing, task.preprocessing, build
+    ),
   )
 
 
-def _build_whole(
+def _build_from_config(
   config: exportable.Config,
 ) -> tuple[tf.keras.Model, tf.keras.Model]:
   whole = exportable.build(config)
   return whole, whole.get_layer(TRAINED)
 
 
-def _build_around(
+def _build_with_preprocessing(
   preprocessing: Preprocessing, build: KerasModelFn
 ) -> tuple[tf.keras.Model, tf.keras.Model]:
   trained = build()
@@ -194,7 +196,7 @@ class Weights:
   non_trainable: Sequence[np.ndarray]
   personal: Mapping[int, np.ndarray] | None  # By trained client, flat.
 
-  def of_model(self, client_id: int | None = None) -> list[np.ndarray]:
+  def as_list(self, client_id: int | None = None) -> list[np.ndarray]:
     """Returns the trainable weights of a model, then its others."""
     table = self.personal or {}
     if client_id is None or client_id not in table:

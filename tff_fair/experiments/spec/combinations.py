@@ -34,7 +34,7 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
       f"initial_run is given, too, as {spec.initial_run}; leave one of the two "
       "out.",
     )
-  yield from _of_momentum(spec)
+  yield from _momentum_conflicts(spec)
   decay = "server_learning_rate_decay"
   kind = f"{decay}_kind"
   if getattr(spec, kind) is not None and getattr(spec, decay) is None:
@@ -50,23 +50,23 @@ def _conflicts(spec: RunSettings) -> _Conflicts:
       "leaves criterion nothing to choose on but the test data, which the run "
       "reports; set a share above 0 aside, or leave criterion out.",
     )
-  yield from _of_sampling(spec)
-  yield from _of_late_clients(spec)
+  yield from _sampling_conflicts(spec)
+  yield from _late_client_conflicts(spec)
   if spec.tape and spec.loss_reference != "none":
     yield (
       "tape",
       "has the losses of clients, but the rule compares gaps, which a replay "
       "would lack. Leave loss_reference or tape out.",
     )
-  yield from _of_local_work(spec)
-  yield from _of_server_step(spec)
-  yield from _of_decays(spec)
-  yield from _of_attack(spec)
-  yield from _of_privacy(spec)
-  yield from _of_correction(spec)
+  yield from _local_work_conflicts(spec)
+  yield from _server_step_conflicts(spec)
+  yield from _decay_conflicts(spec)
+  yield from _attack_conflicts(spec)
+  yield from _privacy_conflicts(spec)
+  yield from _correction_conflicts(spec)
 
 
-def _of_momentum(spec: RunSettings) -> _Conflicts:
+def _momentum_conflicts(spec: RunSettings) -> _Conflicts:
   """Yields conflicts of momentum, control variates and personal models."""
   with_momentum = " or ".join(learning.WITH_MOMENTUM)
   for side in ("client", "server"):
@@ -107,7 +107,7 @@ def _of_momentum(spec: RunSettings) -> _Conflicts:
     )
 
 
-def _of_sampling(spec: RunSettings) -> _Conflicts:
+def _sampling_conflicts(spec: RunSettings) -> _Conflicts:
   """Yields the conflicts of how a run draws its cohorts."""
   if spec.draws_by_lambda:
     if spec.sampling not in ("uniform", "by_lambda"):
@@ -136,7 +136,7 @@ def _of_sampling(spec: RunSettings) -> _Conflicts:
     )
 
 
-def _of_late_clients(spec: RunSettings) -> _Conflicts:
+def _late_client_conflicts(spec: RunSettings) -> _Conflicts:
   if spec.join_round is None:
     return
   rounds = [int(p.rpartition(":")[2]) for p in spec.join_round.split(",")]
@@ -154,7 +154,7 @@ def _of_late_clients(spec: RunSettings) -> _Conflicts:
     )
 
 
-def _of_local_work(spec: RunSettings) -> _Conflicts:
+def _local_work_conflicts(spec: RunSettings) -> _Conflicts:
   usual = spec.fields()["local_epochs"].default
   if spec.local_steps is not None and spec.local_epochs != usual:
     yield (
@@ -171,7 +171,7 @@ def _of_local_work(spec: RunSettings) -> _Conflicts:
     )
 
 
-def _of_server_step(spec: RunSettings) -> _Conflicts:
+def _server_step_conflicts(spec: RunSettings) -> _Conflicts:
   if not spec.has_own_server_step:
     return
   if spec.server_optimizer is not None:
@@ -190,7 +190,7 @@ def _of_server_step(spec: RunSettings) -> _Conflicts:
     )
 
 
-def _of_decays(spec: RunSettings) -> _Conflicts:
+def _decay_conflicts(spec: RunSettings) -> _Conflicts:
   for side in ("client", "server"):
     name = f"{side}_learning_rate_decay"
     decay, kind = getattr(spec, name), getattr(spec, f"{name}_kind")
@@ -202,7 +202,7 @@ def _of_decays(spec: RunSettings) -> _Conflicts:
       yield name, "expected a number in (0, 1]."
 
 
-def _of_attack(spec: RunSettings) -> _Conflicts:
+def _attack_conflicts(spec: RunSettings) -> _Conflicts:
   kind, strength = spec.attack, spec.attack_strength
   effects = {"bias": "adds to losses", "scaling": "multiplies updates with"}
   if kind == "none" and strength is not None:
@@ -219,7 +219,7 @@ def _of_attack(spec: RunSettings) -> _Conflicts:
     yield "attack_strength", "expected a number in [0, inf) for bias."
 
 
-def _of_privacy(spec: RunSettings) -> _Conflicts:
+def _privacy_conflicts(spec: RunSettings) -> _Conflicts:
   """Yields conflicts of privacy settings; building a method checks its rule."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
@@ -262,7 +262,7 @@ def _of_privacy(spec: RunSettings) -> _Conflicts:
     )
 
 
-def _of_correction(spec: RunSettings) -> _Conflicts:
+def _correction_conflicts(spec: RunSettings) -> _Conflicts:
   """Yields the conflicts of label correction."""
   if spec.label_correction == "none":
     return
@@ -292,7 +292,7 @@ def _of_correction(spec: RunSettings) -> _Conflicts:
     )
 
 
-def without_effect(spec: RunSettings) -> Iterator[str]:
+def ineffective_settings(spec: RunSettings) -> Iterator[str]:
   """Yields a line for each given setting that changes nothing.
 
   Files of settings serve several methods, so this is not an error.

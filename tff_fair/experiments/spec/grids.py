@@ -26,7 +26,7 @@ def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
   """Returns the runs of a grid; see `RunSpec.vary`."""
   found = {name: choices(name, value) for name, value in values.items()}
   algorithms = [
-    methods.understood(str(name))
+    methods.canonical_name(str(name))
     for name in found.get("algorithm", [spec.algorithm])
   ]
   known_tasks = found.get("task", [spec.task])
@@ -84,7 +84,7 @@ def flat_name(
   ):
     if name.removeprefix(prefix) in valid:
       return f"{prefix}{name.removeprefix(prefix)}"
-  advice = spelling.question(
+  advice = spelling.suggest(
     name,
     [*fields, *hparams, *options],
     f"valid are the fields {', '.join(sorted(fields))}; the hyperparameters "
@@ -106,7 +106,9 @@ def _is_option(task: str, name: str, value: object) -> bool:
 def replace_settings(spec: _Run, values: Mapping[str, Any]) -> _Run:
   """Returns a run with some settings, given by flat names, replaced."""
   fields = {n: v for n, v in values.items() if "." not in n}
-  algorithm = methods.understood(str(fields.get("algorithm", spec.algorithm)))
+  algorithm = methods.canonical_name(
+    str(fields.get("algorithm", spec.algorithm))
+  )
   hparams = {**fields.pop("hparams", spec.hparams)}
   options = {**fields.pop("task_options", spec.task_options)}
   for name, value in values.items():

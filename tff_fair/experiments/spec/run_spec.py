@@ -78,7 +78,7 @@ class RunSpec(settings.RunSettings):
         object.__setattr__(self, name, declared.as_text(value) or None)
     for name, field in self.fields().items():
       object.__setattr__(self, name, field.check(getattr(self, name)))
-    algorithm = methods.understood(self.algorithm)
+    algorithm = methods.canonical_name(self.algorithm)
     object.__setattr__(self, "algorithm", algorithm)
     object.__setattr__(self, "task_options", self._checked_task_options())
     object.__setattr__(self, "hparams", self._checked_hparams())
@@ -125,13 +125,13 @@ class RunSpec(settings.RunSettings):
   @property
   def all_hparams(self) -> dict[str, Value]:
     """See the base class."""
-    with self._reading():
+    with self._record_guard():
       return super().all_hparams
 
   @property
   def has_own_server_step(self) -> bool:
     """See the base class."""
-    with self._reading():
+    with self._record_guard():
       return super().has_own_server_step
 
   @property
@@ -173,7 +173,7 @@ class RunSpec(settings.RunSettings):
 
   def effective(self) -> dict[str, Value]:
     """Returns the settings that decide results, with defaults, by flat name."""
-    with self._reading():
+    with self._record_guard():
       return {
         **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
         "rounds_per_evaluation": self.evaluation_interval,
@@ -199,10 +199,10 @@ class RunSpec(settings.RunSettings):
     Raises:
       ValueError: If a name or a value is not valid.
     """
-    with self._reading():
+    with self._record_guard():
       return super().replace(**values)
 
-  def _reading(self) -> contextlib.AbstractContextManager[None]:
+  def _record_guard(self) -> contextlib.AbstractContextManager[None]:
     """Returns a context that refuses to run code if this is a record."""
     is_record = vars(self).get("_is_record", False)
     return tasks.reading_records() if is_record else contextlib.nullcontext()
@@ -224,7 +224,7 @@ class RunSpec(settings.RunSettings):
       ValueError: If a name or a value is not valid, or none of the methods has
         a given hyperparameter.
     """
-    with self._reading():
+    with self._record_guard():
       return grids.vary(self, values)
 
   def _checked_task_options(self) -> FrozenMapping:
@@ -240,9 +240,11 @@ class RunSpec(settings.RunSettings):
   def _checked_hparams(self) -> FrozenMapping:
     if not methods.is_method(self.algorithm):
       raise FieldError(
-        "algorithm", methods.unknown(self.algorithm), value=self.algorithm
+        "algorithm",
+        methods.unknown_message(self.algorithm),
+        value=self.algorithm,
       )
-    if methods.is_closed(self.algorithm):  # Keep what was recorded.
+    if methods.is_blocked(self.algorithm):  # Keep what was recorded.
       return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)
     checked = {}

@@ -59,9 +59,9 @@ class Score:
   lowest: float = 0.0  # The smallest value it may have.
   # What a client needs among its test examples to have the score; may be empty.
   needs: str = ""
-  of_classes: bool = True  # Whether labels are classes.
+  is_for_classes: bool = True  # Whether labels are classes.
   # Names of further scores, with columns of their own.
-  beside: tuple[str, ...] = ()
+  extra_scores: tuple[str, ...] = ()
 
   @property
   def title(self) -> str:
@@ -92,7 +92,7 @@ class Score:
     """Returns whether a value is better than another; NaN is not."""
     return value > other if self.higher_is_better else value < other
 
-  def fitting(self, smallest: float) -> "Score":
+  def with_fitting_digits(self, smallest: float) -> "Score":
     """Returns the score with as many decimals as its numbers need."""
     if math.isfinite(self.highest) or not 0 < smallest < math.inf:
       return self
@@ -187,12 +187,12 @@ RMSE = Score(
   summarize=metrics.error_summary,
   compare=metrics.compare_errors,
   tie=comparison.error_tie,
-  of_classes=False,
-  beside=("r2",),
+  is_for_classes=False,
+  extra_scores=("r2",),
 )
 
 
-def _like(
+def _derive_score(
   base: Score, name: str, noun: str, plural: str = "", **changes: Any
 ) -> Score:
   """Returns a score like `base`: in [0, 1], or an error such as the RMSE."""
@@ -206,7 +206,7 @@ def _like(
     plural=plural or f"{noun}s",
     worst=f"{worst} {noun}",
     best=best,
-    beside=(),
+    extra_scores=(),
     **changes,
   )
 
@@ -218,28 +218,31 @@ _PLAIN: Mapping[str, Any] = {
   "sign": "",
   "in_unit": "from 0 to 1",
 }
-_OF_CLASSES: Mapping[str, Any] = {"of_classes": True, "in_unit": "0 at best"}
+_OF_CLASSES: Mapping[str, Any] = {
+  "is_for_classes": True,
+  "in_unit": "0 at best",
+}
 _OWN_EXAMPLE = {"needs": "an example of the class"}
 _TWO_CLASSES = {"needs": "examples of two classes"}
 
 _ALL = (
   ACCURACY,
-  _like(
+  _derive_score(
     ACCURACY, "balanced_accuracy", "balanced accuracy", "balanced accuracies"
   ),
-  _like(ACCURACY, "auc", "AUC", **_PLAIN, **_TWO_CLASSES),
-  _like(
+  _derive_score(ACCURACY, "auc", "AUC", **_PLAIN, **_TWO_CLASSES),
+  _derive_score(
     ACCURACY, "average_precision", "average precision", **_PLAIN, **_TWO_CLASSES
   ),
-  _like(ACCURACY, "f1", "F1", "values of F1", **_PLAIN, **_OWN_EXAMPLE),
-  _like(ACCURACY, "precision", "precision", **_OWN_EXAMPLE),
-  _like(ACCURACY, "recall", "recall", **_OWN_EXAMPLE),
-  _like(RMSE, "brier", "Brier score", **_OF_CLASSES),
-  _like(RMSE, "log_loss", "log loss", "log losses", **_OF_CLASSES),
-  _like(RMSE, "calibration_error", "calibration error", **_OF_CLASSES),
+  _derive_score(ACCURACY, "f1", "F1", "values of F1", **_PLAIN, **_OWN_EXAMPLE),
+  _derive_score(ACCURACY, "precision", "precision", **_OWN_EXAMPLE),
+  _derive_score(ACCURACY, "recall", "recall", **_OWN_EXAMPLE),
+  _derive_score(RMSE, "brier", "Brier score", **_OF_CLASSES),
+  _derive_score(RMSE, "log_loss", "log loss", "log losses", **_OF_CLASSES),
+  _derive_score(RMSE, "calibration_error", "calibration error", **_OF_CLASSES),
   RMSE,
-  _like(RMSE, "mae", "MAE"),
-  _like(
+  _derive_score(RMSE, "mae", "MAE"),
+  _derive_score(
     ACCURACY,
     "r2",
     "R²",
@@ -247,7 +250,7 @@ _ALL = (
     **{**_PLAIN, "in_unit": "1 at best"},
     lowest=-math.inf,
     needs="labels that differ",
-    of_classes=False,
+    is_for_classes=False,
     statistics=statistics.SIGNED_STATISTICS,
     summarize=metrics.signed_summary,
     compare=metrics.compare_signed,
@@ -257,15 +260,15 @@ BY_NAME: Mapping[str, Score] = {score.name: score for score in _ALL}
 
 
 @functools.cache
-def with_beside(name: str, beside: tuple[str, ...]) -> Score:
+def with_extra_scores(name: str, extra_scores: tuple[str, ...]) -> Score:
   """Returns a score with other scores as further columns."""
   score = BY_NAME[name]
-  if score.beside == beside:
+  if score.extra_scores == extra_scores:
     return score
-  return dataclasses.replace(score, beside=beside)
+  return dataclasses.replace(score, extra_scores=extra_scores)
 
 
-def summarize_beside(values: Vector) -> dict[str, float]:
+def summarize_extra(values: Vector) -> dict[str, float]:
   """Summarizes a column, float[K], over the clients that have a value.
 
   Values may have any size and sign, as R² does; NaN means missing. Returns

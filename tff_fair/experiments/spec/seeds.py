@@ -26,7 +26,7 @@ class Seeds(NamedTuple):
     return f"{self.draws} ({', '.join(others)})" if others else f"{self.draws}"
 
 
-def of_settings(settings: Mapping[str, Any]) -> Seeds:
+def from_settings(settings: Mapping[str, Any]) -> Seeds:
   """Returns the seeds in settings; each defaults to `seed`."""
   seed = int(settings["seed"])
   given = (settings[name] for name in NAMES)

@@ -36,7 +36,7 @@ def assignments(values: Mapping[str, object]) -> list[str]:
 def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
   """Reads hyperparameters from `name=value` texts."""
   values: dict[str, Any] = {}
-  algorithm = methods.understood(algorithm)
+  algorithm = methods.canonical_name(algorithm)
   if not methods.is_method(algorithm):
     return values
   valid = methods.hyperparameters(algorithm)
@@ -88,7 +88,7 @@ def command(
   options: Mapping[str, object] | None = None,
 ) -> str:
   """Returns the command line of a run: what differs from the defaults."""
-  values = texts(spec)
+  values = non_default_texts(spec)
   if values.keys() <= set(REPETITIONS):
     # With no other flags, binaries.train would run its demo ("first look").
     values = {"task": spec.task, **values}
@@ -103,7 +103,7 @@ def command(
   return shlex.join(["python", "-m", "binaries.train", *words])
 
 
-def texts(spec: RunSettings) -> dict[str, str]:
+def non_default_texts(spec: RunSettings) -> dict[str, str]:
   """Returns the settings that differ from the defaults, by flat names."""
   values = {
     name: getattr(spec, name)

@@ -5,27 +5,27 @@ Problems that show only with the data raise errors that name the setting.
 
 import tasks
 from tff_fair.declared import FieldError
-from tff_fair.experiments import importing
+from tff_fair.experiments import startup
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# The task that `load_ahead` has loaded, for the next call of `load`.
-_ahead: dict[RunSpec, tasks.Task] = {}
+# The task that `preload` has loaded, for the next call of `load`.
+_preloaded: dict[RunSpec, tasks.Task] = {}
 
 
-def load_ahead(spec: RunSpec) -> None:
+def preload(spec: RunSpec) -> None:
   """Loads the task of a run in advance and keeps it for that run.
 
   A task reads its data before it imports TensorFlow. So a program that calls
   this first reports unusable data within a second.
   """
-  _ahead.clear()
-  with importing.quick():
-    _ahead[spec] = load(spec)
+  _preloaded.clear()
+  with startup.fast_import():
+    _preloaded[spec] = load(spec)
 
 
 def load(spec: RunSpec) -> tasks.Task:
   """Loads the task of a run, with the run's model."""
-  task = _ahead.pop(spec, None)
+  task = _preloaded.pop(spec, None)
   if task is not None:
     return task
   try:

@@ -107,9 +107,9 @@ class Bench:
   share: float = 0.2  # Of the clients with inverted labels.
 
   @property
-  def swept(self) -> tuple[SweptMethod, ...]:
+  def swept_methods(self) -> tuple[SweptMethod, ...]:
     """The methods."""
-    return sweep_file.of_methods(self.algorithms, "algorithms").methods
+    return sweep_file.from_methods(self.algorithms, "algorithms").methods
 
   def tables(self) -> Iterator["Table"]:
     """Yields the federations, and each of their draws."""
@@ -123,7 +123,7 @@ class Bench:
       Item(table, seed, method)
       for table in self.tables()
       for seed in self.seeds
-      for method in self.swept
+      for method in self.swept_methods
     ]
 
   def record(self) -> None:
@@ -147,11 +147,11 @@ class Bench:
     tables = dict(before.get("tables", {}))
     for name in self.federations:
       table = Table(self, name)
-      (digest,) = source_files.digests([table.prepared()]).values()
+      (digest,) = source_files.digests([table.prepared_path()]).values()
       if tables.setdefault(table.short_name, digest) != digest:
         raise RunError(
-          f"{self.folder}: holds a bench with another {table.prepared()}; put "
-          "that version back, or choose another folder."
+          f"{self.folder}: holds a bench with another {table.prepared_path()}; "
+          "put that version back, or choose another folder."
         )
     self.folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**found, "tables": tables}, indent=2) + "\n"
@@ -185,7 +185,7 @@ class Table:
     usual = ACCURACY if federation.kind == "classes" else RMSE
     return BY_NAME[federation.score or usual.name]
 
-  def prepared(self) -> pathlib.Path:
+  def prepared_path(self) -> pathlib.Path:
     """Returns the prepared table of the federation."""
     prepared = self.bench.data_dir / f"{self.short_name}.csv"
     if not prepared.exists():
@@ -199,7 +199,7 @@ class Table:
 
   def path(self) -> pathlib.Path:
     """Returns the file to read, which a calibration writes if need be."""
-    prepared = self.prepared()
+    prepared = self.prepared_path()
     if self.bench.calibration is None:
       return prepared
     path = self.bench.folder / "tables" / f"{self.name}.csv"
@@ -208,9 +208,9 @@ class Table:
       federation = federations.get(self.federation)
       rng = np.random.default_rng((len(self.short_name), self.draw))
       if self.bench.calibration == "null":
-        frame = shuffled(frame, federation, rng)
+        frame = shuffle_clients(frame, federation, rng)
       else:
-        frame = turned(frame, federation, self.bench.share, rng)
+        frame = invert_labels(frame, federation, self.bench.share, rng)
       path.parent.mkdir(parents=True, exist_ok=True)
       atomic.write(path, frame.to_csv(index=False, lineterminator="\n"))
     return path
@@ -236,7 +236,7 @@ class Table:
     )
 
 
-def shuffled(
+def shuffle_clients(
   frame: pd.DataFrame, federation: Federation, rng: np.random.Generator
 ) -> pd.DataFrame:
   """Returns a table whose rows go to clients by chance: clients are alike."""
@@ -244,7 +244,7 @@ def shuffled(
   return frame.assign(**{federation.client: client})
 
 
-def turned(
+def invert_labels(
   frame: pd.DataFrame,
   federation: Federation,
   share: float,
@@ -255,7 +255,7 @@ def turned(
   Of two classes, each becomes the other; of more, the next one, in a circle; a
   number is mirrored at the mean.
   """
-  frame = shuffled(frame, federation, rng)
+  frame = shuffle_clients(frame, federation, rng)
   names = np.unique(frame[federation.client].astype(str))
   number = max(1, round(share * len(names)))
   chosen = frame[federation.client].isin(rng.permutation(names)[:number])
@@ -328,7 +328,7 @@ def describe(spec: RunSpec) -> str:
 # Running the items.
 
 
-def carry_out(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
+def run(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
   """Trains the missing runs, and shows progress and the time left.
 
   Processes divide the methods, and go through the federations in their order.
@@ -346,22 +346,20 @@ def carry_out(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
     disable=None if progress else True,
   ) as bar:
     if jobs == 1:
-      _carry_out_share(bench, 0, 1, bar.update)
+      _run_share(bench, 0, 1, bar.update)
       return
-    _in_processes(bench, jobs, items, bar)
+    _run_in_processes(bench, jobs, items, bar)
 
 
-def _in_processes(
+def _run_in_processes(
   bench: Bench, jobs: int, items: Sequence[Item], bar: "tqdm.tqdm[None]"
 ) -> None:
   context = multiprocessing.get_context("spawn")
   started = [
-    context.Process(
-      target=_carry_out_in_child, args=(bench, k, jobs), daemon=True
-    )
+    context.Process(target=_run_in_child, args=(bench, k, jobs), daemon=True)
     for k in range(jobs)
   ]
-  with processes.without_main(), processes.modules_found_as_here():
+  with processes.hide_main_module(), processes.export_module_paths():
     for process in started:
       process.start()
   try:
@@ -381,13 +379,13 @@ def _in_processes(
     )
 
 
-def _carry_out_in_child(bench: Bench, share: int, num_shares: int) -> None:
+def _run_in_child(bench: Bench, share: int, num_shares: int) -> None:
   # Items are files that are written as a whole.
-  processes.when_parent_ends(functools.partial(os._exit, 1))
-  _carry_out_share(bench, share, num_shares)
+  processes.on_parent_exit(functools.partial(os._exit, 1))
+  _run_share(bench, share, num_shares)
 
 
-def _carry_out_share(
+def _run_share(
   bench: Bench,
   share: int,
   num_shares: int,
@@ -397,7 +395,7 @@ def _carry_out_share(
   # They import TensorFlow.
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
-  mine = bench.swept[share::num_shares]
+  mine = bench.swept_methods[share::num_shares]
   for table in bench.tables():
     if not table.draw:  # The draws of a federation have the same graphs.
       cache = in_memory.ProgramCache()
@@ -414,7 +412,7 @@ def _carry_out_share(
       for item in left:
         rows = []
         for k, spec in enumerate(settings(item.method, shared, bench.tries)):
-          found = in_memory.evaluate_trained(spec, task, cache)
+          found = in_memory.train_and_evaluate(spec, task, cache)
           names = [task.client_names[i] for i in found.clients["client_id"]]
           rows.append(
             pd.DataFrame({SETTING: k, CLIENT: names, **found.clients})

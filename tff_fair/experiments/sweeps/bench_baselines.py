@@ -45,7 +45,7 @@ class Baselines:
 
   def train(self) -> None:
     """Trains the baselines, once for each chosen setting of FedAvg."""
-    from tff_fair.experiments.training import running  # noqa: PLC0415
+    from tff_fair.experiments.training import execution  # noqa: PLC0415
 
     table, score = self.item.table, self.item.table.score
     chosen = analysis.chosen_rows(pd.read_csv(self.item.path), score)
@@ -63,7 +63,9 @@ class Baselines:
           finetune_epochs=_EPOCHS, local_baseline=True, pooled_baseline=True
         )
         with tempfile.TemporaryDirectory() as folder:
-          run = running.run(spec, pathlib.Path(folder) / "run", progress=False)
+          run = execution.run(
+            spec, pathlib.Path(folder) / "run", progress=False
+          )
           assert run.clients is not None
           runs[setting] = run.clients.set_index("client")
       clients = runs[setting].loc[chosen["client"]]
@@ -76,18 +78,18 @@ class Baselines:
     atomic.write(self.path, text)
 
 
-def of_bench(asked: bench.Bench) -> list[Baselines]:
+def list_all(config: bench.Bench) -> list[Baselines]:
   """Returns the baselines of all federations and data seeds."""
   return [
     Baselines(item)
-    for item in asked.items()
+    for item in config.items()
     if item.method.name == analysis.FEDAVG
   ]
 
 
-def carry_out(asked: bench.Bench) -> None:
+def train_missing(config: bench.Bench) -> None:
   """Trains the missing baselines; FedAvg's items must be done."""
-  wanted = of_bench(asked)
+  wanted = list_all(config)
   with tqdm.tqdm(
     total=len(wanted),
     initial=sum(one.is_done for one in wanted),

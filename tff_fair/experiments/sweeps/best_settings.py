@@ -24,7 +24,9 @@ from tff_fair.experiments.texts import layout, run_warnings
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Of the draw; fixed, so that only the runs decide the choice.
 _FEWEST_TO_DIVIDE = 10  # Clients.
-FEWEST_TO_TRUST = 50  # With fewer clients, chance decides much of the choice.
+MIN_RELIABLE_CLIENTS = (
+  50  # With fewer clients, chance decides much of the choice.
+)
 _VALIDATION = 2  # Separates these draws from others with that seed.
 
 
@@ -56,7 +58,10 @@ def _table(
   chosen, others = [], []
   for candidates in _by_method(finished):
     judged = [
-      (_measured(group, validation_fraction, score, is_validation=True), group)
+      (
+        _measure_group(group, validation_fraction, score, is_validation=True),
+        group,
+      )
       for group in candidates
     ]
     on_validation, best = min(
@@ -65,7 +70,9 @@ def _table(
     )
     chosen.append((best.label, best.runs))
     others += [(g.label, g.runs) for g in candidates if g is not best]
-    on_test = _measured(best, validation_fraction, score, is_validation=False)
+    on_test = _measure_group(
+      best, validation_fraction, score, is_validation=False
+    )
     lines.append(
       [
         *(best.label, str(len(candidates)), str(len(best.runs))),
@@ -96,13 +103,13 @@ def is_divided(num_clients: int, fraction: float) -> bool:
   return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
 
 
-def part_of(
+def select_part(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
   """Returns the results that decide, or those to show."""
-  clients = tables.seen(clients)  # Unseen clients do not decide.
+  clients = tables.drop_unseen(clients)  # Unseen clients do not decide.
   if tables.has_validation(clients):
-    return tables.on_validation(clients) if is_validation else clients
+    return tables.validation_rows(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
     return clients
   drawn = validation_clients(clients["client_id"], fraction)
@@ -119,13 +126,15 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
   return list(methods.values())
 
 
-def _measured(
+def _measure_group(
   group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
   """Returns a group's measures over seeds, on one part of the clients."""
   measured = []
   for run in group.runs:
-    part = part_of(run.last_evaluation, fraction, is_validation=is_validation)
+    part = select_part(
+      run.last_evaluation, fraction, is_validation=is_validation
+    )
     measured.append(measures.of_clients(part, score))
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
@@ -146,9 +155,9 @@ def _parts(run: Run, fraction: float) -> _Parts:
   """Returns a run's parts, given the share of clients that decide."""
   last = run.last_evaluation
   return _Parts(
-    len(tables.seen(last)),
-    len(part_of(last, fraction, is_validation=True)),
-    len(part_of(last, fraction, is_validation=False)),
+    len(tables.drop_unseen(last)),
+    len(select_part(last, fraction, is_validation=True)),
+    len(select_part(last, fraction, is_validation=False)),
     run.spec.validation_share if tables.has_validation(last) else None,
   )
 
@@ -165,7 +174,9 @@ def _caption(
     {_parts(run, fraction) for run in finished},
     key=lambda p: (p.num_clients, p.num_deciding, p.set_aside or 0),
   )
-  where = _on_set_aside(title, [p for p in parts if p.set_aside is not None])
+  where = _validation_lines(
+    title, [p for p in parts if p.set_aside is not None]
+  )
   of_test = [p for p in parts if p.set_aside is None]
   divided = [p for p in of_test if p.num_deciding < p.num_clients]
   whole = [p for p in of_test if p not in divided]
@@ -178,7 +189,7 @@ def _caption(
       f"Warning: {p.num_deciding} of {p.num_clients} clients decide, too few "
       "to distinguish settings reliably."
       for p in divided
-      if p.num_clients < FEWEST_TO_TRUST
+      if p.num_clients < MIN_RELIABLE_CLIENTS
     ]
   if whole:
     few = ", ".join(str(p.num_clients) for p in whole)
@@ -196,7 +207,7 @@ def _caption(
   ]
 
 
-def _on_set_aside(title: str, parts: Sequence[_Parts]) -> list[str]:
+def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
   """Returns lines on what decides if validation data are set aside."""
   if not parts:
     return []

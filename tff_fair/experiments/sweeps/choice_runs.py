@@ -9,8 +9,8 @@ import tqdm
 
 import tasks
 from tff_fair.declared import FieldError
-from tff_fair.experiments import importing
-from tff_fair.experiments.runs import finding, tables
+from tff_fair.experiments import startup
+from tff_fair.experiments.runs import discovery, tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import scores
@@ -22,7 +22,7 @@ from tff_fair.files import atomic, csv_cells
 SCORE = "score"  # A column: the name of the score.
 
 
-class Tries:
+class ChoiceRunner:
   """Trains runs that have no results yet; counts all in `num_runs`."""
 
   def __init__(
@@ -48,9 +48,9 @@ class Tries:
       dynamic_ncols=True,
       disable=None if self._progress else True,  # None: without a terminal.
     )
-    return [tables.seen(self._evaluate(spec)) for spec in shown]
+    return [tables.drop_unseen(self._evaluate(spec)) for spec in shown]
 
-  def refusal(self, spec: RunSpec) -> str | None:
+  def training_error(self, spec: RunSpec) -> str | None:
     """Returns why a run cannot be trained, or None; keeps its results."""
     try:
       self._evaluate(spec)
@@ -58,7 +58,7 @@ class Tries:
       return str(error)
     return None
 
-  def tape(self, spec: RunSpec) -> Run | None:
+  def train_with_tape(self, spec: RunSpec) -> Run | None:
     """Returns a run with a tape, or None if there are no tapes."""
     self.num_runs += 1
     return run_once(spec, self._folder.parent / "tape", progress=False)
@@ -77,17 +77,17 @@ class Tries:
     file = self._folder / f"{digest}.csv"
     if not file.exists():
       self._folder.mkdir(parents=True, exist_ok=True)
-      atomic.write(file, csv_cells.csv_text(self._trained(spec)))
+      atomic.write(file, csv_cells.csv_text(self._train(spec)))
     return pd.read_csv(file)
 
-  def _trained(self, spec: RunSpec) -> pd.DataFrame:
+  def _train(self, spec: RunSpec) -> pd.DataFrame:
     task = self._task_of(spec)
     from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
     if self._cache is None:
       self._cache = in_memory.ProgramCache()
     assert isinstance(self._cache, in_memory.ProgramCache)
-    found = in_memory.evaluate_trained(
+    found = in_memory.train_and_evaluate(
       spec, task, self._cache, counts_groups=self._counts_groups
     )
     return pd.DataFrame(found.clients).assign(**{SCORE: found.score.name})
@@ -95,8 +95,8 @@ class Tries:
   def _task_of(self, spec: RunSpec) -> tasks.Task:
     """Returns the task of a run; reuses the last task if seeds are equal."""
     if self._task is None or self._task[0] != spec.seeds:
-      importing.check_limits()
-      with importing.quick():  # This imports TensorFlow.
+      startup.check_limits()
+      with startup.fast_import():  # This imports TensorFlow.
         from tff_fair.experiments.training import build  # noqa: PLC0415
       self._task = spec.seeds, build.load_task(spec)
     return self._task[1]
@@ -105,10 +105,10 @@ class Tries:
 def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
   """Trains a run of a choice, unless an earlier program has finished it."""
   if RunFolder(path).is_finished:
-    return finding.read_run(path)
-  from tff_fair.experiments.training import running  # noqa: PLC0415
+    return discovery.read_run(path)
+  from tff_fair.experiments.training import execution  # noqa: PLC0415
 
-  return running.run(spec, path, progress=progress)
+  return execution.run(spec, path, progress=progress)
 
 
 def score_of(clients: pd.DataFrame) -> Score:

@@ -35,14 +35,14 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import choice_runs, stages
-from tff_fair.experiments.sweeps.choice_runs import Tries
-from tff_fair.experiments.sweeps.stages import ChoiceSettings, Found
+from tff_fair.experiments.sweeps.choice_runs import ChoiceRunner
+from tff_fair.experiments.sweeps.stages import ChoiceFindings, ChoiceSettings
 from tff_fair.files import atomic, parsing
 
 _VALIDATION_FRACTION = 0.2
 _REQUEST_FILE, CHOICE_FILE = "request.json", "choice.json"
 # Settings of a run that the choice decides, or that belong to single runs.
-DECIDED = (
+DECIDED_SETTINGS = (
   *("algorithm", "hparams", "client_weighting", "criterion", "patience"),
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
 )
@@ -55,7 +55,7 @@ METHODS = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Choice(Found):
+class Choice(ChoiceFindings):
   """The outcome of `choose`; its `spec` sets no validation rows aside."""
 
   recommended: Run  # Of `spec`, with a local model of each client.
@@ -111,11 +111,11 @@ def choose(
   how = ChoiceSettings(**settings)
   names = METHODS if algorithms is None else tuple(algorithms)
   folder = pathlib.Path(output_dir)
-  found = find(spec, folder, names, how, progress=progress)
+  found = run_stages(spec, folder, names, how, progress=progress)
   # The recommendation trains on all training rows.
   final = spec.with_algorithm(found.spec.algorithm).replace(
     hparams=found.spec.hparams,
-    **{name: getattr(found.spec, name) for name in stages.DECIDED},
+    **{name: getattr(found.spec, name) for name in stages.DECIDED_SETTINGS},
   )
   with contextlib.suppress(FieldError):  # Some settings exclude it.
     final = final.replace(local_baseline=True)
@@ -128,18 +128,18 @@ def choose(
   return choice
 
 
-def find(
+def run_stages(
   spec: RunSpec,
   folder: pathlib.Path,
   names: Sequence[str],
-  how: ChoiceSettings,
+  settings: ChoiceSettings,
   *,
   progress: bool,
-) -> Found:
+) -> ChoiceFindings:
   """Goes through the four stages of `choose`."""
   for name in names:
-    if not methods.is_method(methods.understood(name)):
-      raise FieldError("algorithms", methods.unknown(name), value=name)
+    if not methods.is_method(methods.canonical_name(name)):
+      raise FieldError("algorithms", methods.unknown_message(name), value=name)
   if not names:
     raise FieldError("algorithms", "is empty; name a method, such as fedfv.")
   if spec.criterion is not None:  # `patience` needs it.
@@ -153,25 +153,27 @@ def find(
   base = spec.with_algorithm(FEDAVG).replace(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
-  is_gap = how.criterion in group_measures.NAMES
-  tried = Tries(folder / "tries", progress=progress, counts_groups=is_gap)
+  is_gap = settings.criterion in group_measures.NAMES
+  tried = ChoiceRunner(
+    folder / "tries", progress=progress, counts_groups=is_gap
+  )
   if is_gap and not tried.has_groups(base):
     raise FieldError(
       "criterion",
       "needs groups of people, which the task does not define; name another "
       "criterion, or the task's column of groups.",
-      value=how.criterion,
+      value=settings.criterion,
     )
   request = {
-    **dataclasses.asdict(how),
+    **dataclasses.asdict(settings),
     "algorithms": {
-      name: methods.file_digest(methods.understood(name)) for name in names
+      name: methods.file_digest(methods.canonical_name(name)) for name in names
     },
     "spec": base.to_dict(),
     "data": tried.data_digests(base),
   }
   _check_request(folder, request)
-  return stages.Stages(base, how, folder, tried).go_through(names)
+  return stages.Stages(base, settings, folder, tried).run(names)
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from tff_fair.runtime.dask_engine import clusters
 _SCHEDULER = "scheduler"
 _SECONDS_TO_CONNECT = 10
 _SECONDS_FOR_RESULT = 10
-_SECONDS_PER_QUESTION = 0.5
+_QUERY_INTERVAL_SECONDS = 0.5
 _FAILED = 1
 
 
@@ -29,8 +29,8 @@ class DaskWorkers(Executor):
   """Carries out runs on the workers of a cluster."""
 
   is_shared = True
-  seconds_per_look = _SECONDS_PER_QUESTION
-  seconds_to_stop = 60.0
+  poll_interval_seconds = _QUERY_INTERVAL_SECONDS
+  stop_timeout_seconds = 60.0
 
   def __init__(
     self, options: Mapping[str, object], *, jobs: int | None, restarts: int
@@ -61,19 +61,21 @@ class DaskWorkers(Executor):
     return f"dask ({where}, restarts={self.restarts})"
 
   @contextlib.contextmanager
-  def opened(self) -> Iterator[None]:
+  def session(self) -> Iterator[None]:
     """Connects to the cluster, or starts one."""
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
       if cluster is None:
         # A restarted worker would import the user's script, too.
-        closing.enter_context(processes.without_main())
+        closing.enter_context(processes.hide_main_module())
         # Runs are separate processes, so their memory is not the worker's.
         cluster = clusters.start_local(
           closing, self.jobs or 1, limits_memory=False
         )
       try:
-        self._client = clusters.connected(closing, cluster, _SECONDS_TO_CONNECT)
+        self._client = clusters.connect_unprepared(
+          closing, cluster, _SECONDS_TO_CONNECT
+        )
       except ConnectionError as error:
         raise option_error(_SCHEDULER, cluster, str(error)) from error
       yield
@@ -109,7 +111,7 @@ class DaskWorkers(Executor):
   def workers(self) -> set[str]:
     """Returns the addresses of the workers."""
     now = time.monotonic()
-    if now - self._last_question >= _SECONDS_PER_QUESTION:
+    if now - self._last_question >= _QUERY_INTERVAL_SECONDS:
       self._last_question = now
       try:
         self._workers = set(self.client.nthreads())

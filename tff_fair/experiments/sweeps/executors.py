@@ -12,12 +12,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 
 from tff_fair import declared
 from tff_fair.declared import FieldError
-from tff_fair.experiments import importing, interruption
+from tff_fair.experiments import interruption, startup
 from tff_fair.experiments.runs import checkpoints
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.sweeps.jobs import (
   FREED,
-  MISTAKE,
+  USER_ERROR,
   Executor,
   Job,
   JobEnd,
@@ -31,7 +31,7 @@ from tff_fair.files import parsing
 _SECONDS_PER_CHECK = 0.2
 
 
-class Elsewhere:
+class ExternalRun:
   """A run that another program trains while the sweep waits for its end."""
 
   def __init__(self, job: Job) -> None:
@@ -40,7 +40,7 @@ class Elsewhere:
 
   def poll(self) -> int | None:
     """Returns 0 once the run is finished, `FREED` if it stops earlier."""
-    if self._folder.is_at_work and not self._is_stopped:
+    if self._folder.is_in_use and not self._is_stopped:
       return None
     return 0 if self._folder.is_finished else FREED
 
@@ -65,10 +65,10 @@ def run_all(
         job = next_job()
         has_more = job is not None
         if job is not None:
-          with interruption.deferred():
+          with interruption.defer():
             running[start(job)] = (job, time.monotonic())
       if running or has_more:
-        _pause(executor.seconds_per_look)
+        _pause(executor.poll_interval_seconds)
       for run in list(running):
         if (status := run.poll()) is not None:
           job, begin = running.pop(run)
@@ -91,10 +91,10 @@ def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
   try:
     for run in runs:
       run.stop()
-    end = time.monotonic() + executor.seconds_to_stop
+    end = time.monotonic() + executor.stop_timeout_seconds
     waiting = list(runs)
     while waiting and time.monotonic() < end:
-      time.sleep(min(executor.seconds_per_look, _SECONDS_PER_CHECK))
+      time.sleep(min(executor.poll_interval_seconds, _SECONDS_PER_CHECK))
       waiting = [run for run in waiting if run.poll() is None]
   except BaseException:
     for run in runs:
@@ -107,8 +107,8 @@ def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
 
 
 # How long a network disk may take to show the files of another host.
-_SECONDS_UNTIL_SEEN = 60.0
-_SECONDS_PER_LOOK = 0.5
+_SYNC_TIMEOUT_SECONDS = 60.0
+_POLL_INTERVAL_SECONDS = 0.5
 
 
 class Restarts:
@@ -133,21 +133,21 @@ class Restarts:
     if times > self._most:
       return None
     return (
-      f"cut off ({ended.how}); another job resumes after round {last} ({times} "
-      f"of {self._most})."
+      f"cut off ({ended.description}); another job resumes after round {last} "
+      f"({times} of {self._most})."
     )
 
 
-def as_seen(ended: JobEnd) -> JobEnd:
+def verify_end(ended: JobEnd) -> JobEnd:
   """Returns the end of a run on another host, corrected by its folder."""
   folder = RunFolder(ended.job.path)
   if ended.status == 0:
-    end = time.monotonic() + _SECONDS_UNTIL_SEEN
+    end = time.monotonic() + _SYNC_TIMEOUT_SECONDS
     while not (is_there := folder.is_finished or folder.is_pruned):
       if time.monotonic() > end:
         break
       interruption.check()
-      time.sleep(_SECONDS_PER_LOOK)
+      time.sleep(_POLL_INTERVAL_SECONDS)
       with contextlib.suppress(OSError):
         os.listdir(folder.path)  # Makes a network disk refresh.
     if is_there:
@@ -160,7 +160,7 @@ def as_seen(ended: JobEnd) -> JobEnd:
   # Another job has finished the run, or is training it.
   if folder.is_finished:
     return ended._replace(status=0)
-  if ended.status == MISTAKE and folder.is_at_work:
+  if ended.status == USER_ERROR and folder.is_in_use:
     return ended._replace(status=FREED)
   return ended
 
@@ -197,7 +197,7 @@ def create(
       )
     return Processes(1 if jobs is None else jobs)
   extra, package = _EXTRAS[name]
-  importing.check_installed(package, extra, "executor", name)
+  startup.check_installed(package, extra, "executor", name)
   restarts = values.pop(_RESTARTS, _USUAL_RESTARTS)
   if type(restarts) is not int or restarts < 0:
     raise option_error(

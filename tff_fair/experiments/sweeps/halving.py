@@ -24,7 +24,7 @@ def rates(middle: float) -> list[float]:
   return [float(f"{rate:.3g}") for rate in found]
 
 
-def half(number: int) -> int:
+def num_survivors(number: int) -> int:
   """Returns how many of so many settings train a further seed."""
   return max(1, math.ceil(number / 2))
 
@@ -33,7 +33,7 @@ def rungs(number: int) -> Iterator[int]:
   """Yields how many settings train in each rung."""
   yield number
   while number > NUM_FINALISTS:
-    number = max(half(number), NUM_FINALISTS)
+    number = max(num_survivors(number), NUM_FINALISTS)
     yield number
 
 
@@ -46,13 +46,13 @@ def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
   runs = fresh_seeds * (NUM_FINALISTS + len(fedavgs))
   for rung, of_methods in enumerate(rungs(number)):
     if rung:
-      fedavgs = [*map(half, fedavgs)]
+      fedavgs = [*map(num_survivors, fedavgs)]
       runs += sum(fedavgs)
     runs += of_methods
   return runs
 
 
-def affordable(
+def num_affordable(
   most: int, num_fedavgs: Sequence[int], fresh_seeds: int, room: int
 ) -> int:
   """Returns how many of so many settings a number of runs can halve."""
@@ -74,7 +74,7 @@ def variants(
   found: dict[str, list[RunSpec]] = {}
   left_out: dict[str, str] = {}
   for name in names:
-    algorithm = methods.understood(name)
+    algorithm = methods.canonical_name(name)
     if algorithm == FEDAVG:
       continue
     ways = methods.get(algorithm).aggregations
@@ -95,11 +95,11 @@ def variants(
     except FieldError as error:
       left_out[name] = str(error)
   if not found:
-    raise none_left(left_out)
+    raise no_method_error(left_out)
   return found, left_out
 
 
-def none_left(left_out: Mapping[str, str]) -> FieldError:
+def no_method_error(left_out: Mapping[str, str]) -> FieldError:
   """Returns the error that no method can be tried."""
   reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
   return FieldError("algorithms", f"none can be tried. {reasons}")

@@ -18,7 +18,7 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec.run_spec import RunSpec
 
 # The exit status of a run that ends because of a user's mistake.
-MISTAKE = 2
+USER_ERROR = 2
 # In place of exit statuses. No signal has these numbers.
 LOST = -1000  # A job that ended without a status, perhaps with its node.
 FREED = -1001  # Another program had the folder, and has ended.
@@ -58,7 +58,7 @@ class JobEnd(NamedTuple):
     return self.status < 0 or self.status > 128  # Signals, as in shells.
 
   @property
-  def how(self) -> str:
+  def description(self) -> str:
     """The end of the run, in words."""
     if self.status == LOST:
       return "its job ended without a result"
@@ -87,11 +87,11 @@ class Executor(abc.ABC):
   # How often a cut-off run resumes without a further saved round.
   restarts = 0
   is_shared = False  # Whether runs may outlive the sweep, on other hosts.
-  seconds_per_look = 0.05  # Between two checks whether runs have ended.
-  seconds_to_stop = math.inf  # For runs that are asked to save and end.
+  poll_interval_seconds = 0.05  # Between two checks whether runs have ended.
+  stop_timeout_seconds = math.inf  # For runs that are asked to save and end.
 
   @abc.abstractmethod
-  def opened(self) -> contextlib.AbstractContextManager[None]:
+  def session(self) -> contextlib.AbstractContextManager[None]:
     """Returns the context manager that surrounds all runs."""
 
   def has_room(self, num_running: int) -> bool:
@@ -113,15 +113,18 @@ def write_output_to(log: str | os.PathLike[str]) -> None:
   os.close(descriptor)
 
 
-def carry_out(job: Job) -> int:
+def run(job: Job) -> int:
   """Carries out a job in its process; returns the status to end with."""
   try:
-    with interruption.raised(owns_process=True), interruption.at_once():
+    with (
+      interruption.raise_on_signal(owns_process=True),
+      interruption.exit_on_signal(),
+    ):
       job.train(job.spec, job.path)
   except (FieldError, RunError, DataError) as error:
     text = " ".join(job.describe(error).split())
     print(escaping.line(text), file=sys.stderr)
-    return MISTAKE
+    return USER_ERROR
   except interruption.Interrupted as interrupted:
     print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
     return 128 + interrupted.signal_number  # As in shells.

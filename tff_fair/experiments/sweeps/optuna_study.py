@@ -44,8 +44,8 @@ def suggest(
 ) -> dict[str, str] | None:
   """Returns the settings of the next trial; None after the last one."""
   if settings.sampler == "grid":
-    return _of_grid(space, settings.sampler_seed, len(before))
-  with _quiet():
+    return _suggest_from_grid(space, settings.sampler_seed, len(before))
+  with _silence_optuna():
     if settings.sampler == "qmc":
       study = optuna.create_study(sampler=_sampler(settings, len(before)))
       for _ in before:  # The sequence advances with each trial.
@@ -58,14 +58,14 @@ def suggest(
 
 
 @dataclasses.dataclass
-class Pruning(RoundCallback):
+class PruningCallback(RoundCallback):
   """Ends a run of a search whose evaluations are not promising."""
 
   name: str
   space: Space
   settings: SearchSettings
-  before: Sequence[Trial]
-  tried: Mapping[str, str]
+  earlier_trials: Sequence[Trial]
+  trial_settings: Mapping[str, str]
   total_rounds: int
   _trial: optuna.Trial | None = None
 
@@ -73,7 +73,7 @@ class Pruning(RoundCallback):
     """Reports the evaluations that a run has already."""
     rows = run.client_evaluations
     for round_num, clients in rows.groupby(ROUND):
-      if self.prunes(int(round_num), clients, run.score):
+      if self.should_prune(int(round_num), clients, run.score):
         return "prune"
     return None
 
@@ -82,9 +82,13 @@ class Pruning(RoundCallback):
     assert state.evaluation is not None
     _, columns, score = state.evaluation
     clients = pd.DataFrame(dict(columns))
-    return "prune" if self.prunes(state.round_num, clients, score) else None
+    return (
+      "prune" if self.should_prune(state.round_num, clients, score) else None
+    )
 
-  def prunes(self, round_num: int, clients: pd.DataFrame, score: Score) -> bool:
+  def should_prune(
+    self, round_num: int, clients: pd.DataFrame, score: Score
+  ) -> bool:
     """Reports an evaluation; returns whether to end the run."""
     # Before the first round, all trials are alike.
     if not 0 < round_num < self.total_rounds:
@@ -93,13 +97,13 @@ class Pruning(RoundCallback):
     value = trials.objective(
       clients, settings.objective, settings.validation_fraction, score
     )
-    with _quiet():
+    with _silence_optuna():
       if self._trial is None:
         study = _study(
-          *(self.name, self.space, self.settings, self.before),
+          *(self.name, self.space, self.settings, self.earlier_trials),
           *(self.total_rounds, score),
         )
-        self._trial = _ask(study, self.space, self.tried)
+        self._trial = _ask(study, self.space, self.trial_settings)
       self._trial.report(value, round_num)
       return self._trial.should_prune()
 
@@ -119,7 +123,7 @@ def importances(
   ]
   if len({trial.outcome.values[place] for trial in counted}) < 2:
     return {}
-  with _quiet():
+  with _silence_optuna():
     study = _study("importances", space, settings, counted, None)
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     return dict(
@@ -129,7 +133,9 @@ def importances(
     )
 
 
-def _of_grid(space: Space, seed: int, number: int) -> dict[str, str] | None:
+def _suggest_from_grid(
+  space: Space, seed: int, number: int
+) -> dict[str, str] | None:
   values = {name: dimension.values() for name, dimension in space.items()}
   for name, texts in values.items():
     if texts is None:
@@ -226,7 +232,7 @@ def _study(
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_optuna() -> Iterator[None]:
   """Silences Optuna's line for each trial and its experimental warnings."""
   before = optuna.logging.get_verbosity()
   optuna.logging.set_verbosity(optuna.logging.ERROR)

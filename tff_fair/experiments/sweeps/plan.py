@@ -26,7 +26,7 @@ from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
 # The settings that decide a run's results: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
-_Hyperparameters = Mapping[str, declared.Declared]
+_Hyperparameters = Mapping[str, declared.Field]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +46,11 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
   total = sum(math.prod(map(len, grid.values())) for grid in choices)
   runs = (
-    (method, run_of(sweep, method, settings))
+    (method, make_run(sweep, method, settings))
     for method, grid in zip(sweep.methods, choices, strict=True)
     for settings in grids.product(grid)
   )
-  for method, run in progress.count(runs, total, "planning runs"):
+  for method, run in progress.track(runs, total, "planning runs"):
     key = _identity(run.spec)
     if key not in planned:
       planned[key] = method, run
@@ -75,7 +75,7 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
   for method in sweep.methods:
     name = method.algorithm
     if not methods.is_method(name):
-      raise RunError(f"{method.place}: {methods.unknown(name)}")
+      raise RunError(f"{method.place}: {methods.unknown_message(name)}")
     found[name] = methods.hyperparameters(name)
   known = sorted({name for own in found.values() for name in own})
   for name, setting in (*sweep.common.items(), *sweep.final.items()):
@@ -88,7 +88,7 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
   return found
 
 
-def of_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
+def from_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
   """Returns runs in the order of their specs; identical runs share a name."""
   different: dict[Identity, RunSpec] = {}
   for spec in specs:
@@ -113,21 +113,25 @@ def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
   # A hyperparameter and an option of the task may have the same name.
   counts = collections.Counter(run.name for run in runs)
   return [
-    dataclasses.replace(run, name=_with_digest(run.name, _unusual(run.spec)))
+    dataclasses.replace(
+      run, name=_with_digest(run.name, _describe_changes(run.spec))
+    )
     if counts[run.name] > 1
     else run
     for run in runs
   ]
 
 
-def _unusual(spec: RunSpec) -> str:
+def _describe_changes(spec: RunSpec) -> str:
   """Returns differences from defaults, so that new settings keep old names."""
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
 
 
-def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
+def method_grid(
+  sweep: Sweep, method: SweptMethod, hparams: Iterable[str]
+) -> Grid:
   """Returns all settings of a method, in the order of folders' names."""
 
   def own(grid: Grid) -> Grid:
@@ -140,18 +144,18 @@ def grid_of(sweep: Sweep, method: SweptMethod, hparams: Iterable[str]) -> Grid:
     }
 
   grid = {**own(sweep.common), **method.grid, **own(sweep.final)}
-  return {name: grid[name] for name in ordered(grid)}
+  return {name: grid[name] for name in sort_names(grid)}
 
 
-def is_question(name: str) -> bool:
+def is_problem_setting(name: str) -> bool:
   """Returns whether a setting changes the task, the data or a seed."""
-  return name in _QUESTIONS or name.startswith(spec_text.TASK_OPTION)
+  return name in _PROBLEM_SETTINGS or name.startswith(spec_text.TASK_OPTION)
 
 
-_QUESTIONS = ("task", "data_dir", *seeds.NAMES)
+_PROBLEM_SETTINGS = ("task", "data_dir", *seeds.NAMES)
 
 
-def run_of(
+def make_run(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting."""
@@ -174,7 +178,7 @@ def _choices(
 ) -> dict[str, Sequence[Value]]:
   """Returns the values of each setting of a method."""
   choices: dict[str, Sequence[Value]] = {}
-  for name, setting in grid_of(sweep, method, hparams).items():
+  for name, setting in method_grid(sweep, method, hparams).items():
     if isinstance(setting.values, Range):
       raise RunError(
         f"{setting.place}: {name}={setting.values}: a range needs a search; "
@@ -190,7 +194,8 @@ def _spec_of(
   """Returns the run of a method; texts are parsed like command-line flags."""
   try:
     spec = grids.replace_settings(
-      _usual(method.algorithm), _typed(method.algorithm, settings)
+      _default_spec(method.algorithm),
+      _parse_settings(method.algorithm, settings),
     )
     # The ways to sum import TensorFlow; few sweeps name one.
     if spec.aggregation is not None:
@@ -211,11 +216,13 @@ def _spec_of(
 
 
 @functools.cache
-def _usual(algorithm: str) -> RunSpec:
+def _default_spec(algorithm: str) -> RunSpec:
   return RunSpec(algorithm=algorithm)
 
 
-def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
+def _parse_settings(
+  algorithm: str, settings: Mapping[str, Value]
+) -> dict[str, Value]:
   """Returns settings of a run, with texts parsed to their types."""
   fields = RunSpec.fields()
   task = str(settings.get("task", fields["task"].default))
@@ -239,7 +246,7 @@ def _typed(algorithm: str, settings: Mapping[str, Value]) -> dict[str, Value]:
 # For example, "adafed-gamma=0.1-batch_size=8-seed=0".
 
 
-_LONGEST = 150
+_MAX_NAME_LENGTH = 150
 _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 
 
@@ -247,14 +254,14 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   """Returns the name of a run's folder."""
   words = [
     f"{run_groups.short_name(name)}={declared.as_text(varying[name])}"
-    for name in ordered(varying)
+    for name in sort_names(varying)
   ]
   text = "-".join([algorithm, *words])
   name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
-  if name == text and len(name) <= _LONGEST:
+  if name == text and len(name) <= _MAX_NAME_LENGTH:
     return name
   # Without a digest, other runs would decide whether the name is unique.
-  return _with_digest(name[:_LONGEST], text)
+  return _with_digest(name[:_MAX_NAME_LENGTH], text)
 
 
 def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
@@ -276,7 +283,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
   ]
 
 
-def ordered(names: Iterable[str]) -> list[str]:
+def sort_names(names: Iterable[str]) -> list[str]:
   """Returns flat names in the order of folders' names."""
   return sorted(
     names,
@@ -288,9 +295,9 @@ def ordered(names: Iterable[str]) -> list[str]:
   )
 
 
-def _with_digest(name: str, of: str) -> str:
+def _with_digest(name: str, content: str) -> str:
   """Returns a name with a digest, which distinguishes runs of the same name."""
-  return f"{name}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+  return f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def _settings_of(spec: RunSpec) -> dict[str, Value]:

@@ -43,7 +43,7 @@ class Processes(Executor):
     return f"local (jobs={self.jobs})"
 
   @contextlib.contextmanager
-  def opened(self) -> Iterator[None]:
+  def session(self) -> Iterator[None]:
     """Starts the server, which imports while this program continues."""
     _start_server()
     yield
@@ -52,7 +52,7 @@ class Processes(Executor):
     """Starts a run. If this program is killed, the run saves and ends."""
     process = _context.Process(target=_train, args=(job,), name=job.name)
     try:
-      with without_main():
+      with hide_main_module():
         process.start()
     except (ConnectionError, EOFError) as error:
       raise RunError(
@@ -65,7 +65,7 @@ class Processes(Executor):
 def _start_server() -> None:
   """Starts the server of processes, unless it is running."""
   _context.set_forkserver_preload([_PRELOADED])
-  with _interruption_ignored(), modules_found_as_here():
+  with _ignore_interrupts(), export_module_paths():
     forkserver.ensure_running()
 
 
@@ -75,7 +75,7 @@ def call(function: Callable[..., _Result], *args: object) -> _Result:
   receiver, sender = _context.Pipe(duplex=False)
   process = _context.Process(target=_send, args=(sender, function, args))
   try:
-    with without_main():
+    with hide_main_module():
       process.start()
     sender.close()
     return typing.cast(_Result, receiver.recv())
@@ -147,7 +147,7 @@ class _RunningProcess:
 
 
 @contextlib.contextmanager
-def _interruption_ignored() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
   """Ignores Ctrl-C while the server starts, so that the server ignores it."""
   # Only the main thread may handle signals.
   if threading.current_thread() is not threading.main_thread():
@@ -161,7 +161,7 @@ def _interruption_ignored() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interruption_held_back() -> Iterator[None]:
+def block_interrupts() -> Iterator[None]:
   """Hides Ctrl-C from processes that start meanwhile; delays it here."""
   former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
@@ -171,7 +171,7 @@ def interruption_held_back() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def modules_found_as_here() -> Iterator[None]:
+def export_module_paths() -> Iterator[None]:
   """Makes processes that start meanwhile find modules as this program does."""
   variables = jobs.module_variables()
   before = {name: os.environ.get(name) for name in variables}
@@ -187,7 +187,7 @@ def modules_found_as_here() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_main() -> Iterator[None]:
+def hide_main_module() -> Iterator[None]:
   """Keeps Python from importing the user's script in a new process.
 
   A script that starts a sweep at its top level would start it again there.
@@ -204,10 +204,10 @@ def without_main() -> Iterator[None]:
 def _train(job: Job) -> None:
   """Carries out a job, in its own process."""
   os.setsid()  # Ctrl-C reaches only the sweep, which asks its runs to end.
-  when_parent_ends(interruption.ask_to_end)
+  on_parent_exit(interruption.request_exit)
   jobs.write_output_to(job.log)
   try:
-    status = jobs.carry_out(job)
+    status = jobs.run(job)
   finally:
     _remove_rewritten_functions()
   sys.exit(status)
@@ -220,7 +220,7 @@ def _remove_rewritten_functions() -> None:
       pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 
-def when_parent_ends(act: Callable[[], object]) -> None:
+def on_parent_exit(act: Callable[[], object]) -> None:
   """Starts a thread that acts when the parent process ends or is killed."""
   parent = multiprocessing.parent_process()
   assert parent is not None

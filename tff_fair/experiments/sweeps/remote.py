@@ -23,9 +23,9 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import jobs
 
 _PROGRAM = "tff_fair.experiments.sweeps.remote"
-_SECONDS_PER_LOOK = 0.2
+_POLL_INTERVAL_SECONDS = 0.2
 # A cluster's worker may have several threads; a run needs all of the memory.
-_one_at_a_time = threading.Lock()
+_run_lock = threading.Lock()
 _processes: dict[str, subprocess.Popen[bytes]] = {}
 _stopped: set[str] = set()
 
@@ -37,7 +37,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
       f"{folder}: {socket.gethostname()} has no such folder; the hosts of a "
       "sweep need a file system that they share."
     )
-  with _one_at_a_time:
+  with _run_lock:
     if key in _stopped:
       return 128 + signal.SIGTERM  # Like a run that was stopped as it began.
     process = subprocess.Popen(
@@ -89,7 +89,7 @@ def kill(key: str) -> None:
 def _wait(process: subprocess.Popen[bytes]) -> None:
   while process.poll() is None:
     with contextlib.suppress(subprocess.TimeoutExpired):
-      process.wait(_SECONDS_PER_LOOK)
+      process.wait(_POLL_INTERVAL_SECONDS)
     interruption.check()
 
 
@@ -109,17 +109,17 @@ def main() -> NoReturn:
   # kill this process, which its starter ends in an orderly way.
   signal.signal(signal.SIGUSR2, signal.SIG_IGN)
   job = pickle.load(sys.stdin.buffer)
-  threading.Thread(target=_end_with_starter, daemon=True).start()
-  sys.exit(jobs.carry_out(job))
+  threading.Thread(target=_exit_with_parent, daemon=True).start()
+  sys.exit(jobs.run(job))
 
 
-def _end_with_starter() -> None:
+def _exit_with_parent() -> None:
   while os.read(_STDIN, 1):
     pass
   # A cluster may send signals to all processes of a job at once. A second one
   # would kill this process while it saves its rounds.
   time.sleep(_SECONDS_UNTIL_SIGNALLED)
-  interruption.ask_to_end()
+  interruption.request_exit()
 
 
 if __name__ == "__main__":

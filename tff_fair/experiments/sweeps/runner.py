@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import tqdm
 
 from tff_fair import escaping
-from tff_fair.experiments import importing, interruption, progress
+from tff_fair.experiments import interruption, progress, startup
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import claim, finding
+from tff_fair.experiments.runs import claim, discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import spec_text
@@ -35,7 +35,7 @@ def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
   if not files.config.exists() or not files.config.stat().st_size:
     files.check_free()
     return "new"
-  saved = finding.read_run(folder)
+  saved = discovery.read_run(folder)
   for name, (before, now) in saved.differences(spec).items():
     raise RunError(
       f"{folder}: holds a run with {name}={before} (here {now}); choose "
@@ -59,13 +59,13 @@ class Failure(NamedTuple):
 
 def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
   """Trains a run, in its own process."""
-  importing.check_limits()
+  startup.check_limits()
   # This imports TensorFlow, unless the process is a fork with these imports.
-  with importing.quick():
-    from tff_fair.experiments.training import running  # noqa: PLC0415
-  importing.spare_what_stays()
+  with startup.fast_import():
+    from tff_fair.experiments.training import execution  # noqa: PLC0415
+  startup.freeze_gc()
 
-  run = running.run(spec, path, **options)
+  run = execution.run(spec, path, **options)
   if run.summary is None:
     print("Pruned.")
     return
@@ -89,17 +89,17 @@ class Runner:
     """Returns "finished", "pruned", "interrupted" or "new" for each run."""
     shown: Iterable[PlannedRun] = planned
     if self.progress:
-      shown = progress.count(planned, len(planned), "reading runs")
+      shown = progress.track(planned, len(planned), "reading runs")
     return [state_of(run.spec, self.folder / run.name) for run in shown]
 
-  def carry_out(
+  def run_unfinished(
     self,
     planned: Sequence[PlannedRun],
     found: Sequence[str],
     title: str | None = None,
   ) -> list[Failure]:
     """Carries out the unfinished runs; returns those that failed."""
-    with self.claimed():
+    with self.hold_claim():
       write_names(self.folder, title, planned)
       unfinished = []
       for run, state in zip(planned, found, strict=True):
@@ -116,7 +116,7 @@ class Runner:
         return []
       jobs = map(self.job, unfinished)
 
-      def how_far() -> str:
+      def describe_progress() -> str:
         # From the folders, as a signal may come before a run is counted.
         num_finished = len(planned) - sum(
           not RunFolder(self.folder / run.name).is_finished
@@ -125,16 +125,19 @@ class Runner:
         return f"{num_finished} of {len(planned)} runs are finished"
 
       return self.run_jobs(
-        lambda: next(jobs, None), how_far, total=len(planned), done=done
+        lambda: next(jobs, None),
+        describe_progress,
+        total=len(planned),
+        done=done,
       )
 
   def check_limits(self) -> None:
     """Checks that this machine allows what runs need, if they run here."""
     if not self.executor.is_shared:
-      importing.check_limits()
+      startup.check_limits()
 
   @contextlib.contextmanager
-  def claimed(self) -> Iterator[None]:
+  def hold_claim(self) -> Iterator[None]:
     """Claims the folder, unless sweeps on a cluster may share it."""
     if self.executor.is_shared:
       yield
@@ -142,7 +145,7 @@ class Runner:
     with contextlib.ExitStack() as closing:
       try:
         self.folder.mkdir(parents=True, exist_ok=True)
-        closing.enter_context(claim.folder_held(self.folder, self.say))
+        closing.enter_context(claim.hold_folder(self.folder, self.say))
       except OSError as error:
         raise _unwritable(self.folder, error) from error
       yield
@@ -150,7 +153,7 @@ class Runner:
   def run_jobs(
     self,
     next_job: Callable[[], Job | None],
-    how_far: Callable[[], str],
+    describe_progress: Callable[[], str],
     note_end: Callable[[JobEnd], None] = lambda _: None,
     *,
     total: int,
@@ -162,8 +165,8 @@ class Runner:
     failures = []
     try:
       with (
-        self.executor.opened(),
-        interruption.recorded(),
+        self.executor.session(),
+        interruption.record_signals(),
         tqdm.tqdm(
           total=total,
           initial=done,
@@ -181,7 +184,7 @@ class Runner:
         ) as all_ended,
       ):
         for one in all_ended:
-          ended = executors.as_seen(one) if self.executor.is_shared else one
+          ended = executors.verify_end(one) if self.executor.is_shared else one
           name, log = ended.job.name, ended.job.log
           if (why := restarts.reason(ended)) is not None:
             if why:
@@ -197,19 +200,19 @@ class Runner:
             failures.append(Failure(name, _last_line(log), log))
     except interruption.Interrupted as interrupted:
       interrupted.advice = (
-        f"{how_far()} in {self.folder}, what the others had is saved: repeat "
-        "the command to resume."
+        f"{describe_progress()} in {self.folder}, what the others had is "
+        "saved: repeat the command to resume."
       )
       raise
     return failures
 
   def _start(self, job: Job) -> StartedRun:
     """Starts a run, or waits for it if another program is training it."""
-    if self.executor.is_shared and RunFolder(job.path).is_at_work:
+    if self.executor.is_shared and RunFolder(job.path).is_in_use:
       self.say(
         f"{job.name}: another program is using it; the sweep waits for its end."
       )
-      return executors.Elsewhere(job)
+      return executors.ExternalRun(job)
     return self.executor.start(job)
 
   def job(self, run: PlannedRun, **options: Any) -> Job:
@@ -237,9 +240,9 @@ def write_names(
   folder: pathlib.Path, title: str | None, planned: Sequence[PlannedRun]
 ) -> None:
   """Records the names of methods, for tables and pages."""
-  path = folder / finding.NAMES_FILE
+  path = folder / discovery.NAMES_FILE
   names = {run.name: run.method for run in planned}
-  for name, method in finding.read_names(folder).items():
+  for name, method in discovery.read_names(folder).items():
     names.setdefault(name, method)
   content = parsing.json_text({"title": title, "names": names})
   try:
@@ -267,7 +270,7 @@ def _end_text(ended: JobEnd) -> str:
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)
-    run = finding.read_run(job.path)
+    run = discovery.read_run(job.path)
     last, name = run.evaluations.iloc[-1], run.score.name
     found = {n: last[f"{name}/{n}"] for n in ("mean", "std", "worst_10")}
     pruned = f"pruned after round {int(last['round'])}, "
@@ -278,7 +281,7 @@ def _end_text(ended: JobEnd) -> str:
     )
   command = spec_text.command(job.spec, str(job.path), job.options)
   return (
-    f"{job.name}: FAILED ({ended.how}, {time}): {_last_line(job.log)}\n"
+    f"{job.name}: FAILED ({ended.description}, {time}): {_last_line(job.log)}\n"
     f"  log: {job.log}\n  alone: {command}"
   )
 
@@ -349,7 +352,7 @@ def sweep(
     Interrupted: After Ctrl-C or SIGTERM; the runs have then saved their rounds,
       and the same call resumes from there.
   """
-  planned = plan.of_specs(list(specs))
+  planned = plan.from_specs(list(specs))
   folder = pathlib.Path(output_dir)
   carried_out_by = executors.create(
     executor, executor_options or {}, folder=folder, jobs=jobs
@@ -357,10 +360,10 @@ def sweep(
   once = list({run.name: run for run in planned}.values())
   runner = Runner(folder, executor=carried_out_by, progress=progress)
   runner.check_limits()
-  failures = runner.carry_out(once, runner.states(once))
+  failures = runner.run_unfinished(once, runner.states(once))
   if failures:
     raise RunError(
       f"{folder}: {len(failures)} of {len(once)} runs failed; repeat the call "
       f"to try them again. {'; '.join(map(str, failures))}"
     )
-  return [finding.read_run(folder / run.name) for run in planned]
+  return [discovery.read_run(folder / run.name) for run in planned]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import grids, spec_text
@@ -29,7 +29,7 @@ from tff_fair.experiments.sweeps.study import (
   SearchSettings,
   Study,
   check_installed,
-  of_sweep,
+  make_studies,
 )
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 from tff_fair.experiments.sweeps.trials import (
@@ -64,7 +64,7 @@ class Searcher:
     self._running: set[str] = set()
     self._failed: set[str] = set()
 
-  def carry_out(self, title: str | None = None) -> list[Failure]:
+  def run(self, title: str | None = None) -> list[Failure]:
     """Begins or resumes the search; returns the runs that failed."""
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
@@ -73,16 +73,16 @@ class Searcher:
       f"{', '.join(study.name for study in self.studies)}. A run writes its "
       "output to its .log there, until it is finished."
     )
-    with self.runner.claimed():
+    with self.runner.hold_claim():
       return self.runner.run_jobs(
         self._next_job,
-        self._how_far,
+        self._describe_progress,
         self._note_end,
         total=most,
         done=self._num_done(),
       )
 
-  def recorded(self, study: Study) -> tuple[Trial, ...]:
+  def recorded_trials(self, study: Study) -> tuple[Trial, ...]:
     """Returns all trials of a study that the folder records."""
     found = self._known.get(study.name)
     return found.trials if found else ()
@@ -92,12 +92,12 @@ class Searcher:
     folders = [
       RunFolder(self.runner.folder / name)
       for study in self.studies
-      for trial in self.recorded(study)[: self.settings.trials]
+      for trial in self.recorded_trials(study)[: self.settings.trials]
       for name in trial.runs
     ]
     return sum(folder.is_finished or folder.is_pruned for folder in folders)
 
-  def _how_far(self) -> str:
+  def _describe_progress(self) -> str:
     states = [
       t.outcome.state for of_study in self.trials.values() for t in of_study
     ]
@@ -119,8 +119,8 @@ class Searcher:
           return job
     while open_studies := [s for s in self.studies if self._has_more(s)]:
       # The study with the fewest running trials: suggestions use trials' ends.
-      study = min(open_studies, key=self._busy)
-      begun = self._begin(study)
+      study = min(open_studies, key=self._load_key)
+      begun = self._next_trial(study)
       if begun is not None and (job := self._job_of(study, begun)) is not None:
         return job
     return None
@@ -131,15 +131,15 @@ class Searcher:
       and len(self.trials[study.name]) < self.settings.trials
     )
 
-  def _busy(self, study: Study) -> tuple[int, int]:
+  def _load_key(self, study: Study) -> tuple[int, int]:
     of_study = self.trials[study.name]
     return sum(t.outcome.state == RUNNING for t in of_study), len(of_study)
 
-  def _begin(self, study: Study) -> Trial | None:
+  def _next_trial(self, study: Study) -> Trial | None:
     """Returns the next trial, recorded or suggested; None after the last."""
     from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
-    before, recorded = self.trials[study.name], self.recorded(study)
+    before, recorded = self.trials[study.name], self.recorded_trials(study)
     number = len(before)
     settings = (
       recorded[number].settings
@@ -164,7 +164,7 @@ class Searcher:
         study.name,
         study.method.name,
         study.space,
-        (*begun, *self.recorded(study)[len(begun) :]),
+        (*begun, *self.recorded_trials(study)[len(begun) :]),
       )
       for study in self.studies
       for begun in [self.trials[study.name]]
@@ -181,7 +181,7 @@ class Searcher:
       return None
     state, run = self._next_run(study, trial)
     if state != RUNNING:
-      found = trials.outcome(
+      found = trials.read_outcome(
         self.runner.folder, trial.runs, self.settings, state
       )
       ended = dataclasses.replace(trial, outcome=found)
@@ -195,7 +195,7 @@ class Searcher:
       return self.runner.job(run)
     from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
-    pruning = optuna_study.Pruning(
+    pruning = optuna_study.PruningCallback(
       study.name,
       study.space,
       self.settings,
@@ -245,7 +245,7 @@ class Search:
   def runs(self, trial: Trial) -> list[Run]:
     """Returns the runs of a trial that have begun, one for each seed."""
     paths = [self.path / name for name in trial.runs]
-    return [finding.read_run(path) for path in paths if path.exists()]
+    return [discovery.read_run(path) for path in paths if path.exists()]
 
 
 def search(
@@ -312,7 +312,7 @@ def search(
   sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
   say = Display(is_silent=not progress).say
   sweep = validation.with_fraction(sweep, validation_fraction, say)
-  study, *others = of_sweep(sweep)
+  study, *others = make_studies(sweep)
   if others:
     raise ValueError(
       "space: a task or its options have several values; run a separate search "
@@ -325,7 +325,7 @@ def search(
   )
   searcher = Searcher([study], settings, runner)
   searcher.runner.check_limits()
-  if failures := searcher.carry_out():
+  if failures := searcher.run():
     raise RunError(
       f"{folder}: {len(failures)} runs failed; repeat the call to try them "
       f"again. {'; '.join(map(str, failures))}"
@@ -348,7 +348,7 @@ def _sweep(
   searched["seed"] = Setting(seeds, _PLACE)
   fixed: Grid = {
     name: Setting([text], _PLACE)
-    for name, text in spec_text.texts(spec).items()
+    for name, text in spec_text.non_default_texts(spec).items()
     if name not in (*searched, "algorithm")
   }
   method = SweptMethod(spec.algorithm, spec.algorithm, searched, _PLACE)

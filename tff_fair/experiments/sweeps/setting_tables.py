@@ -96,7 +96,7 @@ Grid = Mapping[str, Setting]
 _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
 _REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
 # The sweep itself decides where results go, and which methods run.
-_NOT_HERE = {
+_FORBIDDEN = {
   "output_dir": "the sweep gives each run its own folder",
   "algorithm": "methods are named by [[methods]], or by --algorithms",
 }
@@ -138,7 +138,7 @@ def read_ranges(place: str, content: object) -> dict[str, Setting]:
   return found
 
 
-def join(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
+def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
   """Returns two tables as one."""
   for name in one.keys() & other.keys():
     raise RunError(
@@ -152,14 +152,14 @@ def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
   if not isinstance(content, dict):
     raise RunError(f"{place}: must be a table, found {content!r}.")
   seen = set()
-  for name, value in _flat(place, content):
+  for name, value in _flatten(place, content):
     if name in seen:
       raise RunError(f"{place}: {name} is given twice.")
     seen.add(name)
     yield name, value
 
 
-def _flat(
+def _flatten(
   place: str, content: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
   """Spreads `hparam` and `task_option`, as tables or as lists of texts."""
@@ -194,13 +194,13 @@ def _checked(place: str, name: str, value: object) -> Value:
 
 
 def _check(place: str, name: str, value: Value) -> None:
-  if name in _NOT_HERE:
-    raise RunError(f"{place}: cannot be set: {_NOT_HERE[name]}.")
+  if name in _FORBIDDEN:
+    raise RunError(f"{place}: cannot be set: {_FORBIDDEN[name]}.")
   valid = RunSpec.fields()
   if name not in valid:
-    advice = spelling.question(
+    advice = spelling.suggest(
       name,
-      sorted(valid.keys() - _NOT_HERE.keys()),
+      sorted(valid.keys() - _FORBIDDEN.keys()),
       "`python -m binaries.train --help` lists them; those of methods and "
       "tasks are hparam.NAME and task_option.NAME.",
     )

@@ -22,17 +22,21 @@ from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.sweeps import choice_runs, halving
-from tff_fair.experiments.sweeps.choice_runs import Tries
+from tff_fair.experiments.sweeps.choice_runs import ChoiceRunner
 from tff_fair.files import atomic, parsing
 
-_MOST_BEYOND = 3  # How often FedAvg tries a rate beyond its best.
+_MAX_EXTRA_RATES = 3  # How often FedAvg tries a rate beyond its best.
 _FIRST_FRESH_SEED = 1000  # From the run's own seed on.
 _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
 _BUDGET = 90  # Runs.
 _BUDGET_FILE = "budget.json"
 # And the hyperparameters.
-DECIDED = ("client_learning_rate", "server_learning_rate", "client_weighting")
+DECIDED_SETTINGS = (
+  "client_learning_rate",
+  "server_learning_rate",
+  "client_weighting",
+)
 
 
 Criterion = Literal[
@@ -99,7 +103,10 @@ class ChoiceSettings:
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
   """Returns the settings that a choice decides, without the method."""
-  found = {**{name: getattr(spec, name) for name in DECIDED}, **spec.hparams}
+  found = {
+    **{name: getattr(spec, name) for name in DECIDED_SETTINGS},
+    **spec.hparams,
+  }
   return {name: value for name, value in found.items() if value is not None}
 
 
@@ -111,7 +118,7 @@ def settings_text(spec: RunSpec) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Found:
+class ChoiceFindings:
   """The findings of the four stages.
 
   Attributes:
@@ -153,7 +160,7 @@ class Found:
     return settings_of(self.spec)
 
 
-class _Tried(NamedTuple):
+class _Candidate(NamedTuple):
   """A setting, at its first seed, and a key for each seed, the best first."""
 
   spec: RunSpec
@@ -171,19 +178,19 @@ class Stages:
   def __init__(
     self,
     base: RunSpec,
-    how: ChoiceSettings,
+    settings: ChoiceSettings,
     folder: pathlib.Path,
-    tried: Tries,
+    runner: ChoiceRunner,
   ) -> None:
     """Begins with FedAvg, at the middle one of its first learning rates."""
-    self._base, self._how = base, how
-    self._folder, self._tries = folder, tried
+    self._base, self._how = base, settings
+    self._folder, self._tries = folder, runner
     self._path: list[dict[str, Any]] = []
 
-  def go_through(self, names: Sequence[str]) -> Found:
+  def run(self, names: Sequence[str]) -> ChoiceFindings:
     """Chooses among FedAvg and some methods."""
     begin = time.monotonic()
-    fedavgs = self._fedavg()
+    fedavgs = self._tune_fedavg()
     best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
     budget = self._budget(time.monotonic() - begin)
     numbers = [*map(len, fedavgs)]
@@ -198,8 +205,8 @@ class Stages:
     by_rank = [variants[name] for name in order["algorithm"]]
     depths = itertools.zip_longest(*by_rank)
     specs = [spec for depth in depths for spec in depth if spec is not None]
-    specs = self._affordable(specs, numbers, budget, left_out)
-    fedavgs, pool = self._halve(fedavgs, [*map(_Tried, specs)])
+    specs = self._fit_to_budget(specs, numbers, budget, left_out)
+    fedavgs, pool = self._halve(fedavgs, [*map(_Candidate, specs)])
     finalists: dict[str, RunSpec] = {}
     for one in pool:  # Of each method its best setting.
       finalists.setdefault(one.spec.algorithm, one.spec)
@@ -207,7 +214,7 @@ class Stages:
     spec, compared = self._confirm(
       [tried[0].spec for tried in fedavgs], list(finalists.values())
     )
-    return Found(
+    return ChoiceFindings(
       spec=spec,
       confirmation=compared,
       path=pd.DataFrame(self._path),
@@ -218,7 +225,7 @@ class Stages:
       criterion=self._how.criterion,
     )
 
-  def _affordable(
+  def _fit_to_budget(
     self,
     specs: list[RunSpec],
     numbers: Sequence[int],
@@ -230,18 +237,18 @@ class Stages:
     fresh_seeds = self._how.fresh_seeds
     fits: set[str] = set()
     while specs:
-      number = halving.affordable(len(specs), numbers, fresh_seeds, room)
+      number = halving.num_affordable(len(specs), numbers, fresh_seeds, room)
       new = [s for s in specs[:number] if s.algorithm not in fits]
       if not new:
         return specs[:number]
       algorithm = new[0].algorithm
-      if reason := self._tries.refusal(new[0]):
+      if reason := self._tries.training_error(new[0]):
         left_out[algorithm] = reason
         specs = [s for s in specs if s.algorithm != algorithm]
       fits.add(algorithm)
-    raise halving.none_left(left_out)
+    raise halving.no_method_error(left_out)
 
-  def _fedavg(self) -> list[list[_Tried]]:
+  def _tune_fedavg(self) -> list[list[_Candidate]]:
     """Tries FedAvg at several rates; of each weighting, the best first."""
     weightings = [self._base.replace(client_weighting="uniform")]
     if self._base.dp_noise is None:
@@ -251,22 +258,22 @@ class Stages:
       for spec in weightings
       for rate in halving.rates(self._base.client_learning_rate)
     ]
-    tried: list[_Tried] = []
-    for number in range(1 + _MOST_BEYOND):
+    tried: list[_Candidate] = []
+    for number in range(1 + _MAX_EXTRA_RATES):
       if not wanted:
         break
       tried += self._measure(
-        f"FedAvg {number + 1}", [*map(_Tried, wanted)], self._base.seed
+        f"FedAvg {number + 1}", [*map(_Candidate, wanted)], self._base.seed
       )
       wanted = []
       for spec in weightings:
-        of_weighting = _of_weighting(tried, spec)
+        of_weighting = _filter_by_weighting(tried, spec)
         known = [t.spec.client_learning_rate for t in of_weighting]
         if known[0] in (min(known), max(known)):
           _, low, high = halving.rates(known[0])
           beyond = low if known[0] == min(known) else high
           wanted.append(spec.replace(client_learning_rate=beyond))
-    return [_of_weighting(tried, spec) for spec in weightings]
+    return [_filter_by_weighting(tried, spec) for spec in weightings]
 
   def _budget(self, seconds: float) -> int:
     """Returns how many runs to train; as it was where the choice goes on."""
@@ -286,7 +293,9 @@ class Stages:
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
     with contextlib.suppress(FieldError):  # Sums or noise hide what a tape has.
-      run = self._tries.tape(best.replace(tape=True, total_rounds=rounds))
+      run = self._tries.train_with_tape(
+        best.replace(tape=True, total_rounds=rounds)
+      )
     if run is None:
       return pd.DataFrame({"algorithm": names, "worst_cosine": math.nan})
     rows = []
@@ -304,25 +313,29 @@ class Stages:
     return order.sort_values(by, ascending=False, kind="stable")
 
   def _halve(
-    self, fedavgs: list[list[_Tried]], pool: list[_Tried]
-  ) -> tuple[list[list[_Tried]], list[_Tried]]:
+    self, fedavgs: list[list[_Candidate]], pool: list[_Candidate]
+  ) -> tuple[list[list[_Candidate]], list[_Candidate]]:
     """Keeps the best settings of each rung until the finalists are left."""
     for rung, number in enumerate(halving.rungs(len(pool))):
       pool = pool[:number]
       if rung:
-        fedavgs = [tried[: halving.half(len(tried))] for tried in fedavgs]
+        fedavgs = [
+          tried[: halving.num_survivors(len(tried))] for tried in fedavgs
+        ]
       of_fedavg = [t for tried in fedavgs for t in tried] if rung else []
       measured = self._measure(
         f"Rung {rung + 1}", [*of_fedavg, *pool], self._base.seed + rung
       )
       if rung:
-        fedavgs = [_of_weighting(measured, tried[0].spec) for tried in fedavgs]
+        fedavgs = [
+          _filter_by_weighting(measured, tried[0].spec) for tried in fedavgs
+        ]
       pool = [t for t in measured if t.spec.algorithm != FEDAVG]
     return fedavgs, pool
 
   def _measure(
-    self, stage: str, tried: Sequence[_Tried], seed: int
-  ) -> list[_Tried]:
+    self, stage: str, tried: Sequence[_Candidate], seed: int
+  ) -> list[_Candidate]:
     """Trains each setting at a further seed; returns them, the best first."""
     results = self._tries.evaluate(
       stage, [t.spec.replace(seed=seed) for t in tried]
@@ -331,7 +344,7 @@ class Stages:
     measure = group_measures.find(self._how.criterion, score)
     sign = -1 if measure.higher_is_better else 1
     found = [
-      _Tried(t.spec, (*t.keys, self._key(clients, score)))
+      _Candidate(t.spec, (*t.keys, self._key(clients, score)))
       for t, clients in zip(tried, results, strict=True)
     ]
     found.sort(key=lambda t: t.key)
@@ -355,7 +368,7 @@ class Stages:
         "A choice needs validation rows, and no client has enough training "
         "rows to set some aside; give a larger validation_fraction."
       )
-    found = group_measures.clients_of(tables.on_validation(clients), score)
+    found = group_measures.clients_of(tables.validation_rows(clients), score)
     return confirmation.sort_key(found, score, self._how.criterion)
 
   def _confirm(
@@ -389,7 +402,9 @@ class Stages:
     return spec, compared
 
 
-def _of_weighting(tried: Iterable[_Tried], spec: RunSpec) -> list[_Tried]:
+def _filter_by_weighting(
+  tried: Iterable[_Candidate], spec: RunSpec
+) -> list[_Candidate]:
   """Returns FedAvg's settings with the weights of `spec`, the best first."""
   return sorted(
     (

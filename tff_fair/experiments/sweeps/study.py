@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from tff_fair import declared, methods
 from tff_fair.declared import FieldError, Value
-from tff_fair.experiments import importing
+from tff_fair.experiments import startup
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import grids, seeds, spec_text
@@ -129,14 +129,14 @@ class SearchSettings:
 
 def check_installed() -> None:
   """Checks that Optuna is installed."""
-  importing.check_installed("optuna", "search", "trials", who="a search ")
+  startup.check_installed("optuna", "search", "trials", who="a search ")
 
 
 # The settings that a search varies, each with its values or its range.
 
 
 # A number from a range, or the text of a choice.
-Suggested = str | int | float
+SuggestedValue = str | int | float
 # Enough digits to distinguish settings, and few enough for names of folders.
 _DIGITS = 4
 
@@ -149,7 +149,7 @@ class Dimension:
   range: Range | None = None
   is_integer: bool = False
 
-  def text(self, value: Suggested) -> str:
+  def text(self, value: SuggestedValue) -> str:
     """Returns a value as text for a run; numbers have four digits."""
     if self.range is None or self.is_integer:
       return str(value)
@@ -159,13 +159,13 @@ class Dimension:
     is_within = self.range.low <= float(text) <= self.range.high
     return text if is_within else repr(number)
 
-  def value(self, text: str) -> Suggested:
+  def value(self, text: str) -> SuggestedValue:
     """Returns the value of a text."""
     if self.range is None:
       return text
     return int(text) if self.is_integer else float(text)
 
-  def takes(self, text: str) -> bool:
+  def contains(self, text: str) -> bool:
     """Returns whether a text is one of its values."""
     if self.range is None:
       return text in self.choices
@@ -210,25 +210,25 @@ class Study:
     """Returns the runs of a trial, one for each of the seeds."""
     given = {**self.fixed, **settings}
     return [
-      plan.run_of(
+      plan.make_run(
         self.sweep,
         self.method,
         # In the order of folders' names in a sweep.
         {
           n: {**given, **setting_values}[n]
-          for n in plan.ordered([*given, *setting_values])
+          for n in plan.sort_names([*given, *setting_values])
         },
       )
       for setting_values in self.seeds
     ]
 
 
-def of_sweep(sweep: Sweep) -> list[Study]:
+def make_studies(sweep: Sweep) -> list[Study]:
   """Returns the studies of a sweep."""
   hparams = plan.hyperparameters(sweep)
   studies: dict[str, Study] = {}
   for method in sweep.methods:
-    for study in _of_method(sweep, method, hparams[method.algorithm]):
+    for study in _method_studies(sweep, method, hparams[method.algorithm]):
       if study.name in studies:
         raise RunError(
           f"{method.place}: has the same search as "
@@ -239,15 +239,15 @@ def of_sweep(sweep: Sweep) -> list[Study]:
   return list(studies.values())
 
 
-def _of_method(
+def _method_studies(
   sweep: Sweep, method: SweptMethod, hparams: Mapping[str, object]
 ) -> Iterator[Study]:
-  questions: dict[str, Sequence[Value]] = {}
-  of_runs: dict[str, Sequence[Value]] = {"seed": [0]}
+  problems: dict[str, Sequence[Value]] = {}
+  seed_values: dict[str, Sequence[Value]] = {"seed": [0]}
   space: dict[str, Dimension] = {}
-  for name, setting in plan.grid_of(sweep, method, hparams).items():
+  for name, setting in plan.method_grid(sweep, method, hparams).items():
     values = setting.values
-    is_question = plan.is_question(name)
+    is_question = plan.is_problem_setting(name)
     if isinstance(values, Range):
       place = f"{setting.place}: {name}={values}"
       if is_question:
@@ -256,9 +256,9 @@ def _of_method(
         )
       space[name] = _dimension(place, method.algorithm, name, values)
     elif name in seeds.NAMES:
-      of_runs[name] = values
+      seed_values[name] = values
     elif is_question or len(values) == 1:
-      questions[name] = values
+      problems[name] = values
     else:
       space[name] = Dimension(tuple(map(declared.as_text, values)))
   if not space:
@@ -266,12 +266,12 @@ def _of_method(
       f"{method.place}: {method.name} has nothing to search; give a range, "
       "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
-  in_name = {n for n in questions if n in method.grid or n in sweep.varying}
-  for fixed in grids.product(questions):
-    setting_values = {name: fixed[name] for name in plan.ordered(in_name)}
+  in_name = {n for n in problems if n in method.grid or n in sweep.varying}
+  for fixed in grids.product(problems):
+    setting_values = {name: fixed[name] for name in plan.sort_names(in_name)}
     name = plan.folder_name(method.algorithm, setting_values)
     yield Study(
-      name, sweep, method, fixed, tuple(grids.product(of_runs)), space
+      name, sweep, method, fixed, tuple(grids.product(seed_values)), space
     )
 
 

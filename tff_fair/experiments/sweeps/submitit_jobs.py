@@ -26,15 +26,15 @@ from tff_fair.experiments.sweeps.jobs import LOST, Executor, Job, option_error
 
 _CLUSTER = "cluster"
 _SECONDS_UNTIL_WRITTEN = 15.0
-_SECONDS_PER_QUESTION = 2.0
+_QUERY_INTERVAL_SECONDS = 2.0
 # submitit takes these options when it creates an executor, the others later.
-_OF_EXECUTOR = ("max_num_timeout", "max_pickle_size_gb", "python")
+_CONSTRUCTOR_OPTIONS = ("max_num_timeout", "max_pickle_size_gb", "python")
 # The sweep resumes the run of a lost job. If Slurm requeued the job, too, two
 # jobs would train one run.
 _ADDITIONAL = "slurm_additional_parameters"
-_STARTED_ONCE = {"no-requeue": True}
+_NO_REQUEUE = {"no-requeue": True}
 # Several tasks would all begin the same run.
-_OF_TASKS = {"nodes", "tasks_per_node", "ntasks_per_node"}
+_TASK_OPTIONS = {"nodes", "tasks_per_node", "ntasks_per_node"}
 _FAILED = 1
 # The text of this error says that the time of a job ran out.
 _CUT_OFF = UncompletedJobError.__name__
@@ -44,9 +44,9 @@ class SubmititJobs(Executor):
   """Carries out each run as a job."""
 
   is_shared = True
-  seconds_per_look = 1.0
+  poll_interval_seconds = 1.0
   # Slurm gives a job half a minute to end.
-  seconds_to_stop = 40.0
+  stop_timeout_seconds = 40.0
 
   def __init__(
     self,
@@ -57,7 +57,7 @@ class SubmititJobs(Executor):
     restarts: int,
   ) -> None:
     for name, value in options.items():
-      if {name, name.split("_", 1)[-1]} & _OF_TASKS and value != 1:
+      if {name, name.split("_", 1)[-1]} & _TASK_OPTIONS and value != 1:
         raise option_error(name, value, "expected 1: a run is one task.")
     self.restarts = restarts
     self._folder = folder
@@ -67,7 +67,7 @@ class SubmititJobs(Executor):
     self._queue = _Watcher()
     self._last_question = 0.0
     with tempfile.TemporaryDirectory() as tried:
-      self._make(pathlib.Path(tried))
+      self._create_executor(pathlib.Path(tried))
 
   def __str__(self) -> str:
     options = {**self._options, "restarts": self.restarts}
@@ -77,9 +77,9 @@ class SubmititJobs(Executor):
     return f"submitit ({', '.join(assignments)})"
 
   @contextlib.contextmanager
-  def opened(self) -> Iterator[None]:
+  def session(self) -> Iterator[None]:
     """Creates submitit's executor; removes leftovers of its jobs."""
-    self._executor = self._make(self._folder)
+    self._executor = self._create_executor(self._folder)
     try:
       yield
     finally:
@@ -90,8 +90,8 @@ class SubmititJobs(Executor):
     assert self._executor is not None
     try:
       with (
-        processes.interruption_held_back(),
-        processes.modules_found_as_here(),
+        processes.block_interrupts(),
+        processes.export_module_paths(),
       ):
         submitted = self._executor.submit(
           # A "debug" job runs in this process, where the sweep gets signals.
@@ -106,43 +106,43 @@ class SubmititJobs(Executor):
     except Exception as error:  # submitit raises several kinds.
       raise RunError(
         f"{job.path}: the cluster does not take the job: "
-        f"{_last_words(str(error))}; if it limits the number of jobs, give a "
-        "smaller number of jobs."
+        f"{_last_error_line(str(error))}; if it limits the number of jobs, "
+        "give a smaller number of jobs."
       ) from error
     if isinstance(submitted, submitit.SlurmJob):
       submitted.watcher = self._queue
     return _SubmittedRun(job, submitted, self)
 
-  def may_ask(self) -> bool:
+  def is_query_due(self) -> bool:
     """Returns whether it is time to ask the cluster for the states of jobs."""
     now = time.monotonic()
-    if now - self._last_question < _SECONDS_PER_QUESTION:
+    if now - self._last_question < _QUERY_INTERVAL_SECONDS:
       return False
     self._last_question = now
     return True
 
-  def _make(self, folder: pathlib.Path) -> submitit.AutoExecutor:
+  def _create_executor(self, folder: pathlib.Path) -> submitit.AutoExecutor:
     options = {"name": "tff-fair", _ADDITIONAL: {}, **self._options}
     if isinstance(given := options[_ADDITIONAL], Mapping):
-      options[_ADDITIONAL] = {**_STARTED_ONCE, **given}
+      options[_ADDITIONAL] = {**_NO_REQUEUE, **given}
     cluster = options.pop(_CLUSTER, None)
     of_executor = {
       name: options.pop(name)
       for name in list(options)
-      if name.split("_", 1)[-1] in _OF_EXECUTOR
+      if name.split("_", 1)[-1] in _CONSTRUCTOR_OPTIONS
     }
-    with _refusal_named({_CLUSTER: cluster, **of_executor}):
+    with _name_rejected_option({_CLUSTER: cluster, **of_executor}):
       executor = submitit.AutoExecutor(
         folder, None if cluster is None else str(cluster), **of_executor
       )
     for name, value in options.items():
-      with _refusal_named({name: value}):
+      with _name_rejected_option({name: value}):
         executor.update_parameters(**{name: value})
     return executor
 
 
 @contextlib.contextmanager
-def _refusal_named(options: Mapping[str, object]) -> Iterator[None]:
+def _name_rejected_option(options: Mapping[str, object]) -> Iterator[None]:
   """Turns submitit's refusal into an error that names the option."""
   try:
     yield
@@ -168,19 +168,19 @@ class _SubmittedRun:
 
   def poll(self) -> int | None:
     if not self.submitted.done(
-      force_check=self.is_stopped and self.jobs.may_ask()
+      force_check=self.is_stopped and self.jobs.is_query_due()
     ):
       return None
     result = self.submitted.paths.result_pickle
     is_debug = isinstance(self.submitted, submitit.DebugJob)
     if not is_debug and not result.exists():
-      return self._without_result()
+      return self._handle_missing_result()
     try:
       status = int(self.submitted.result())
     except Exception as error:
       if self.is_stopped:
         return LOST
-      reason = _last_words(str(error))
+      reason = _last_error_line(str(error))
       self.job.note(reason)
       # The time of the job ran out.
       return LOST if _CUT_OFF in reason else _FAILED
@@ -201,7 +201,7 @@ class _SubmittedRun:
     with contextlib.suppress(OSError):
       self.submitted.cancel(check=False)
 
-  def _without_result(self) -> int | None:
+  def _handle_missing_result(self) -> int | None:
     """Waits for the file system to show the result; then the job is lost."""
     if self.is_stopped:
       return LOST
@@ -237,7 +237,7 @@ def _tidy(folder: pathlib.Path) -> None:
     folder.rmdir()
 
 
-def _last_words(text: str) -> str:
+def _last_error_line(text: str) -> str:
   """Returns the last line of a trace that submitit quotes between rules."""
   lines = [line for line in text.splitlines() if line.strip()]
   rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
@@ -253,7 +253,7 @@ def _last_words(text: str) -> str:
 
 
 # Long, since Slurm's controller answers all programs of a cluster.
-_SECONDS_BETWEEN_QUESTIONS = 30
+_WATCHER_INTERVAL_SECONDS = 30
 # Jobs in these states have ended; all others may continue. A preempted job may
 # be in the queue again, and leaves it otherwise.
 _ENDED = {
@@ -270,7 +270,7 @@ class _Watcher(slurm.SlurmInfoWatcher):
   """Asks for the states of all jobs of a user at once, and not too often."""
 
   def __init__(self) -> None:
-    super().__init__(delay_s=_SECONDS_BETWEEN_QUESTIONS)
+    super().__init__(delay_s=_WATCHER_INTERVAL_SECONDS)
     self._job_ids: set[str] = set()
 
   def register_job(self, job_id: str) -> None:

@@ -58,7 +58,7 @@ class Sweep:
     settings = (*self.common.items(), *self.final.items())
     return frozenset(name for name, setting in settings if setting.varies)
 
-  def only(self, names: Sequence[str], place: str) -> "Sweep":
+  def select_methods(self, names: Sequence[str], place: str) -> "Sweep":
     """Returns the sweep with some of its methods."""
     chosen: list[SweptMethod] = []
     for name in names:
@@ -76,16 +76,16 @@ class Sweep:
     """Returns whether a user's name refers to a method."""
     if name == method.name:
       return True
-    algorithm, weighting = _algorithm(name, place)
+    algorithm, weighting = _parse_algorithm(name, place)
     usual = Setting([RunSpec.fields()[_WEIGHTING].default], place)
     setting = {**self.common, **method.grid}.get(_WEIGHTING, usual)
     return algorithm == method.algorithm and (
       weighting is None or setting.values in ([weighting], (weighting,))
     )
 
-  def over(self, base: RunSpec, place: str) -> "Sweep":
+  def with_defaults(self, base: RunSpec, place: str) -> "Sweep":
     """Returns the sweep with a run's settings as defaults."""
-    texts = spec_text.texts(base)
+    texts = spec_text.non_default_texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
     swept = {
@@ -106,11 +106,11 @@ class Sweep:
     )
 
 
-def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
+def from_methods(algorithms: Sequence[str], place: str) -> Sweep:
   """Returns a sweep of methods without settings, except client weights."""
   chosen = []
   for text in algorithms:
-    name, weighting = _algorithm(text, place)
+    name, weighting = _parse_algorithm(text, place)
     if weighting is None:
       chosen.append(SweptMethod(name, name, {}, place))
     else:
@@ -120,13 +120,13 @@ def of_methods(algorithms: Sequence[str], place: str) -> Sweep:
   return Sweep(None, tuple(chosen), {}, {}, place)
 
 
-def _algorithm(text: str, place: str) -> tuple[str, str | None]:
+def _parse_algorithm(text: str, place: str) -> tuple[str, str | None]:
   """Returns the algorithm of a text, and the client weights if it has any."""
   name, colon, weighting = text.rpartition(":")
   valid = RunSpec.fields()[_WEIGHTING]
-  if not colon or not (valid.takes(weighting) or methods.is_method(name)):
-    return methods.understood(text), None
-  name = methods.understood(name)
+  if not colon or not (valid.accepts(weighting) or methods.is_method(name)):
+    return methods.canonical_name(text), None
+  name = methods.canonical_name(name)
   try:
     valid.check(weighting)
   except FieldError as error:
@@ -170,8 +170,8 @@ def read(
     )
     for name in (names if isinstance(names, list) and names else [names])
   )
-  base = functools.reduce(lambda below, over: _laid_over(over, below), others)
-  return _laid_over(swept, base)
+  base = functools.reduce(lambda below, over: _overlay(over, below), others)
+  return _overlay(swept, base)
 
 
 def _without_base(content: Mapping[str, object], place: str) -> Sweep:
@@ -179,16 +179,16 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
-  grid = _varying(f"{place}: [grid]", f"{place}: [range]", content)
+  grid = _parse_grid(f"{place}: [grid]", f"{place}: [range]", content)
   flags = setting_tables.read_fixed(
     f"{place}: [flags]", content.get("flags", {})
   )
-  common = setting_tables.join(flags, grid)
+  common = setting_tables.merge(flags, grid)
   entries = content.get("methods", [])
   if not isinstance(entries, list):
     raise RunError(f"{place}: expected one [[methods]] or more.")
   swept = tuple(
-    _method(f"{place}: [[methods]] number {number}", entry)
+    _parse_method(f"{place}: [[methods]] number {number}", entry)
     for number, entry in enumerate(entries, 1)
   )
   search = content.get("search", {})
@@ -197,18 +197,18 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
   return Sweep(title, swept, common, {}, place, search)
 
 
-def _varying(
+def _parse_grid(
   grid_place: str, range_place: str, content: Mapping[str, object]
 ) -> Grid:
   """Returns the grid and the ranges of a table."""
-  return setting_tables.join(
+  return setting_tables.merge(
     setting_tables.read_lists(grid_place, content.get("grid", {})),
     setting_tables.read_ranges(range_place, content.get("range", {})),
     "values of a grid",
   )
 
 
-def _laid_over(swept: Sweep, other: Sweep) -> Sweep:
+def _overlay(swept: Sweep, other: Sweep) -> Sweep:
   return dataclasses.replace(
     swept,
     title=other.title if swept.title is None else swept.title,
@@ -238,11 +238,11 @@ def _find(
   )
 
 
-def _method(place: str, entry: Any) -> SweptMethod:
+def _parse_method(place: str, entry: Any) -> SweptMethod:
   _check_names(place, entry, _METHOD_KEYS)
   algorithm = entry.get("algorithm")
   if isinstance(algorithm, str):
-    algorithm = methods.understood(algorithm)
+    algorithm = methods.canonical_name(algorithm)
   name = entry.get("name", algorithm)
   for key, value in (("algorithm", algorithm), ("name", name)):
     if not isinstance(value, str) or not value:
@@ -252,7 +252,7 @@ def _method(place: str, entry: Any) -> SweptMethod:
   if not isinstance(hparams, dict):
     raise RunError(f"{place}: expected hparam.NAME = VALUE.")
   flags = setting_tables.read_fixed(f"{place}: flags", entry.get("flags", {}))
-  grid = _varying(f"{place}: grid", f"{place}: range", entry)
+  grid = _parse_grid(f"{place}: grid", f"{place}: range", entry)
   swept = {
     key: value if isinstance(value, list) else [value]
     for key, value in hparams.items()
@@ -260,9 +260,9 @@ def _method(place: str, entry: Any) -> SweptMethod:
   return SweptMethod(
     name,
     algorithm,
-    setting_tables.join(
+    setting_tables.merge(
       setting_tables.read_lists(place, {"hparam": swept}),
-      setting_tables.join(flags, grid),
+      setting_tables.merge(flags, grid),
     ),
     place,
   )

@@ -16,7 +16,7 @@ import pandas as pd
 
 from tff_fair.experiments.analysis import measures, run_groups
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import ROUND
 from tff_fair.experiments.spec import spec_text
@@ -69,7 +69,7 @@ def objective(
 
   NaN, such as from a diverged model, counts as the worst possible value.
   """
-  part = best_settings.part_of(clients, fraction, is_validation=True)
+  part = best_settings.select_part(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")
   value = measures.of_clients(part, score)[name]
   if math.isnan(value):
@@ -77,7 +77,7 @@ def objective(
   return value
 
 
-def outcome(
+def read_outcome(
   folder: pathlib.Path,
   runs: Sequence[str],
   settings: SearchSettings,
@@ -87,7 +87,7 @@ def outcome(
   fraction = settings.validation_fraction
   if state == FAILED:
     return Outcome(state)
-  first = finding.read_run(folder / runs[0])
+  first = discovery.read_run(folder / runs[0])
   score = run_groups.common_score([first])
   curve: dict[int, float] = {}
   if len(settings.objectives) == 1:
@@ -98,7 +98,7 @@ def outcome(
     }
   if state == PRUNED:
     return Outcome(state, (), curve, score)
-  last = [finding.read_run(folder / name).last_evaluation for name in runs]
+  last = [discovery.read_run(folder / name).last_evaluation for name in runs]
   values = tuple(
     float(
       np.mean([objective(clients, name, fraction, score) for clients in last])
@@ -247,7 +247,7 @@ def _read_trial(content: Mapping[str, Any], space: Space) -> Trial:
   if not isinstance(number, int):
     raise TypeError(f"expected the number of a trial, found {number!r}")
   for name, text in zip(settings, _texts(settings.values()), strict=True):
-    if not space[name].takes(text):
+    if not space[name].contains(text):
       raise ValueError(f"trial {number} has {name}={text} (of {space[name]})")
   if missing := space.keys() - settings.keys():
     raise ValueError(f"trial {number} lacks {', '.join(sorted(missing))}")
@@ -331,6 +331,6 @@ def with_outcomes(
     else:
       ended.append(trial)
       continue
-    came = outcome(folder, trial.runs, found.settings, state)
+    came = read_outcome(folder, trial.runs, found.settings, state)
     ended.append(dataclasses.replace(trial, outcome=came))
   return ended

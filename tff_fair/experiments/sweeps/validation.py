@@ -17,7 +17,7 @@ from tff_fair.experiments.progress import Say
 from tff_fair.experiments.spec import grids, seeds
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import plan, processes
-from tff_fair.experiments.sweeps.best_settings import FEWEST_TO_TRUST
+from tff_fair.experiments.sweeps.best_settings import MIN_RELIABLE_CLIENTS
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range, Setting
 from tff_fair.experiments.sweeps.sweep_file import Sweep
 
@@ -36,7 +36,7 @@ def with_fraction(
     return sweep
   hparams = plan.hyperparameters(sweep)
   settings = [
-    plan.grid_of(sweep, method, hparams[method.algorithm])
+    plan.method_grid(sweep, method, hparams[method.algorithm])
     for method in sweep.methods
   ]
   names = [method.name for method in sweep.methods]
@@ -45,8 +45,8 @@ def with_fraction(
   specs = {
     spec
     for method, grid in zip(sweep.methods, settings, strict=True)
-    for values in _questions(grid)
-    for spec in [plan.run_of(sweep, method, values).spec]
+    for values in _problem_settings(grid)
+    for spec in [plan.make_run(sweep, method, values).spec]
   }
   number = processes.call(few_clients, sorted(specs, key=repr))
   if number is None:
@@ -65,16 +65,16 @@ def _is_choice(grid: Grid) -> bool:
   return any(
     isinstance(setting.values, Range) or len(setting.values) > 1
     for name, setting in grid.items()
-    if not plan.is_question(name)
+    if not plan.is_problem_setting(name)
   )
 
 
-def _questions(grid: Grid) -> Iterator[Mapping[str, Value]]:
+def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
   """Yields the settings of a run on each of the tasks, without ranges."""
   yield from grids.product(
     {
       name: values
-      if plan.is_question(name) and name not in seeds.NAMES
+      if plan.is_problem_setting(name) and name not in seeds.NAMES
       else values[:1]
       for name, setting in grid.items()
       if not isinstance(values := setting.values, Range)
@@ -91,10 +91,10 @@ def few_clients(specs: Sequence[RunSpec]) -> int | None:
   for spec in specs:
     try:
       first = sampling.first_rounds(spec, task_loading.load(spec))
-      clients = sampling.evaluated(spec, first)
+      clients = sampling.evaluation_clients(spec, first)
     except Exception:  # The user's code may raise any error.
       continue
     number = int(np.count_nonzero(first[clients] < sampling.NEVER))
-    if number < FEWEST_TO_TRUST:
+    if number < MIN_RELIABLE_CLIENTS:
       return number
   return None

@@ -114,7 +114,7 @@ def _explanation_line(score: Score) -> str:
 def _score(summary: Mapping[str, Any]) -> Score:
   """Returns the score of a summary, with the decimals that its numbers need."""
   found = scores.BY_NAME[summary.get("score", scores.ACCURACY.name)]
-  return found.fitting(summary[f"test_{found.name}"]["mean"])
+  return found.with_fitting_digits(summary[f"test_{found.name}"]["mean"])
 
 
 def _results(summary: Mapping[str, Any], score: Score) -> str:

@@ -5,7 +5,7 @@ server.
 
 - Alone, a client trains as long as that helps: at a quarter of the federation's
   client learning rate, at that rate and at four times it, until the loss on
-  examples set aside has not fallen for ten rounds, or for `most_rounds`. Each
+  examples set aside has not fallen for ten rounds, or for `max_rounds`. Each
   third of its training examples is set aside in turn. The client takes the rate
   and the number of rounds with the least mean loss, and trains again with these
   on all its training examples.
@@ -37,15 +37,15 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.settings import bounds
 from tff_fair.experiments.training import build, learning_process, sampling
 
-_ASIDE = 0.2
-_LEAST = 5  # With fewer examples, none is kept aside.
-RATES = (0.25, 1.0, 4.0)  # Times the federation's.
+_HOLDOUT_SHARE = 0.2
+_MIN_EXAMPLES = 5  # With fewer examples, none is kept aside.
+RATE_FACTORS = (0.25, 1.0, 4.0)  # Times the federation's.
 _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
 _MOST_EXAMPLES = 5_000_000  # To train on, over all clients and their rounds.
 # Settings that decide a baseline, besides those of task and local training.
-_DECIDING = (
+_KEY_SETTINGS = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
   *("seed", "data_seed", "model_seed", "evaluation_clients", "model"),
   *("unseen_clients", "validation_fraction"),
@@ -62,7 +62,7 @@ class Baseline(NamedTuple):
   rates: np.ndarray  # float64[K], of the clients' training.
 
 
-def of_run(
+def train_or_load(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
   """Returns a run's baselines by kind; equal runs in one folder share them."""
@@ -89,7 +89,7 @@ def of_run(
   return found
 
 
-def with_gaps(
+def with_loss_reference(
   spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
   """Returns the parts of a run, with a rule that compares gaps if requested."""
@@ -111,23 +111,27 @@ def with_gaps(
 def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
   """Returns in how many rounds a client takes part on average, at least 1."""
   cohort = sum(bounds.range_ends(parts.clients_per_round)) / 2
-  num_clients = sampling.num_seen(parts.first_rounds)
+  num_clients = sampling.num_participants(parts.first_rounds)
   share = cohort * (1 - spec.dropout) / num_clients
   return max(1, round(share * spec.total_rounds))
 
 
-def most_rounds(spec: RunSpec, parts: build.RunParts) -> int:
+def max_rounds(spec: RunSpec, parts: build.RunParts) -> int:
   """Returns the largest number of rounds of a client's local model."""
-  examples = int(parts.task.train.num_examples[parts.evaluated].sum())
+  examples = int(parts.task.train.num_examples[parts.evaluated_ids].sum())
   # For each fold, a model trains on the others; a last one, on all examples.
-  affordable = _MOST_EXAMPLES // (examples * (len(RATES) * (_FOLDS - 1) + 1))
+  affordable = _MOST_EXAMPLES // (
+    examples * (len(RATE_FACTORS) * (_FOLDS - 1) + 1)
+  )
   return max(num_rounds(spec, parts), min(_MOST_ROUNDS, affordable))
 
 
 def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   task = parts.task
   name, rate, momentum = learning_process.client_optimizer(spec)
-  rates = [factor * rate for factor in RATES] if kind == LOCAL else [rate]
+  rates = (
+    [factor * rate for factor in RATE_FACTORS] if kind == LOCAL else [rate]
+  )
   trainings = {
     each: local_baseline.Training(
       task.model_fn,
@@ -141,7 +145,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   keras_model = task.keras_model_fn()
   rounds = num_rounds(spec, parts)
   if kind == LOCAL:
-    rounds = most_rounds(spec, parts)
+    rounds = max_rounds(spec, parts)
 
   def train(
     each: float, folds: Sequence[_Fold], client_id: int, **options: int
@@ -166,13 +170,16 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   ) -> tuple[local_baseline.LocalModel, float]:
     seed, chosen = (spec.seed, client_id), rate
     if kind == POOLED:
-      trained = train(rate, [with_aside(arrays, seed)], client_id)
+      trained = train(rate, [split_holdout(arrays, seed)], client_id)
     else:
       until = num_rounds(spec, parts)
-      if len(arrays[1]) >= _LEAST:
+      if len(arrays[1]) >= _MIN_EXAMPLES:
         of_rates = {
           each: train(
-            each, _thirds(arrays, seed), client_id, patience=_PATIENCE
+            each,
+            _cross_validation_folds(arrays, seed),
+            client_id,
+            patience=_PATIENCE,
           )
           for each in rates
         }
@@ -187,7 +194,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
   rows = []
   # Gaps are needed for all clients, evaluated or not.
   everyone = spec.loss_reference == LOCAL
-  ids = range(task.num_clients) if everyone else parts.evaluated.tolist()
+  ids = range(task.num_clients) if everyone else parts.evaluated_ids.tolist()
   for client_id in ids:
     arrays = task.train.load(client_id)
     trained, chosen = model_of(arrays, client_id) if pooled is None else pooled
@@ -217,7 +224,7 @@ def _union(parts: build.RunParts) -> Arrays:
 _Fold = tuple[Arrays, Arrays | None]  # Training and held-out examples.
 
 
-def _thirds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
+def _cross_validation_folds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
   """Returns folds that each set a different third aside."""
   x, y = arrays
   order = np.random.default_rng(seed).permutation(len(y))
@@ -229,14 +236,16 @@ def _thirds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
   ]
 
 
-def with_aside(
+def split_holdout(
   arrays: Arrays, seed: Sequence[int]
 ) -> tuple[Arrays, Arrays | None]:
   """Returns examples to train on, and a fifth aside, if there are enough."""
   x, y = arrays
-  if len(y) < _LEAST:
+  if len(y) < _MIN_EXAMPLES:
     return arrays, None
-  kept, aside = cuts.train_test_split(np.arange(len(y)), _ASIDE, tuple(seed))
+  kept, aside = cuts.train_test_split(
+    np.arange(len(y)), _HOLDOUT_SHARE, tuple(seed)
+  )
   return (x[kept], y[kept]), (x[aside], y[aside])
 
 
@@ -253,14 +262,14 @@ def _key(
   local = {name for name in settings if name.startswith(("client_", "local_"))}
   chosen = {
     name: settings.get(name)
-    for name in (*sorted(local), *_DECIDING, "task", "batch_size")
+    for name in (*sorted(local), *_KEY_SETTINGS, "task", "batch_size")
   }
   options = {n: v for n, v in settings.items() if n.startswith("task_option.")}
   saved = folder.configuration()
   content: dict[str, object] = {
     "kind": kind,
     "gaps": spec.loss_reference,
-    "rounds": (num_rounds(spec, parts), most_rounds(spec, parts)),
+    "rounds": (num_rounds(spec, parts), max_rounds(spec, parts)),
     "data": saved[configuration.DATA]["description"],
     "data_digests": saved.get(configuration.DATA_DIGESTS),
     "own_files": {**saved.get(configuration.OWN_FILES, {}), "algorithm": ""},

@@ -14,7 +14,7 @@ from tasks.task import KerasModelFn
 from tff_fair import keras_state
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.runs import finding, model_files, trained_model
+from tff_fair.experiments.runs import discovery, model_files, trained_model
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
@@ -25,7 +25,7 @@ from tff_fair.experiments.training import (
   rounds,
   sampling,
 )
-from tff_fair.experiments.training.early_stopping import Best
+from tff_fair.experiments.training.early_stopping import BestEvaluationTracker
 from tff_fair.runtime import compilation_cache
 
 
@@ -36,10 +36,10 @@ class RunParts(plan.Plan):
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation | None  # See learning_process.Built.
-  begin: Callable[[rounds.State], rounds.State]  # Likewise.
+  prepare_initial_state: Callable[[rounds.State], rounds.State]  # Likewise.
   schedule: loop.Schedule
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
-  best: Best | None  # None without a criterion.
+  best_tracker: BestEvaluationTracker | None  # None without a criterion.
   cache: compilation_cache.CompilationCache
 
 
@@ -65,12 +65,14 @@ def run_parts(
       spec.total_rounds,
       spec.evaluation_interval,
       spec.rounds_per_checkpoint,
-      sampling.before_joining(run_plan.first_rounds),
+      sampling.rounds_before_joining(run_plan.first_rounds),
     ),
-    costs=costs.of_run(spec, task, built.process, run_plan.aggregation, cache),
-    best=None
+    costs=costs.build_round_costs(
+      spec, task, built.process, run_plan.aggregation, cache
+    ),
+    best_tracker=None
     if spec.criterion is None
-    else Best(
+    else BestEvaluationTracker(
       spec.criterion,
       spec.patience,
       score=run_plan.scores.score,
@@ -87,7 +89,7 @@ def process(
   task = load_task(spec, trust=trust)
   honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
-  return learning_process.build_now(spec, task, chosen)
+  return learning_process.build_uncached(spec, task, chosen)
 
 
 def with_initial_weights(
@@ -101,9 +103,9 @@ def with_initial_weights(
   path, build = pathlib.Path(place).expanduser(), task.keras_model_fn
   try:
     weights = (
-      _of_run(path, build)
+      _weights_from_run(path, build)
       if spec.initial_model is None
-      else _of_file(path, trust=trust)
+      else _weights_from_file(path, trust=trust)
     )
     if not all(np.isfinite(value).all() for value in weights):
       raise ValueError("has weights that are not finite.")
@@ -114,7 +116,9 @@ def with_initial_weights(
   return dataclasses.replace(task, keras_model_fn=begun)
 
 
-def _of_file(path: pathlib.Path, *, trust: bool) -> Sequence[np.ndarray]:
+def _weights_from_file(
+  path: pathlib.Path, *, trust: bool
+) -> Sequence[np.ndarray]:
   """Returns the weights of a file, in the order of the model's layers."""
   model = model_files.load_model(path, trust=trust)
   # Of an export, take only the trained model.
@@ -124,10 +128,12 @@ def _of_file(path: pathlib.Path, *, trust: bool) -> Sequence[np.ndarray]:
   return [weight.numpy() for weight in model.weights]
 
 
-@keras_state.restored()
-def _of_run(path: pathlib.Path, build: KerasModelFn) -> Sequence[np.ndarray]:
+@keras_state.preserve()
+def _weights_from_run(
+  path: pathlib.Path, build: KerasModelFn
+) -> Sequence[np.ndarray]:
   """Returns the weights of a run, in the order of the model's layers."""
-  run = finding.open_run(path)
+  run = discovery.open_run(path)
   if not run.is_finished:
     raise ValueError("is not finished; finish that run, or choose another.")
   weights = run.weights()

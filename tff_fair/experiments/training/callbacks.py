@@ -11,7 +11,7 @@ import numpy as np
 
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.training.round_state import RoundState, SavedCallbacks
+from tff_fair.experiments.training.round_state import CallbackStates, RoundState
 
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
@@ -108,15 +108,15 @@ class Callbacks:
 
   def __init__(
     self,
-    ours: Sequence[RoundCallback] = (),
-    users: Sequence[RoundCallback] = (),
+    builtin: Sequence[RoundCallback] = (),
+    user_callbacks: Sequence[RoundCallback] = (),
     say: Callable[[str], None] = print,
   ) -> None:
-    self._all = [*ours, *users]
-    self._names = names_of(users)
+    self._all = [*builtin, *user_callbacks]
+    self._names = unique_names(user_callbacks)
     self._say = say
     self._started: list[RoundCallback] = []
-    self.writers = [c for c in ours if isinstance(c, Writer)]
+    self.writers = [c for c in builtin if isinstance(c, Writer)]
     self.wants_updates = any(c.wants for c in self._all)
     # The first verdict of a callback, which ends the run, and its reason.
     self.verdict: Verdict | None = None
@@ -146,14 +146,14 @@ class Callbacks:
       self._started.append(callback)
       self._call(callback, "on_start", run)
 
-  def follow(
+  def dispatch(
     self, hook: Literal["on_round", "on_evaluation"], state: RoundState
   ) -> None:
     """Calls a hook of all callbacks."""
     for callback in self._all:
       self._call(callback, hook, state, where=f" of round {state.round_num}")
 
-  def saved(self) -> SavedCallbacks:
+  def collect_states(self) -> CallbackStates:
     """Returns the present state of all callbacks, to be saved."""
     states: dict[str, Mapping[str, Any]] = {}
     for callback in self._all:
@@ -168,9 +168,9 @@ class Callbacks:
             "(dictionaries by text, lists, numbers, texts) by name."
           )
       states[name] = copy.deepcopy(dict(state))
-    return SavedCallbacks(states, self.reason if self.verdict == "stop" else "")
+    return CallbackStates(states, self.reason if self.verdict == "stop" else "")
 
-  def restore(self, saved: SavedCallbacks) -> None:
+  def restore(self, saved: CallbackStates) -> None:
     """Restores the callbacks' saved states."""
     if saved.stop:
       self.verdict, self.reason = "stop", saved.stop
@@ -211,7 +211,7 @@ class Callbacks:
     return found
 
 
-def names_of(users: Sequence[RoundCallback]) -> dict[int, str]:
+def unique_names(users: Sequence[RoundCallback]) -> dict[int, str]:
   """Returns the names of a user's callbacks by their identity."""
   names: dict[int, str] = {}
   for callback in users:

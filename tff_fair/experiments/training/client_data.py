@@ -31,7 +31,7 @@ Ids: TypeAlias = Sequence[int] | np.ndarray
 _Result = TypeVar("_Result")
 
 
-class _Cached(NamedTuple):
+class _CacheEntry(NamedTuple):
   data: tf.data.Dataset
   num_bytes: int
 
@@ -55,7 +55,7 @@ class ClientLoader:
       list[int], concurrent.futures.Future[list[tf.data.Dataset]]
     ] = ([], concurrent.futures.Future())
     self._spec = spec
-    self._cached: dict[int, _Cached] = {}
+    self._cached: dict[int, _CacheEntry] = {}
     self._cached_bytes = 0
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
@@ -97,11 +97,11 @@ class ClientLoader:
       if self._groups is not None:
         arrays = *arrays, self._groups(client_id).astype(np.int32)
         spec = *spec, tf.TensorSpec([None], tf.int32)
-      data = client_values.of_one_element(
+      data = client_values.single_element_dataset(
         (np.int64(client_id), arrays), (tf.TensorSpec([], tf.int64), spec)
       )
       size = sum(array.nbytes for array in tf.nest.flatten(arrays))
-      cached = _Cached(data, size)
+      cached = _CacheEntry(data, size)
       self._cached_bytes += size
     self._cached[client_id] = cached  # At the end: the most recently used.
     while self._cached_bytes > _MOST_CACHED_BYTES:
@@ -168,7 +168,7 @@ class RunData(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(task: tasks.Task) -> Iterator[RunData]:
+def open_datasets(task: tasks.Task) -> Iterator[RunData]:
   """Yields the data of a task's clients, for a run."""
   with contextlib.closing(LoadingThread()) as thread:
     load = functools.partial(
@@ -186,7 +186,7 @@ _MOST_SOURCES = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class _Build:
+class _DatasetBuilder:
   """Builds a client's dataset in a worker, if its data has the same version."""
 
   source: tasks.ClientSource
@@ -194,11 +194,11 @@ class _Build:
   element_spec: tasks_task.ElementSpec
 
   def __call__(self, client_id: int) -> tf.data.Dataset:
-    return _opened(self)([client_id])[0]
+    return _open_source(self)([client_id])[0]
 
 
 @functools.lru_cache(_MOST_SOURCES)
-def _opened(build: _Build) -> ClientLoader:
+def _open_source(build: _DatasetBuilder) -> ClientLoader:
   """Returns the loader of a source in this process, after checking its data."""
   source = build.source
   host = f"on host {socket.gethostname()}"
@@ -234,7 +234,7 @@ class DataAtWorkers:
       validation_fraction=spec.validation_share,
     )
     self._split = getattr(task, split)
-    self._build = _Build(source, source.version, task.element_spec)
+    self._build = _DatasetBuilder(source, source.version, task.element_spec)
 
   def __call__(self, client_ids: Ids) -> list[runtime.DataAtWorker]:
     """Returns references to the clients' data at workers."""

@@ -14,7 +14,7 @@ from tff_fair import evaluation
 from tff_fair.client_works import output_ranges, score_sums
 from tff_fair.declared import FieldError
 from tff_fair.experiments.runs import tables
-from tff_fair.experiments.spec.scores import ACCURACY, Score, summarize_beside
+from tff_fair.experiments.spec.scores import ACCURACY, Score, summarize_extra
 from tff_fair.experiments.training import (
   build,
   client_data,
@@ -24,7 +24,7 @@ from tff_fair.experiments.training import (
   sampling,
   scoring,
 )
-from tff_fair.experiments.training.round_progress import working
+from tff_fair.experiments.training.round_progress import track_work
 from tff_fair.experiments.training.round_state import (
   VALIDATION,
   RoundEvaluation,
@@ -52,12 +52,12 @@ def build_losses(
   parts: build.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
   """Returns a function from a state and client ids to mean training losses."""
-  evaluate = _compiled(evaluation.build_client_evaluation, parts)
+  evaluate = _compile_evaluation(evaluation.build_client_evaluation, parts)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
     model = (state.global_model_weights,)
     calls = _calls(client_ids, _CLIENTS_PER_CALL)
-    return _columns(evaluate, model, train_data, calls)["loss"]
+    return _evaluate_in_calls(evaluate, model, train_data, calls)["loss"]
 
   return losses
 
@@ -66,26 +66,30 @@ def build_evaluation(
   parts: build.RunParts,
   test_data: client_data.ClientDatasets,
   validation_data: client_data.ClientDatasets | None = None,
-) -> loop.Evaluate:
+) -> loop.EvaluateFn:
   """Returns a function that evaluates a state on clients' test data."""
   score, sums = parts.scores.score, parts.scores.sums
-  outputs = scoring.outputs(parts.task, score)
+  outputs = scoring.output_kind(parts.task, score)
   evaluation_on = functools.partial(
-    _evaluation_on,
+    _build_part_evaluation,
     parts,
-    _compiled(evaluation.build_client_evaluation, parts, sums, outputs),
-    _compiled(evaluation.build_personal_evaluation, parts, sums, outputs)
+    _compile_evaluation(
+      evaluation.build_client_evaluation, parts, sums, outputs
+    ),
+    _compile_evaluation(
+      evaluation.build_personal_evaluation, parts, sums, outputs
+    )
     if learning_process.has_personal_models(parts.process)
     else None,
   )
-  on_test = evaluation_on(test_data, parts.evaluated, "test")
+  on_test = evaluation_on(test_data, parts.evaluated_ids, "test")
   if validation_data is None or parts.task.validation is None:
     return on_test
-  has_rows = parts.task.validation.num_examples[parts.evaluated] > 0
+  has_rows = parts.task.validation.num_examples[parts.evaluated_ids] > 0
   on_validation = evaluation_on(
-    validation_data, parts.evaluated[has_rows], "validation"
+    validation_data, parts.evaluated_ids[has_rows], "validation"
   )
-  names = ("num_examples", "loss", score.name, *score.beside)
+  names = ("num_examples", "loss", score.name, *score.extra_scores)
 
   def evaluate(state: rounds.State) -> RoundEvaluation:
     tested, validated = on_test(state), on_validation(state)
@@ -103,19 +107,19 @@ def build_evaluation(
   return evaluate
 
 
-def _evaluation_on(
+def _build_part_evaluation(
   parts: build.RunParts,
   evaluate_global: tff.Computation,
   evaluate_personal: tff.Computation | None,
   data: client_data.ClientDatasets,
   client_ids: np.ndarray,
   part: str,
-) -> loop.Evaluate:
+) -> loop.EvaluateFn:
   """Returns the evaluation of a state on one part of some clients' data."""
   score = parts.scores.score
-  outputs = scoring.outputs(parts.task, score)
-  calls = _calls(client_ids, _most_clients(parts.scores.sums))
-  marks = sampling.marks(parts.first_rounds[client_ids])
+  outputs = scoring.output_kind(parts.task, score)
+  calls = _calls(client_ids, _max_clients_per_call(parts.scores.sums))
+  marks = sampling.participation_columns(parts.first_rounds[client_ids])
   with_score = scoring.build(parts.task, data.label_variance, parts.scores)
   summary = functools.partial(
     _summary,
@@ -127,25 +131,29 @@ def _evaluation_on(
   def of_outputs(columns: scoring.Columns) -> dict[str, Any]:
     if part != "test":
       return {}
-    return scoring.summarize_outputs(_seen({**columns, **marks}), outputs)
+    return scoring.summarize_outputs(
+      _drop_unseen({**columns, **marks}), outputs
+    )
 
   def results_of(state: rounds.State) -> RoundEvaluation:
     weights = parts.process.get_model_weights(state)
-    columns = _columns(evaluate_global, (weights,), data, calls)
+    columns = _evaluate_in_calls(evaluate_global, (weights,), data, calls)
     found = with_score(columns) | marks
     if evaluate_personal is None:
       return RoundEvaluation(
         {**summary(found), **of_outputs(columns)}, found, score
       )
     table = state.client_work["personal"]
-    columns = _columns(evaluate_personal, (weights, table), data, calls)
+    columns = _evaluate_in_calls(
+      evaluate_personal, (weights, table), data, calls
+    )
     personal = with_score(columns) | marks
-    results = ("loss", score.name, *score.beside)
+    results = ("loss", score.name, *score.extra_scores)
     return RoundEvaluation(
       {
         **summary(personal),
         **of_outputs(columns),
-        "global": summarize(_seen(found), score, part),
+        "global": summarize(_drop_unseen(found), score, part),
       },
       {**personal, **{f"global_{name}": found[name] for name in results}},
       score,
@@ -155,28 +163,28 @@ def _evaluation_on(
   passes = 1 if evaluate_personal is None else 2
 
   def evaluate(state: rounds.State) -> RoundEvaluation:
-    with working(name, len(client_ids), passes):
+    with track_work(name, len(client_ids), passes):
       return results_of(state)
 
   return evaluate
 
 
-def _compiled(
+def _compile_evaluation(
   form: Callable[..., tff.Computation],
   parts: build.RunParts,
-  sums: score_sums.Asked | None = None,
+  sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
   """Returns an evaluation: built now, or by an earlier program."""
   # Any seed will do: weights are arguments of the evaluation.
   task = initial_weights.with_seed_0(parts.task)
-  return parts.cache.compiled(
+  return parts.cache.computations(
     (form.__name__, task.model_parts, sums, outputs),
     lambda: {"evaluate": form(task.model, sums=sums, outputs=outputs)},
   )["evaluate"]
 
 
-def _most_clients(sums: score_sums.Asked | None) -> int:
+def _max_clients_per_call(sums: score_sums.SumsRequest | None) -> int:
   """Returns for how many clients one call may return sums."""
   if sums is None or not sums.with_histogram or sums.num_classes is None:
     return _CLIENTS_PER_CALL
@@ -191,7 +199,7 @@ def _summary(
   part: str,
 ) -> Summary:
   """Summarizes an evaluation, also over honest clients if others attack."""
-  columns = _seen(columns)
+  columns = _drop_unseen(columns)
   found = summarize(columns, score, part)
   if not attackers:
     return found
@@ -200,7 +208,7 @@ def _summary(
   return {**found, "honest": summarize(honest, score, part)}
 
 
-def _seen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+def _drop_unseen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
   if tables.UNSEEN not in columns:
     return columns
   is_seen = ~columns[tables.UNSEEN]
@@ -214,7 +222,7 @@ def _calls(
   return np.array_split(client_ids, -(-len(client_ids) // clients_per_call))
 
 
-def _columns(
+def _evaluate_in_calls(
   evaluate_clients: tff.Computation,
   model: Sequence[object],
   data: client_data.ClientDatasets,
@@ -256,8 +264,8 @@ def summarize(
       np.average(values[known], weights=num_examples[known])
     ),
     **{
-      name: summarize_beside(columns[name].astype(np.float64))
-      for name in score.beside
+      name: summarize_extra(columns[name].astype(np.float64))
+      for name in score.extra_scores
     },
     "loss": {
       "mean": float(loss.mean()),

@@ -16,7 +16,7 @@ from tff_fair.experiments.training.callbacks import UPDATES, RoundCallback
 from tff_fair.experiments.training.round_state import ClientUpdates, RoundState
 
 _NO_SIGNALS = ("client_id", "weight", "gram", "coefficients", "slopes")
-_OF_SERVER = ("direction", "direction_norm", "updates", "squared_norm")
+_SERVER_ENTRIES = ("direction", "direction_norm", "updates", "squared_norm")
 
 
 def check_visible(spec: RunSpec) -> None:
@@ -33,7 +33,7 @@ def build_updates(
   """Returns a function from a state and a cohort's data to its updates."""
 
   @functools.cache
-  def second() -> tuple[rounds.Process, rounds.State]:
+  def stacking_process() -> tuple[rounds.Process, rounds.State]:
     process = learning_process.build(
       spec,
       parts.task,
@@ -51,26 +51,26 @@ def build_updates(
     return process, state._replace(distributor=distributor)
 
   def updates(state: rounds.State, data: list[Any]) -> ClientUpdates:
-    process, first = second()
+    process, first = stacking_process()
     begun = first._replace(
       global_model_weights=state.global_model_weights,
       client_work=state.client_work,
     )
-    tape = rounds.tape_of(process.next(begun, data).metrics)
+    tape = rounds.tape_entries(process.next(begun, data).metrics)
     return ClientUpdates(
       np.asarray(tape["client_id"]),
       np.asarray(tape["updates"]),
       {
         name: np.asarray(value)
         for name, value in tape.items()
-        if name not in (*_NO_SIGNALS, *_OF_SERVER)
+        if name not in (*_NO_SIGNALS, *_SERVER_ENTRIES)
       },
     )
 
   return updates
 
 
-class SavedUpdates(RoundCallback):
+class UpdateSaver(RoundCallback):
   """Writes the updates of every n-th round into the run's folder."""
 
   wants = frozenset({UPDATES})

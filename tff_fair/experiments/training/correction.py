@@ -87,7 +87,7 @@ def build_computations(
 
   settings = (work, weighting, optimizer, num_classes, with_softmax)
   key = ("label_correction", *settings, task.model_parts)
-  return cache.compiled(key, build_now)
+  return cache.computations(key, build_now)
 
 
 _WEIGHT, _LABELS = "weight_", "labels_"
@@ -99,9 +99,9 @@ _CLIENTS_PER_CALL = 50  # Their data are read for one call.
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
-def check_labels_here(spec: RunSpec) -> None:
+def check_labels_available(spec: RunSpec) -> None:
   """Checks that this program has the labels that it should correct."""
-  if spec.label_correction != "none" and runtime.builds_data():
+  if spec.label_correction != "none" and runtime.workers_can_build_data():
     raise FieldError(
       "label_correction",
       "needs the labels in this program, and here workers read the data by "
@@ -134,7 +134,7 @@ def correct(
   corrected = label_noise.with_labels(task, record.labels)
   return (
     dataclasses.replace(parts, task=corrected),
-    stages.packed(record.weights),
+    stages.pack_weights(record.weights),
   )
 
 
@@ -145,7 +145,7 @@ class _Stages:
     self._spec = spec
     self._task = parts.task
     self._initial = parts.process.get_model_weights(
-      parts.begin(parts.process.initialize())
+      parts.prepare_initial_state(parts.process.initialize())
     )
     self._cohort = bounds.range_ends(parts.clients_per_round)[1]
     self._computations = build_computations(spec, parts.task, parts.cache)
@@ -155,14 +155,14 @@ class _Stages:
     return CorrectionRecord(
       iterations=0,
       is_done=False,
-      weights=_flat(self._initial),
+      weights=_flatten(self._initial),
       labels={},
       dimensions=np.zeros(number),
       levels=np.zeros(number),
       is_noisy=np.zeros(number, bool),
     )
 
-  def packed(self, weights: Sequence[np.ndarray]) -> Weights:
+  def pack_weights(self, weights: Sequence[np.ndarray]) -> Weights:
     """Returns model weights, given the trainable ones flat."""
     return tff.learning.models.ModelWeights(
       tf.nest.pack_sequence_as(self._initial.trainable, list(weights)),
@@ -171,12 +171,12 @@ class _Stages:
 
   def iterate(self, record: CorrectionRecord) -> CorrectionRecord:
     """Returns the record after one more iteration of the first stage."""
-    spec, task = self._spec, self._relabelled(record)
+    spec, task = self._spec, self._relabel(record)
     mu = noisy_labels.proximal_weights(record.levels, spec.correction_proximal)
-    weights = self.packed(record.weights)
+    weights = self.pack_weights(record.weights)
     dimensions = np.full(task.num_clients, np.nan)
     losses: dict[int, np.ndarray] = {}
-    with client_data.opened(task) as (train_data, *_):
+    with client_data.open_datasets(task) as (train_data, *_):
       for cohort in self._cohorts(record.iterations):
         interruption.check()
         weights, rows = self._computations["correct"](
@@ -185,7 +185,7 @@ class _Stages:
           [mu[k] for k in cohort],
           train_data(cohort),
         )
-        for k, probabilities in _by_client(rows):
+        for k, probabilities in _split_by_client(rows):
           dimensions[k] = noisy_labels.mean_dimension(
             probabilities, spec.correction_neighbors
           )
@@ -197,7 +197,7 @@ class _Stages:
         levels[k] = noisy_labels.noise_level(losses[k])
       found = self._predictions(weights, is_noisy, train_data)
     labels = {
-      k: noisy_labels.relabelled(
+      k: noisy_labels.relabel(
         task.train.load(k)[1],
         probabilities,
         spec.correction_confidence,
@@ -208,7 +208,7 @@ class _Stages:
     return dataclasses.replace(
       record,
       iterations=record.iterations + 1,
-      weights=_flat(weights),
+      weights=_flatten(weights),
       labels={**record.labels, **labels},
       dimensions=cumulative,
       levels=levels,
@@ -216,16 +216,16 @@ class _Stages:
     )
 
   def finetune(self, record: CorrectionRecord) -> CorrectionRecord:
-    spec, task = self._spec, self._relabelled(record)
+    spec, task = self._spec, self._relabel(record)
     if not spec.correction_finetuning:
       return dataclasses.replace(record, is_done=True)
     clean = np.flatnonzero(record.levels <= spec.correction_clean)
     size = min(self._cohort, len(clean))
     fedavg = self._computations
     state = fedavg["set_model_weights"](
-      fedavg["initialize"](), self.packed(record.weights)
+      fedavg["initialize"](), self.pack_weights(record.weights)
     )
-    with client_data.opened(task) as (train_data, *_):
+    with client_data.open_datasets(task) as (train_data, *_):
       for round_num in range(spec.correction_finetuning):
         interruption.check()
         random = seeds.generator(spec.seed, _FINETUNING, round_num)
@@ -234,7 +234,7 @@ class _Stages:
       weights = fedavg["get_model_weights"](state)
       found = self._predictions(weights, record.is_noisy, train_data)
     labels = {
-      k: noisy_labels.relabelled(
+      k: noisy_labels.relabel(
         task.train.load(k)[1], probabilities, spec.correction_confidence
       )
       for k, probabilities in found
@@ -242,11 +242,11 @@ class _Stages:
     return dataclasses.replace(
       record,
       is_done=True,
-      weights=_flat(weights),
+      weights=_flatten(weights),
       labels={**record.labels, **labels},
     )
 
-  def _relabelled(self, record: CorrectionRecord) -> tasks.Task:
+  def _relabel(self, record: CorrectionRecord) -> tasks.Task:
     return label_noise.with_labels(self._task, record.labels)
 
   def _cohorts(self, iteration: int) -> Iterator[list[int]]:
@@ -270,18 +270,20 @@ class _Stages:
       interruption.check()
       part = ids[start : start + _CLIENTS_PER_CALL]
       rows = self._computations["predict"](weights, train_data(part))
-      found += _by_client(rows)
+      found += _split_by_client(rows)
     return found
 
 
-def _by_client(rows: Mapping[str, np.ndarray]) -> list[tuple[int, np.ndarray]]:
+def _split_by_client(
+  rows: Mapping[str, np.ndarray],
+) -> list[tuple[int, np.ndarray]]:
   """Returns the predictions of each client, from rows that are in order."""
   ids, starts = np.unique(rows["client_id"], return_index=True)
   parts = np.split(rows["probabilities"], starts[1:])
   return list(zip(ids.tolist(), parts, strict=True))
 
 
-def _flat(weights: Weights) -> list[np.ndarray]:
+def _flatten(weights: Weights) -> list[np.ndarray]:
   return [np.array(w) for w in tf.nest.flatten(weights.trainable)]
 
 

@@ -46,13 +46,13 @@ class ClientCosts:
 
   bytes_down: int
   bytes_up: int  # If it reports back.
-  operations_of_training: int  # For each example in each epoch.
-  operations_besides: int  # For each example, once per round.
+  training_operations: int  # For each example in each epoch.
+  extra_operations: int  # For each example, once per round.
   bytes_down_later: int = 0  # After it has trained.
   bytes_down_per_client: int = 0  # Likewise, for each reporting client.
 
 
-def of_run(
+def build_round_costs(
   spec: RunSpec,
   task: tasks.Task,
   process: tff.learning.templates.LearningProcess,
@@ -60,7 +60,7 @@ def of_run(
   cache: compilation_cache.CompilationCache,
 ) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
   """Returns a function from a round's first state and cohort to its costs."""
-  costs = of_client(spec, task, process, aggregation, cache)
+  costs = per_client(spec, task, process, aggregation, cache)
   training = client_works.TrainingSettings(**spec.local_work)
 
   def of_this_round(
@@ -74,12 +74,12 @@ def of_run(
       client_works.num_trained_examples(training, int(n), k, round_num)
       for n, k in zip(num_examples, cohort.reporting, strict=True)
     ]
-    return of_round(costs, cohort, num_examples, np.array(trained, np.int64))
+    return round_total(costs, cohort, num_examples, np.array(trained, np.int64))
 
   return of_this_round
 
 
-def of_client(
+def per_client(
   spec: RunSpec,
   task: tasks.Task,
   process: tff.learning.templates.LearningProcess,
@@ -102,7 +102,7 @@ def of_client(
   if with_initial_weights:
     # The gradient's pass also measures the loss before training.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
-  if spec.algorithm == plan.BY_GROUPS:
+  if spec.algorithm == plan.FEDMINMAX:
     besides += per_example  # The losses of groups.
   of_update = _num_bytes(weights_type.trainable)
   of_control = of_update * spec.corrects_steps
@@ -119,10 +119,10 @@ def of_client(
     + sum(dtype.size for dtype in _SIGNALS)
     + tf.int64.size * searches
     + tf.float32.size * num_trials,
-    operations_of_training=_TRAINING_PASS
+    training_operations=_TRAINING_PASS
     * per_example
     * (1 + with_personal_model),
-    operations_besides=besides + per_example * num_trials,
+    extra_operations=besides + per_example * num_trials,
     # Ids and coefficients, among which the client picks its own.
     bytes_down_per_client=(tf.int64.size + tf.float64.size)
     * (aggregation == summing.TWO_PHASE),
@@ -146,7 +146,7 @@ def _num_trials(spec: RunSpec) -> int:
   return 2 * steps + 1 if isinstance(steps, int) and steps > 0 else 0
 
 
-def of_round(
+def round_total(
   costs: ClientCosts,
   cohort: sampling.DrawnCohort,
   num_examples: np.ndarray,
@@ -161,7 +161,7 @@ def of_round(
     + num_clients**2 * costs.bytes_down_per_client,
     "bytes_up": num_clients * costs.bytes_up,
     "local_operations": sum(
-      n * costs.operations_besides + trained * costs.operations_of_training
+      n * costs.extra_operations + trained * costs.training_operations
       for n, trained in zip(
         num_examples.tolist(), trained_examples.tolist(), strict=True
       )
@@ -206,10 +206,10 @@ def multiply_accumulates(task: tasks.Task) -> int:
   ) -> Sequence[tf.Tensor]:
     nonlocal total
     del attrs, unused
-    total += _of_operation(str(op_type), inputs, outputs)
+    total += _count_products(str(op_type), inputs, outputs)
     return outputs
 
-  with _operation_by_operation():
+  with _run_eagerly():
     model = task.model_fn()
     op_callbacks.add_op_callback(watch)
     try:
@@ -220,7 +220,7 @@ def multiply_accumulates(task: tasks.Task) -> int:
 
 
 @contextlib.contextmanager
-def _operation_by_operation() -> Iterator[None]:
+def _run_eagerly() -> Iterator[None]:
   before = tf.config.functions_run_eagerly()
   tf.config.run_functions_eagerly(True)
   try:
@@ -229,7 +229,7 @@ def _operation_by_operation() -> Iterator[None]:
     tf.config.run_functions_eagerly(before)
 
 
-def _of_operation(
+def _count_products(
   op_type: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
 ) -> int:
   """Returns how many products are added up for all entries of the output."""

@@ -30,14 +30,14 @@ class MixtureAscent:
     self._learning_rate = float(str(spec.all_hparams["lambda_learning_rate"]))
     self._num_steps = int(spec.local_steps)
 
-  def begin(self, state: rounds.State) -> rounds.State:
+  def prepare_initial_state(self, state: rounds.State) -> rounds.State:
     """Returns the first state, with equal shares for clients that take part."""
     mixture = self._among / np.sum(self._among)
-    return rule_state.replaced(state, mixture=mixture)
+    return rule_state.with_values(state, mixture=mixture)
 
   def before_round(self, state: rounds.State) -> None:
     """Sets the sampler's lambda for the next cohort."""
-    self._sampler.mixture = np.asarray(rule_state.of(state)["mixture"])
+    self._sampler.mixture = np.asarray(rule_state.get(state)["mixture"])
 
   def after_round(
     self, before: rounds.State, after: rounds.State, round_num: int
@@ -46,7 +46,7 @@ class MixtureAscent:
     at_snapshot = before._replace(
       global_model_weights=drfa.theta_at_snapshot(before, after)
     )
-    client_ids = self._sampler.second(round_num)
+    client_ids = self._sampler.draw_second_cohort(round_num)
     return drfa.with_losses(
       after,
       np.asarray(self._losses(at_snapshot, client_ids), np.float64),

@@ -12,7 +12,7 @@ from tff_fair.experiments.training.callbacks import RoundCallback, Verdict
 from tff_fair.experiments.training.round_state import VALIDATION, RoundState
 
 
-class Best(RoundCallback):
+class BestEvaluationTracker(RoundCallback):
   """Finds the best evaluation of a run, and stops it if it does not improve."""
 
   def __init__(
@@ -54,7 +54,9 @@ class Best(RoundCallback):
     """Records an evaluation."""
     if not state.round_num or state.evaluation is None:
       return None
-    state.is_best = self.add(state.round_num, state.evaluation.deciding)
+    state.is_best = self.add(
+      state.round_num, state.evaluation.selection_statistics
+    )
     is_over = self.num_without_improvement >= (self._patience or math.inf)
     return "stop" if is_over else None
 

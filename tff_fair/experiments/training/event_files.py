@@ -96,7 +96,7 @@ def write_hparams(
   """Writes a run's settings and its last evaluation, for the tab HParams."""
   path = folder.tensorboard / "hparams"
   earlier = _event_files(path)  # From a run that was killed at its very end.
-  last = tables.read_whole(folder.path, tables.evaluations(score)).iloc[-1]
+  last = tables.read_required(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
     # The name comes first, as columns are narrow. Equal ids would share a row.

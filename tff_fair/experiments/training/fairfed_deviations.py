@@ -16,7 +16,7 @@ def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
   """Returns FairFed's preparation of a state before a round, if needed."""
-  if spec.algorithm != plan.BY_GAPS:
+  if spec.algorithm != plan.FAIRFED:
     return None
   gap = str(spec.all_hparams["gap"])
   counter = GroupCounter(parts, parts.task.train)
@@ -46,9 +46,9 @@ class GroupCounter:
     """Returns the counts of each client for a model with some weights."""
     values = [*weights.trainable, *weights.non_trainable]
     trained_model.assign(self._model, values)
-    return [*map(self._of_client, client_ids)]
+    return [*map(self._count_client, client_ids)]
 
-  def _of_client(self, client_id: int) -> group_gaps.GroupCounts:
+  def _count_client(self, client_id: int) -> group_gaps.GroupCounts:
     x, y = self._load(client_id)
     return group_gaps.count(
       y,
@@ -61,7 +61,7 @@ class GroupCounter:
 
 def _positive_class(parts: build.RunParts) -> int | None:
   """Returns the class that gaps refer to: the rarer of two, unless named."""
-  if parts.scores.positive is not None or parts.task.num_classes != 2:
-    return parts.scores.positive
+  if parts.scores.positive_class is not None or parts.task.num_classes != 2:
+    return parts.scores.positive_class
   first, second = parts.task.label_counts.sum(0)
   return int(second <= first)

@@ -27,7 +27,7 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import baselines, build, learning_process
 
 
-class FineTuned(NamedTuple):
+class FineTuningResult(NamedTuple):
   """The fine-tuned models of clients."""
 
   client_ids: np.ndarray  # int64[K], those that the run evaluates.
@@ -44,9 +44,9 @@ class FineTuned(NamedTuple):
     ]
 
 
-def of_run(
+def fine_tune(
   spec: RunSpec, parts: build.RunParts, trained: trained_model.Weights
-) -> FineTuned | None:
+) -> FineTuningResult | None:
   """Fine-tunes the model of a run at each client that the run evaluates."""
   if spec.finetune_epochs is None:
     return None
@@ -54,12 +54,12 @@ def of_run(
   training = _training(spec, task)
   template = tff.learning.models.ModelWeights.from_model(task.model_fn())
   weights = tf.nest.pack_sequence_as(
-    template, [*map(tf.constant, trained.of_model())]
+    template, [*map(tf.constant, trained.as_list())]
   )
   model = task.keras_model_fn()
   rows = []
-  for client_id in parts.evaluated.tolist():
-    kept, aside = _halves(task, client_id, spec.seed)
+  for client_id in parts.evaluated_ids.tolist():
+    kept, aside = _split_client_data(task, client_id, spec.seed)
     # Without examples to choose on, the client keeps the global model.
     num_epochs = 0 if aside is None else spec.finetune_epochs
     losses = np.full(spec.finetune_epochs + 1, np.nan)
@@ -85,7 +85,7 @@ def of_run(
     comparable = np.where(np.isnan(losses), np.inf, losses)
     rows.append((client_id, comparable.argmin(), losses, np.stack(outputs)))
   ids, epochs, losses_of_clients, of_clients = zip(*rows, strict=True)
-  return FineTuned(
+  return FineTuningResult(
     np.array(ids, np.int64),
     np.array(epochs, np.int64),
     np.array(losses_of_clients, np.float64),
@@ -109,11 +109,11 @@ def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
   )
 
 
-def _halves(
+def _split_client_data(
   task: tasks.Task, client_id: int, seed: int
 ) -> tuple[Arrays, Arrays | None]:
   """Returns examples to train on, and those to choose on, if there are any."""
   arrays = task.train.load(client_id)
   if (aside := task.validation) and aside.num_examples[client_id]:
     return arrays, aside.load(client_id)
-  return baselines.with_aside(arrays, (seed, client_id))
+  return baselines.split_holdout(arrays, (seed, client_id))

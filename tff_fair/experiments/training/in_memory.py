@@ -14,17 +14,17 @@ from tff_fair.experiments.training import (
   build,
   client_data,
   client_evaluation,
+  execution,
   fairfed_deviations,
   loop,
   resume,
-  running,
   sampling,
 )
 from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
 from tff_fair.experiments.training.round_state import (
+  CallbackStates,
   RoundEvaluation,
   RoundState,
-  SavedCallbacks,
 )
 from tff_fair.runtime import compilation_cache
 
@@ -36,18 +36,18 @@ class ProgramCache(compilation_cache.CompilationCache):
     super().__init__(None)
     self._known: dict[bytes, Any] = {}
 
-  def compiled(
+  def computations(
     self, key: object, build: Callable[[], compilation_cache.Computations]
   ) -> compilation_cache.Computations:
     """See the base class."""
-    found: compilation_cache.Computations = self._once(key, build)
+    found: compilation_cache.Computations = self._get_or_compute(key, build)
     return found
 
   def text(self, key: object, find: Callable[[], str]) -> str:
     """See the base class."""
-    return str(self._once(key, find))
+    return str(self._get_or_compute(key, find))
 
-  def _once(self, key: object, find: Callable[[], Any]) -> Any:
+  def _get_or_compute(self, key: object, find: Callable[[], Any]) -> Any:
     try:
       name = pickle.dumps(key)
     except (AttributeError, TypeError, pickle.PicklingError):
@@ -58,25 +58,25 @@ class ProgramCache(compilation_cache.CompilationCache):
 
 
 class _LastEvaluation(RoundCallback):
-  found: RoundEvaluation
-  last: RoundState
+  evaluation: RoundEvaluation
+  last_state: RoundState
 
   def on_evaluation(self, state: RoundState) -> None:
     assert state.evaluation is not None
-    self.found, self.last = state.evaluation, state
+    self.evaluation, self.last_state = state.evaluation, state
 
 
-class _Unsaved:
+class _InMemoryStates:
   """The states of a run that does not save them."""
 
-  def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
+  def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
     return initial, 0, None
 
   def save(self, state: RoundState) -> None:
     """Saves nothing."""
 
 
-def evaluate_trained(
+def train_and_evaluate(
   spec: RunSpec,
   task: tasks.Task,
   cache: ProgramCache,
@@ -85,7 +85,7 @@ def evaluate_trained(
 ) -> RoundEvaluation:
   """Trains a run, and returns the evaluation after its last round."""
   parts = build.run_parts(spec, task, cache)
-  running.connect(None, parts.aggregation == summing.SECURE)
+  execution.select_engine(None, parts.aggregation == summing.SECURE)
   sample = sampling.Sampler(
     spec,
     parts.clients_per_round,
@@ -95,27 +95,27 @@ def evaluate_trained(
   )
   last = _LastEvaluation()
   with (
-    client_data.opened(task) as data,
+    client_data.open_datasets(task) as data,
     Callbacks([last], (), lambda _: None) as callbacks,
   ):
     loop.train(
-      resume.rounds_of(spec, parts, sample, data.train, None, False),
+      resume.build_rounds(spec, parts, sample, data.train, None, False),
       parts.schedule,
       evaluate=client_evaluation.build_evaluation(
         parts, data.test, data.validation
       ),
-      states=_Unsaved(),
+      states=_InMemoryStates(),
       callbacks=callbacks,
     )
   if not counts_groups:
-    return last.found
-  return _with_groups(parts, last)
+    return last.evaluation
+  return _with_group_counts(parts, last)
 
 
-def _with_groups(
+def _with_group_counts(
   parts: build.RunParts, last: _LastEvaluation
 ) -> RoundEvaluation:
-  found = last.found
+  found = last.evaluation
   if f"global_{found.score.name}" in found.clients:
     raise FieldError(
       "criterion",
@@ -130,7 +130,7 @@ def _with_groups(
   ):
     if split is not None:
       counter = fairfed_deviations.GroupCounter(parts, split)
-      counts = counter.count(last.last.model_weights, ids)
+      counts = counter.count(last.last_state.model_weights, ids)
       columns |= {
         f"{prefix}{name}": values
         for name, values in group_measures.columns(counts).items()

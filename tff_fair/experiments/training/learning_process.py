@@ -41,17 +41,19 @@ _SETTINGS_OF_OPTIONS = {
 }
 
 
-_NEXT_OF_OWN = "next_with_rows"
+_NEXT_WITH_ROWS = "next_with_rows"
 # The clients' rate in compiled computations; the state has that of the run.
 _SHARED_RATE = 1.0
 
 
-class Built(NamedTuple):
+class BuiltProcess(NamedTuple):
   """The process of a run; its computations do not depend on seed and rate."""
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation | None  # For phasing.CohortRowsProcess.
-  begin: Callable[[rounds.State], rounds.State]  # Sets seed, rate, weights.
+  prepare_initial_state: Callable[
+    [rounds.State], rounds.State
+  ]  # Sets seed, rate, weights.
 
 
 def build(
@@ -61,7 +63,7 @@ def build(
   *,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
   **others: Any,
-) -> Built:
+) -> BuiltProcess:
   """Returns the process of a run; `others` replace some of `arguments`."""
   shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
@@ -73,10 +75,10 @@ def build(
   chosen["client_optimizer"] = name, _SHARED_RATE, momentum
 
   def computations() -> compilation_cache.Computations:
-    process = build_now(spec, shared, chosen)
-    uncut = getattr(process.next, "uncut", None)
+    process = build_uncached(spec, shared, chosen)
+    single_phase = getattr(process.next, "single_phase", None)
     return {
-      **({} if uncut is None else {_NEXT_OF_OWN: uncut}),
+      **({} if single_phase is None else {_NEXT_WITH_ROWS: single_phase}),
       "initialize_fn": process.initialize,
       "next_fn": process.next,
       "get_model_weights": process.get_model_weights,
@@ -86,11 +88,11 @@ def build(
     }
 
   compiled = {
-    **cache.compiled(
+    **cache.computations(
       ("process", spec.algorithm, chosen, shared.model_parts), computations
     )
   }
-  next_with_rows = compiled.pop(_NEXT_OF_OWN, None)
+  next_with_rows = compiled.pop(_NEXT_WITH_ROWS, None)
   process = tff.learning.templates.LearningProcess(**compiled)
 
   def begin(state: rounds.State) -> rounds.State:
@@ -100,7 +102,7 @@ def build(
       return state
     return process.set_model_weights(state, _initial_weights(task, cache))
 
-  return Built(process, next_with_rows, begin)
+  return BuiltProcess(process, next_with_rows, begin)
 
 
 def _initial_weights(
@@ -108,7 +110,7 @@ def _initial_weights(
 ) -> tff.learning.models.ModelWeights:
   """Returns a task model's weights, bitwise equal to those in a process."""
   # In a computation, like in processes: eager results may differ in last bits.
-  comp = cache.compiled(
+  comp = cache.computations(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},
   )["weights"]
@@ -140,7 +142,7 @@ def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
   return state._replace(client_work=work)
 
 
-def build_now(
+def build_uncached(
   spec: RunSpec, task: tasks.Task, chosen: Mapping[str, Any]
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process of a run."""
@@ -161,7 +163,7 @@ def arguments(
   """Returns what decides a process, except its model, as plain values."""
   correction = {
     "local_correction": "scaffold",
-    "num_participants": sampling.num_seen(run_plan.first_rounds),
+    "num_participants": sampling.num_participants(run_plan.first_rounds),
   }
   return {
     "hparams": spec.all_hparams,
@@ -192,7 +194,7 @@ def group_shares(
   spec: RunSpec, task: tasks.Task, first_rounds: np.ndarray
 ) -> tuple[int, ...] | None:
   """Returns numbers of training examples by group, if the method needs them."""
-  if spec.algorithm != plan.BY_GROUPS:
+  if spec.algorithm != plan.FEDMINMAX:
     return None
   assert task.train.groups is not None  # `plan.resolve` has checked it.
   assert task.group_names is not None

@@ -21,12 +21,12 @@ from tff_fair.experiments import interruption
 from tff_fair.experiments.training import rounds
 from tff_fair.experiments.training.callbacks import Callbacks
 from tff_fair.experiments.training.round_state import (
+  CallbackStates,
   RoundEvaluation,
   RoundState,
-  SavedCallbacks,
 )
 
-Evaluate: TypeAlias = Callable[[Any], RoundEvaluation]
+EvaluateFn: TypeAlias = Callable[[Any], RoundEvaluation]
 
 
 class Schedule(NamedTuple):
@@ -35,7 +35,9 @@ class Schedule(NamedTuple):
   total_rounds: int
   rounds_per_evaluation: int  # And after the last one.
   rounds_per_checkpoint: int  # And when the loop ends.
-  before_joining: Sequence[int] = ()  # The rounds after which clients join.
+  rounds_before_joining: Sequence[
+    int
+  ] = ()  # The rounds after which clients join.
 
   def evaluates(self, round_num: int) -> bool:
     """Returns whether the model is evaluated after a round."""
@@ -53,17 +55,19 @@ class Schedule(NamedTuple):
     if round_num == self.total_rounds:
       return round_num
     regular = round_num - round_num % self.rounds_per_evaluation
-    return max(regular, *(n for n in self.before_joining if n <= round_num), 0)
+    return max(
+      regular, *(n for n in self.rounds_before_joining if n <= round_num), 0
+    )
 
   def ending_after(self, round_num: int) -> Self:
     """Returns the schedule of a run that ends after a round, if not before."""
     return self._replace(total_rounds=min(max(round_num, 1), self.total_rounds))
 
 
-class States(Protocol):
+class StateStore(Protocol):
   """Saves states of a process by the number of the round."""
 
-  def load_latest(self, initial: Any) -> tuple[Any, int, SavedCallbacks | None]:
+  def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
     """Returns the last state, its round, and what is saved with it."""
 
   def save(self, state: RoundState) -> None:
@@ -71,52 +75,52 @@ class States(Protocol):
 
 
 def train(
-  training: rounds.Rounds,
+  training: rounds.RoundRunner,
   schedule: Schedule,
   *,
-  evaluate: Evaluate,
-  states: States,
+  evaluate: EvaluateFn,
+  states: StateStore,
   callbacks: Callbacks,
 ) -> Schedule:
   """Trains from the last saved round on; returns the rest of the schedule."""
   process_state, completed, saved = states.load_latest(training.initial_state())
-  with _Record(states, callbacks) as record:
+  with _BackgroundWriter(states, callbacks) as record:
     if saved is not None:
       callbacks.restore(saved)
     if callbacks.verdict == "stop":
       schedule = schedule.ending_after(completed)
     if not completed:
-      state = training.state_of(process_state, 0)
+      state = training.make_round_state(process_state, 0)
       state.evaluation = evaluate(process_state)
-      callbacks.follow("on_evaluation", state)
-      record.begin(state)
+      callbacks.dispatch("on_evaluation", state)
+      record.submit(state)
     for round_num in itertools.count(completed + 1):
       if round_num > schedule.total_rounds or callbacks.verdict == "prune":
         break
       interruption.check()
       state = training.run(process_state, round_num)
       process_state = state.process_state
-      callbacks.follow("on_round", state)
+      callbacks.dispatch("on_round", state)
       if callbacks.verdict == "stop":
         schedule = schedule.ending_after(round_num)
       if schedule.evaluates(round_num):
         start = time.perf_counter()
         state.evaluation = evaluate(process_state)
         state.timing["evaluation_seconds"] = time.perf_counter() - start
-        callbacks.follow("on_evaluation", state)
+        callbacks.dispatch("on_evaluation", state)
         if callbacks.verdict == "stop":
           schedule = schedule.ending_after(round_num)
       # A run never resumes from before its best state.
       state.is_saved = state.is_best or schedule.saves(round_num)
-      state.saved_callbacks = callbacks.saved()
-      record.begin(state)
+      state.saved_callbacks = callbacks.collect_states()
+      record.submit(state)
   return schedule
 
 
-class _Record:
+class _BackgroundWriter:
   """The record of a run, written by a thread while the next round computes."""
 
-  def __init__(self, states: States, callbacks: Callbacks) -> None:
+  def __init__(self, states: StateStore, callbacks: Callbacks) -> None:
     self._states = states
     self._writers = callbacks.writers
     # The last complete round, unless it is saved.
@@ -124,10 +128,10 @@ class _Record:
     self._thread = concurrent.futures.ThreadPoolExecutor(max_workers=1)
     self._last: concurrent.futures.Future[None] | None = None
 
-  def begin(self, state: RoundState) -> None:
+  def submit(self, state: RoundState) -> None:
     if self._last is not None:
       self._last.result()
-    with interruption.deferred():
+    with interruption.defer():
       self._last = self._thread.submit(self._write, state)
 
   def _write(self, state: RoundState) -> None:
@@ -147,12 +151,12 @@ class _Record:
 
   def __exit__(self, *exc_info: object) -> None:
     try:
-      with interruption.deferred():
+      with interruption.defer():
         if self._last is not None:
           self._last.result()
     finally:
       with self._thread:
         if self._unsaved is not None:
-          with interruption.deferred():
+          with interruption.defer():
             # The caller's thread may get signals or run an event loop.
             self._thread.submit(self._save, self._unsaved).result()

@@ -20,12 +20,12 @@ class Plan:
 
   aggregation: str
   clients_per_round: bounds.Range
-  evaluated: np.ndarray  # int64[n], the clients, ascending.
+  evaluated_ids: np.ndarray  # int64[n], the clients, ascending.
   first_rounds: np.ndarray  # int64[K], see sampling.first_rounds.
   attack: client_works.Attack | None
   defence: summing.Defence | None
   dp: privacy.DifferentialPrivacy | None
-  scores: scoring.Scoring
+  scores: scoring.ScoringSettings
   entropy_classes: int | None  # None: the loss may not be the cross entropy.
 
   @property
@@ -38,18 +38,18 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
   """Returns the plan that follows from a run's settings and its task."""
   check(spec, task)
   first = sampling.first_rounds(spec, task)
-  clients = sampling.evaluated(spec, first)
-  cohort = clients_per_round(spec, sampling.num_seen(first))
+  clients = sampling.evaluation_clients(spec, first)
+  cohort = clients_per_round(spec, sampling.num_participants(first))
   _check_validation(spec, task, clients[first[clients] < sampling.NEVER])
   return Plan(
     attack=attack(spec, np.flatnonzero(first < sampling.NEVER), clients),
     aggregation=aggregation(spec),
     defence=defence(spec),
     clients_per_round=cohort,
-    evaluated=clients,
+    evaluated_ids=clients,
     first_rounds=first,
     dp=privacy_noise(spec, cohort),
-    scores=scoring.of_task(task, spec),
+    scores=scoring.resolve(task, spec),
     entropy_classes=_entropy_classes(spec, task),
   )
 
@@ -83,15 +83,15 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
       f"{task.num_classes or 'numbers as labels'}; leave it out.",
       value=spec.threshold_for,
     )
-  for name in (*BASELINES, "threshold_for"):
+  for name in (*BASELINE_SETTINGS, "threshold_for"):
     value = getattr(spec, name)
     if task.num_classes and value != spec.fields()[name].default:
       scoring.require_class_logits(task, name, value)
 
 
 # Methods that need groups of people.
-BY_GAPS = "fairfed"
-BY_GROUPS = "fedminmax"
+FAIRFED = "fairfed"
+FEDMINMAX = "fedminmax"
 
 
 def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
@@ -145,7 +145,7 @@ def _entropy_classes(spec: RunSpec, task: tasks.Task) -> int | None:
   return task.num_classes
 
 
-BASELINES = (
+BASELINE_SETTINGS = (
   *("local_baseline", "pooled_baseline", "loss_reference"),
   "finetune_epochs",
 )
@@ -243,7 +243,7 @@ def attack(
       "one client takes part; expected an honest one, too.",
       value=spec.attack,
     )
-  drawn = sampling.attackers(spec.seed, seen.size, spec.attack_share)
+  drawn = sampling.draw_attackers(spec.seed, seen.size, spec.attack_share)
   ids = seen[drawn].tolist()
   if set(evaluated.tolist()) & set(seen.tolist()) <= set(ids):
     raise FieldError(

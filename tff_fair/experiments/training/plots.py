@@ -25,20 +25,20 @@ _SIZE = (4.5, 3.6)
 _MARGINS = (0.75, 0.15, 0.55, 0.4)
 
 
-def prepare() -> None:
+def preload() -> None:
   """Imports what drawing needs; the first call takes half a second."""
   # No pyplot: it would look for a display.
   from matplotlib import figure  # noqa: F401, PLC0415
   from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
 
 
-class PlotsAhead(Writer):
+class PlotPreloader(Writer):
   """Prepares for drawing while the first rounds compute."""
 
   def write(self, state: RoundState) -> None:
     """Imports what drawing needs, once."""
     del state
-    prepare()
+    preload()
 
 
 def draw_distribution(
@@ -133,7 +133,7 @@ def _figure(
   path: pathlib.Path, *, num_columns: int
 ) -> Iterator[Sequence["Axes"]]:
   """Yields axes side by side; then writes the figure."""
-  # Imported late, see `prepare`: only runs that train need it.
+  # Imported late, see `preload`: only runs that train need it.
   from matplotlib import figure  # noqa: PLC0415
 
   width, height = _SIZE

@@ -22,7 +22,10 @@ from tff_fair.experiments.training import (
 )
 from tff_fair.metrics import gains, group_gaps, thresholds
 
-_EXCHANGES = (2000, 20_000)  # Random ones per test, at least and at most.
+_PERMUTATION_DRAWS = (
+  2000,
+  20_000,
+)  # Random ones per test, at least and at most.
 
 
 class Results(NamedTuple):
@@ -32,10 +35,12 @@ class Results(NamedTuple):
   threshold: Mapping[str, Any] | None = None
   gains: pd.DataFrame | None = None  # By client_id, such as local_SCORE.
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
-  alone: Mapping[str, Any] | None = None  # Rounds and rates of local models.
+  local_training: Mapping[str, Any] | None = (
+    None  # Rounds and rates of local models.
+  )
 
 
-class Predicted(NamedTuple):
+class ClientPredictions(NamedTuple):
   """A client's labels, [n, ...], and the model's outputs, float32[n, C]."""
 
   client_id: int
@@ -50,42 +55,44 @@ def results(
   found: Mapping[str, baselines.Baseline],
 ) -> Results:
   """Returns the results that come from the predictions of a run's model."""
-  task, ids = parts.task, parts.evaluated.tolist()
+  task, ids = parts.task, parts.evaluated_ids.tolist()
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found or spec.finetune_epochs):
     return Results()
   weights = trained_model.load_weights(folder, best=False)
   tested = _predict(weights, task, task.test, ids)
-  positive = parts.scores.positive
+  positive = parts.scores.positive_class
   if positive is None and task.num_classes == 2:
     positive = rarer_class(client.labels for client in tested)
   found_threshold = None
   if spec.threshold_for is not None and positive is not None:
     # Only training examples of clients that train choose the threshold.
     seen = parts.first_rounds[ids] < sampling.NEVER
-    training = parts.evaluated[seen].tolist()
+    training = parts.evaluated_ids[seen].tolist()
     trained = _predict(weights, task, task.train, training)
     known = list(itertools.compress(tested, seen))
-    found_threshold = threshold(
+    found_threshold = choose_threshold(
       spec.threshold_for, task, trained, known, positive
     )
   edge = 0.0
   if found_threshold is not None:
-    edge = log_odds_of(found_threshold["probability"])
+    edge = logit(found_threshold["probability"])
   groups = None
   if (of_client := task.test.groups) is not None:
     of_examples = list(map(of_client, ids))
     groups = count_groups(task, tested, of_examples, positive, edge)
-  fine_tuned = fine_tuning.of_run(spec, parts, weights)
-  compared = _Compared(spec, parts, tested, positive)
+  fine_tuned = fine_tuning.fine_tune(spec, parts, weights)
+  compared = _ModelComparison(spec, parts, tested, positive)
   return Results(
     groups=groups,
     threshold=found_threshold,
     gains=compared.table(found, fine_tuned),
-    fine_tuning=fine_tuned and compared.over_epochs(fine_tuned),
-    alone={
-      "alone_rounds": baselines.most_rounds(spec, parts),
-      "alone_rates": [f * spec.client_learning_rate for f in baselines.RATES],
+    fine_tuning=fine_tuned and compared.epochs_table(fine_tuned),
+    local_training={
+      "alone_rounds": baselines.max_rounds(spec, parts),
+      "alone_rates": [
+        f * spec.client_learning_rate for f in baselines.RATE_FACTORS
+      ],
     }
     if joining_gains.LOCAL in found
     else None,
@@ -97,13 +104,15 @@ def _predict(
   task: tasks.Task,
   half: tasks.Split,
   ids: Sequence[int],
-) -> list[Predicted]:
+) -> list[ClientPredictions]:
   """Returns predictions of a run's model, or of clients' personal models."""
   model, predicted = task.keras_model_fn(), []
   for client_id in ids:
-    trained_model.assign(model, weights.of_model(client_id))
+    trained_model.assign(model, weights.as_list(client_id))
     x, y = half.load(client_id)
-    predicted.append(Predicted(client_id, y, trained_model.outputs(model, x)))
+    predicted.append(
+      ClientPredictions(client_id, y, trained_model.outputs(model, x))
+    )
   return predicted
 
 
@@ -114,18 +123,18 @@ def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
   return int(counts[1] <= counts[0])
 
 
-def _log_odds(client: Predicted, positive: int) -> np.ndarray:
+def _log_odds(client: ClientPredictions, positive: int) -> np.ndarray:
   return client.outputs[:, positive] - client.outputs[:, 1 - positive]
 
 
-def log_odds_of(probability: float) -> float:
+def logit(probability: float) -> float:
   """Returns the log odds of a probability in (0, 1)."""
   return float(np.log(probability / (1 - probability)))
 
 
 def count_groups(
   task: tasks.Task,
-  tested: Sequence[Predicted],
+  tested: Sequence[ClientPredictions],
   groups: Sequence[np.ndarray],
   positive: int | None,
   edge: float,
@@ -159,16 +168,16 @@ def _class_name(task: tasks.Task, number: int) -> str:
   return str(task.class_names[number] if task.class_names else number)
 
 
-def threshold(
+def choose_threshold(
   goal: str,
   task: tasks.Task,
-  trained: Iterable[Predicted],
-  tested: Iterable[Predicted],
+  trained: Iterable[ClientPredictions],
+  tested: Iterable[ClientPredictions],
   positive: int,
 ) -> dict[str, Any]:
   """Chooses the threshold with the best score on training examples."""
 
-  def of_class(client: Predicted) -> tuple[np.ndarray, np.ndarray]:
+  def of_class(client: ClientPredictions) -> tuple[np.ndarray, np.ndarray]:
     return client.labels == positive, _log_odds(client, positive)
 
   counts = sum(thresholds.histogram(*of_class(client)) for client in trained)
@@ -190,24 +199,24 @@ def threshold(
     "class": _class_name(task, positive),
     "class_number": positive,
     "probability": probability,
-    "test": mean_score(log_odds_of(probability)),
+    "test": mean_score(logit(probability)),
     "test_at_half": mean_score(0.0),
   }
 
 
 @dataclasses.dataclass(frozen=True)
-class _Compared:
+class _ModelComparison:
   """Scores of other models than the run's, on the same test examples."""
 
   spec: RunSpec
   parts: build.RunParts
-  tested: Sequence[Predicted]
+  tested: Sequence[ClientPredictions]
   positive: int | None
 
   def table(
     self,
     found: Mapping[str, baselines.Baseline],
-    fine_tuned: fine_tuning.FineTuned | None,
+    fine_tuned: fine_tuning.FineTuningResult | None,
   ) -> pd.DataFrame | None:
     """Returns the table `Results.gains`; None if nothing is compared."""
     if not found and fine_tuned is None:
@@ -236,7 +245,9 @@ class _Compared:
         table[names] = self._gains(outputs[joining_gains.LOCAL], after)
     return table
 
-  def over_epochs(self, fine_tuned: fine_tuning.FineTuned) -> pd.DataFrame:
+  def epochs_table(
+    self, fine_tuned: fine_tuning.FineTuningResult
+  ) -> pd.DataFrame:
     rows = [
       {
         tables.CLIENT: client.client_id,
@@ -251,7 +262,7 @@ class _Compared:
     ]
     return pd.DataFrame(rows)
 
-  def _score(self, client: Predicted, outputs: np.ndarray) -> float:
+  def _score(self, client: ClientPredictions, outputs: np.ndarray) -> float:
     return gains.score(
       self.parts.scores.score.name,
       self._in_units(client.labels),
@@ -268,7 +279,7 @@ class _Compared:
     self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
   ) -> np.ndarray:
     """Returns the columns `joining.COLUMNS` for outputs before and after."""
-    least, most = _EXCHANGES
+    least, most = _PERMUTATION_DRAWS
     of_clients = [
       gains.client_gain(
         self.parts.scores.score.name,
@@ -285,11 +296,11 @@ class _Compared:
     ]
     found = np.array(of_clients)
     place = joining_gains.COLUMNS.index(joining_gains.P_VALUE)
-    found[:, place] = _corrected(found[:, place])
+    found[:, place] = _holm_adjust(found[:, place])
     return found
 
 
-def _corrected(p_values: np.ndarray) -> np.ndarray:
+def _holm_adjust(p_values: np.ndarray) -> np.ndarray:
   known = ~np.isnan(p_values)
   corrected = p_values.copy()
   factors = np.array(paired.holm_factors(p_values[known].tolist()))

@@ -29,7 +29,7 @@ from tff_fair.experiments.training import (
   sampling,
   scoring,
 )
-from tff_fair.experiments.training.early_stopping import Best
+from tff_fair.experiments.training.early_stopping import BestEvaluationTracker
 from tff_fair.files import atomic, csv_cells, parsing
 
 
@@ -41,20 +41,23 @@ def write(
 ) -> dict[str, Any]:
   """Writes the results of a run that has trained; returns the summary."""
   score = parts.scores.score
-  evaluations = tables.read_whole(folder.path, tables.evaluations(score))
-  of_clients = tables.read_whole(folder.path, tables.client_evaluations(score))
+  evaluations = tables.read_required(folder.path, tables.evaluations(score))
+  of_clients = tables.read_required(
+    folder.path, tables.client_evaluations(score)
+  )
   last = evaluations.iloc[-1]
-  score = score.fitting(last[f"{score.name}/mean"])
+  score = score.with_fitting_digits(last[f"{score.name}/mean"])
   clients = _clients(of_clients, parts, int(last["round"]), predicted)
-  seen = tables.seen(clients)
+  seen = tables.drop_unseen(clients)
   left_out = seen["client"][seen[f"test_{score.name}"].isna()]
   joined = joining_gains.of_clients(seen, score)
   summary = {
-    **_of_clients(last, clients, score),
-    **_of_rounds(folder, spec, parts, int(last["round"])),
+    **_client_summary(last, clients, score),
+    **_training_summary(folder, spec, parts, int(last["round"])),
     **_majority(parts, seen),
     summaries.LEFT_OUT: [*map(str, left_out)] or None,
-    summaries.JOINING: joined and {**joined, **(predicted.alone or {})},
+    summaries.JOINING: joined
+    and {**joined, **(predicted.local_training or {})},
     summaries.GROUPS: None
     if predicted.groups is None
     else group_fairness.summarize(predicted.groups, seen[tables.CLIENT]),
@@ -87,7 +90,7 @@ def write(
       if path.is_file():  # A user's link may lead to nothing.
         atomic.sync(path)
     integrity.write_checksums(folder, staged=staged)
-    with interruption.deferred():
+    with interruption.defer():
       _move(staged, folder)
   return summary
 
@@ -107,10 +110,10 @@ def _move(staged: RunFolder, folder: RunFolder) -> None:
     atomic.move(file, folder.path / file.name)
 
 
-def _of_clients(
+def _client_summary(
   last: pd.Series, clients: pd.DataFrame, score: Score
 ) -> dict[str, Any]:
-  seen = tables.seen(clients)
+  seen = tables.drop_unseen(clients)
   found = {
     "rounds": int(last["round"]),
     "num_clients": len(seen),
@@ -128,19 +131,19 @@ def _of_clients(
   return found
 
 
-def _of_rounds(
+def _training_summary(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
   """Returns results of the whole training; None for missing ones."""
-  cohorts = tables.read_whole(folder.path, tables.COHORTS)
-  metrics = tables.read_whole(folder.path, tables.METRICS)
+  cohorts = tables.read_required(folder.path, tables.COHORTS)
+  metrics = tables.read_required(folder.path, tables.METRICS)
   return {
-    "best": _best(folder, parts.best),
+    "best": _best(folder, parts.best_tracker),
     plan.PRIVACY: parts.dp
     and plan.account_privacy(
       spec,
       parts.dp,
-      num_clients=sampling.num_seen(parts.first_rounds),
+      num_clients=sampling.num_participants(parts.first_rounds),
       rounds=rounds,
     ),
     summaries.STATIONARITY: certificates.stationarity(metrics, cohorts),
@@ -150,7 +153,9 @@ def _of_rounds(
   }
 
 
-def _best(folder: RunFolder, best: Best | None) -> dict[str, object] | None:
+def _best(
+  folder: RunFolder, best: BestEvaluationTracker | None
+) -> dict[str, object] | None:
   """Returns the place of the state at the best evaluation, and its value."""
   if best is None or best.round_num is None:
     return None
@@ -182,7 +187,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
   table.to_csv(folder.labels, index=False)
 
 
-def _seen_counts(parts: build.RunParts) -> np.ndarray | None:
+def _training_label_counts(parts: build.RunParts) -> np.ndarray | None:
   """Returns the training labels of the clients that may take part, [C]."""
   counts = label_counts(parts.task)
   if counts is None or len(counts[0]) < 2:
@@ -191,11 +196,11 @@ def _seen_counts(parts: build.RunParts) -> np.ndarray | None:
 
 
 def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
-  counts = _seen_counts(parts)
+  counts = _training_label_counts(parts)
   if counts is None:
     return {}
   names = [*(parts.task.class_names or map(str, range(len(counts))))]
-  positive = parts.scores.positive
+  positive = parts.scores.positive_class
   return {
     summaries.MAJORITY: majority.compare(
       clients, parts.scores.score, counts, names, "num_test_examples", "test_"
@@ -232,7 +237,7 @@ def _clients(
         label_noise.wrong_share(task.train, client_id) for client_id in ids
       ]
   clients["num_test_examples"] = rows.pop("num_examples").to_numpy()
-  if (counts := _seen_counts(parts)) is not None:
+  if (counts := _training_label_counts(parts)) is not None:
     most = counts.argmax()
     clients[majority.COLUMN] = [
       np.mean(task.test.load(client_id)[1] == most) for client_id in ids
@@ -258,7 +263,7 @@ def _results(
   return {
     f"test_{score.name}": _group(row, f"{prefix}{score.name}"),
     f"test_{weighted}": float(row[f"{prefix}{weighted}"]),
-    **{f"test_{n}": _group(row, f"{prefix}{n}") for n in score.beside},
+    **{f"test_{n}": _group(row, f"{prefix}{n}") for n in score.extra_scores},
     "test_loss": _group(row, f"{prefix}loss"),
   }
 

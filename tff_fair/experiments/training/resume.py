@@ -16,7 +16,7 @@ from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import (
   checkpoints,
   checksums,
-  finding,
+  discovery,
   integrity,
   tape_files,
   trained_model,
@@ -45,7 +45,7 @@ from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
 from tff_fair.experiments.training.early_stopping import StationarityStop
 from tff_fair.experiments.training.round_progress import RoundProgress
 from tff_fair.experiments.training.saved_states import Checkpoints
-from tff_fair.rounds import phasing
+from tff_fair.rounds import phased_rounds
 
 
 def train(
@@ -64,15 +64,15 @@ def train(
     last_losses = sampling.LastLosses(parts.task.num_clients)
   sample = _sampler(spec, parts, last_losses)
   schedule = parts.schedule
-  if (last := saved_states.last_round(folder)) is not None:
+  if (last := saved_states.stop_round(folder)) is not None:
     schedule = schedule.ending_after(last)
-  completed = go_back(
+  completed = roll_back(
     folder,
     schedule,
     num_reporting=lambda round_num: (
       None if spec.draws_by_lambda else len(sample(round_num).reporting)
     ),
-    num_evaluated=len(parts.evaluated),
+    num_evaluated=len(parts.evaluated_ids),
     taped_rounds=(spec.tape_rounds or spec.total_rounds) if spec.tape else 0,
     say=display.say,
   )
@@ -85,16 +85,16 @@ def train(
     else f"{folder.path}: a new run."
   )
   parts, weights = correction.correct(folder, spec, parts, display.say)
-  ours = _ours(folder, spec, parts, display, wandb)
+  builtin = _builtin_callbacks(folder, spec, parts, display, wandb)
   if last_losses is not None:
-    ours.append(last_losses)
+    builtin.append(last_losses)
   with (
-    _data(spec, parts.task) as data,
-    Callbacks(ours, users, display.say) as callbacks,
+    _open_client_data(spec, parts.task) as data,
+    Callbacks(builtin, users, display.say) as callbacks,
   ):
-    callbacks.start(finding.read_run(folder.path))
+    callbacks.start(discovery.read_run(folder.path))
     schedule = loop.train(
-      rounds_of(
+      build_rounds(
         spec, parts, sample, data.train, weights, callbacks.wants_updates
       ),
       schedule,
@@ -149,7 +149,9 @@ def _describe_model(
   architecture.write(folder.model)
 
 
-def reopen(folder: RunFolder, parts: build.RunParts, say: Say) -> None:
+def prepare_fine_tuning(
+  folder: RunFolder, parts: build.RunParts, say: Say
+) -> None:
   """Prepares to fine-tune a finished run, which has all its rounds."""
   say(
     f"{folder.path}: the run is finished; its results stay until the "
@@ -157,11 +159,11 @@ def reopen(folder: RunFolder, parts: build.RunParts, say: Say) -> None:
   )
   _say_changes(folder, say)
   folder.remove_leftovers()
-  if parts.best is not None:
-    parts.best.on_start(finding.read_run(folder.path))
+  if parts.best_tracker is not None:
+    parts.best_tracker.on_start(discovery.read_run(folder.path))
 
 
-def _ours(
+def _builtin_callbacks(
   folder: RunFolder,
   spec: RunSpec,
   parts: build.RunParts,
@@ -169,7 +171,7 @@ def _ours(
   wandb: str | None,
 ) -> list[RoundCallback]:
   """Returns the library's callbacks for a run, in calling order."""
-  best, bound = parts.best, spec.stop_at_stationarity
+  best, bound = parts.best_tracker, spec.stop_at_stationarity
   best_states = Checkpoints(folder.best_checkpoint, check=folder.check_place)
   found = [
     None
@@ -180,27 +182,27 @@ def _ours(
     None if bound is None else StationarityStop(bound),
     None
     if spec.save_updates is None
-    else client_updates.SavedUpdates(folder, spec.save_updates),
+    else client_updates.UpdateSaver(folder, spec.save_updates),
     best,
-    round_tables.Tables(folder),
+    round_tables.TableWriter(folder),
     event_files.TensorBoard(folder),
     None
     if wandb is None
     else wandb_log.Wandb(folder, spec, wandb, display.say),
-    plots.PlotsAhead(),
-    saved_states.Tape(folder, spec.tape_rounds or math.inf)
+    plots.PlotPreloader(),
+    saved_states.TapeWriter(folder, spec.tape_rounds or math.inf)
     if spec.tape
     else None,
-    None if best is None else saved_states.BestStates(best_states),
+    None if best is None else saved_states.BestStateSaver(best_states),
   ]
   return [callback for callback in found if callback is not None]
 
 
-def _data(
+def _open_client_data(
   spec: RunSpec, task: tasks.Task
 ) -> contextlib.AbstractContextManager[client_data.RunData]:
-  if not runtime.builds_data():
-    return client_data.opened(task)
+  if not runtime.workers_can_build_data():
+    return client_data.open_datasets(task)
   at_workers = functools.partial(client_data.DataAtWorkers, spec, task)
   return contextlib.nullcontext(
     client_data.RunData(
@@ -211,40 +213,40 @@ def _data(
   )
 
 
-def rounds_of(
+def build_rounds(
   spec: RunSpec,
   parts: build.RunParts,
   sample: sampling.Sampler,
   train_data: client_data.ClientDatasets,
   weights: tff.learning.models.ModelWeights | None,
   wants_updates: bool,
-) -> rounds.Rounds:
+) -> rounds.RoundRunner:
   """Returns the rounds of a run."""
   task, ascent = parts.task, None
   if spec.algorithm == drfa_rounds.METHOD:
     losses = client_evaluation.build_losses(parts, train_data)
     ascent = drfa_rounds.MixtureAscent(spec, parts, sample, losses)
 
-  def begin(state: rounds.State) -> rounds.State:
-    state = parts.begin(state)
+  def prepare_initial_state(state: rounds.State) -> rounds.State:
+    state = parts.prepare_initial_state(state)
     if ascent is not None:
-      state = ascent.begin(state)
+      state = ascent.prepare_initial_state(state)
     if weights is None:
       return state
     return parts.process.set_model_weights(state, weights)
 
   process: rounds.Process = parts.process
   if parts.next_with_rows is not None:
-    process = phasing.CohortRowsProcess(
+    process = phased_rounds.CohortRowsProcess(
       parts.process, parts.next_with_rows, spec.clients_per_part
     )
-  return rounds.Rounds(
+  return rounds.RoundRunner(
     process=process,
     sample=sample,
     train_data=client_data.ClientLoader(
       task.train, task.element_spec, groups=task.train.groups
     )
-    if spec.algorithm == plan.BY_GROUPS
+    if spec.algorithm == plan.FEDMINMAX
     else train_data,
     last_round=parts.schedule.total_rounds,
     costs=parts.costs,
@@ -255,10 +257,10 @@ def rounds_of(
     prepare=fairfed_deviations.build_prepare(spec, parts),
     before_round=None if ascent is None else ascent.before_round,
     after_round=None if ascent is None else ascent.after_round,
-    begin=begin,
-    looks_ahead=ascent is None and spec.sampling != "power_of_choice",
+    prepare_initial_state=prepare_initial_state,
+    can_prefetch=ascent is None and spec.sampling != "power_of_choice",
     updates=client_updates.build_updates(
-      spec, parts, lambda: begin(parts.process.initialize())
+      spec, parts, lambda: prepare_initial_state(parts.process.initialize())
     )
     if wants_updates
     else None,
@@ -274,7 +276,7 @@ def rounds_of(
 # and changes nothing. An incomplete first state was never saved.
 
 
-def go_back(
+def roll_back(
   folder: RunFolder,
   schedule: loop.Schedule,
   *,
@@ -308,7 +310,7 @@ def go_back(
       break
     doubts[round_num] = doubt
   if doubts and not completed and not _was_saving_the_first(folder, saved):
-    raise _nothing_whole(folder, doubts)
+    raise _no_complete_round_error(folder, doubts)
 
   kept_best_states: list[pathlib.Path] = []
   lost_best_states: list[pathlib.Path] = []
@@ -326,10 +328,10 @@ def go_back(
   # Nothing was changed so far. Without checksums, tables may lose rows.
   folder.checksums.unlink(missing_ok=True)
   folder.remove_leftovers()
-  _set_aside(folder, doubts, completed, say)
+  _quarantine_states(folder, doubts, completed, say)
   for state in lost_best_states:
     if doubts:
-      folder.move_aside(state)
+      folder.quarantine(state)
     else:
       shutil.rmtree(state)
   of_evaluations = (folder.evaluations, folder.client_evaluations)
@@ -346,17 +348,16 @@ def go_back(
 
 def _say_changes(folder: RunFolder, say: Say) -> None:
   if found := integrity.changes(folder, verify=folder.is_saved):
-    say(
-      f"{integrity.sentence(folder.path, found)} The run resumes all the same."
-    )
+    changes = integrity.describe_changes(folder.path, found)
+    say(f"{changes} The run resumes all the same.")
 
 
-def _set_aside(
+def _quarantine_states(
   folder: RunFolder, doubts: Mapping[int, str], completed: int, say: Say
 ) -> None:
   for round_num, doubt in doubts.items():
     state = checkpoints.path(folder.checkpoints, round_num)
-    place = folder.move_aside(state)
+    place = folder.quarantine(state)
     say(
       f"{folder.path}: round {round_num} was saved, but {doubt}. Its state is "
       f"in {place.relative_to(folder.path)} now, and the run resumes after "
@@ -370,7 +371,9 @@ def _was_saving_the_first(folder: RunFolder, saved: Sequence[int]) -> bool:
   )
 
 
-def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
+def _no_complete_round_error(
+  folder: RunFolder, doubts: Mapping[int, str]
+) -> RunError:
   found = "; ".join(
     f"round {round_num} was saved, but {doubt}"
     for round_num, doubt in doubts.items()
@@ -383,7 +386,7 @@ def _nothing_whole(folder: RunFolder, doubts: Mapping[int, str]) -> RunError:
 
 
 def _damage(state: pathlib.Path) -> str | None:
-  damage = checkpoints.damage(state)
+  damage = checkpoints.find_damage(state)
   return damage and f"its state is damaged: {damage}"
 
 

@@ -28,8 +28,8 @@ if typing.TYPE_CHECKING:
 Count = Callable[[], tuple[int, int] | None]
 
 # Seconds after which a log gets a line; from then on, seconds between lines.
-_MOMENTS = (10.0, 30.0, 60.0)
-_LATER = 180.0
+_FIRST_LINE_SECONDS = (10.0, 30.0, 60.0)
+_LATER_LINE_INTERVAL_SECONDS = 180.0
 
 
 @dataclasses.dataclass
@@ -40,16 +40,20 @@ class LongWork:
   num_clients: int
   passes: int  # How often each client begins.
   start: float  # In seconds.
-  begun: int | None  # Clients begun before it; None if they are not counted.
-  next_line: float = _MOMENTS[0]  # In a log, in seconds.
+  num_begun_before: (
+    int | None
+  )  # Clients begun before it; None if they are not counted.
+  next_line: float = _FIRST_LINE_SECONDS[0]  # In a log, in seconds.
 
   def is_line_due(self, now: float) -> bool:
     """Returns whether a line in a log is due; if so, sets when the next is."""
     seconds = now - self.start
     if seconds < self.next_line:
       return False
-    coming = [moment for moment in _MOMENTS if moment > seconds]
-    self.next_line = coming[0] if coming else seconds + _LATER
+    coming = [moment for moment in _FIRST_LINE_SECONDS if moment > seconds]
+    self.next_line = (
+      coming[0] if coming else seconds + _LATER_LINE_INTERVAL_SECONDS
+    )
     return True
 
   def describe(self, now: float, count: tuple[int, int] | None) -> str:
@@ -57,7 +61,7 @@ class LongWork:
     seconds = now - self.start
     spent = tqdm.tqdm.format_interval(seconds)
     clients = f"{self.num_clients:,} client{'s' * (self.num_clients > 1)}"
-    done = self._done(count)
+    done = self._num_done(count)
     if done is None:
       return f"{self.name}: {clients}, at work for {spent}"
     text = f"{self.name}: {int(done):,} of {clients} done after {spent}"
@@ -66,28 +70,28 @@ class LongWork:
     left = tqdm.tqdm.format_interval(seconds * (self.num_clients / done - 1))
     return f"{text}, about {left} to go"
 
-  def _done(self, count: tuple[int, int] | None) -> float | None:
+  def _num_done(self, count: tuple[int, int] | None) -> float | None:
     """Returns how many clients are done; None if they are not counted."""
-    if count is None or self.begun is None:
+    if count is None or self.num_begun_before is None:
       return None
     begun, at_a_time = count
     if at_a_time < 1:  # All begin at once.
       return None
-    done = max(0, begun - self.begun - at_a_time) / self.passes
+    done = max(0, begun - self.num_begun_before - at_a_time) / self.passes
     return min(done, float(self.num_clients))
 
 
 _SECONDS_PER_TICK = 1.0
 # The run that shows its progress, in the thread that trains it.
-_SHOWN: contextvars.ContextVar[RoundProgress | None] = contextvars.ContextVar(
-  "shown", default=None
+_ACTIVE_PROGRESS: contextvars.ContextVar[RoundProgress | None] = (
+  contextvars.ContextVar("shown", default=None)
 )
 
 
 @contextlib.contextmanager
-def working(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
+def track_work(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
   """Surrounds clients' work that may take long; a run shows its progress."""
-  shown = _SHOWN.get()
+  shown = _ACTIVE_PROGRESS.get()
   if shown is None:
     yield
     return
@@ -115,7 +119,7 @@ class RoundProgress(Writer):
     """Begins to show the rounds, from the run's last one on."""
     self._start = self._last_line = time.monotonic()
     self._first = len(run.rounds)
-    if progress.is_on_screen():
+    if progress.has_terminal():
       self._bar = tqdm.tqdm(
         total=self._total,
         initial=self._first,
@@ -124,12 +128,12 @@ class RoundProgress(Writer):
         file=sys.stderr,
       )
     self._ticking.start()
-    self._token = _SHOWN.set(self)
+    self._token = _ACTIVE_PROGRESS.set(self)
 
   def on_end(self, error: BaseException | None) -> None:
     """Stops showing progress."""
     del error
-    _SHOWN.reset(self._token)
+    _ACTIVE_PROGRESS.reset(self._token)
     self._is_over.set()
     self._ticking.join()
     if self._bar is not None:
@@ -167,7 +171,7 @@ class RoundProgress(Writer):
     self._notes = []
 
   def begin(self, name: str, num_clients: int, passes: int) -> None:
-    """Begins to show work; see `working`."""
+    """Begins to show work; see `track_work`."""
     count = self._count()
     self.work = LongWork(
       name, num_clients, passes, time.monotonic(), count and count[0]

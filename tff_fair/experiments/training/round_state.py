@@ -43,7 +43,7 @@ class RoundEvaluation(NamedTuple):
     return self._statistics(self.summary)
 
   @property
-  def deciding(self) -> Mapping[str, float]:
+  def selection_statistics(self) -> Mapping[str, float]:
     """Statistics of the score that choose: on validation data, if any."""
     found = self.summary.get(VALIDATION, self.summary)
     return self._statistics(typing.cast(Summary, found))
@@ -70,7 +70,7 @@ class ClientUpdates(NamedTuple):
   signals: Mapping[str, np.ndarray]
 
 
-class SavedCallbacks(NamedTuple):
+class CallbackStates(NamedTuple):
   """The callbacks' states by name, and why the run stops, or ""."""
 
   states: Mapping[str, Mapping[str, Any]] = {}
@@ -116,7 +116,7 @@ class RoundState:
   notes: list[str] = dataclasses.field(default_factory=list)
   is_best: bool = False
   is_saved: bool = False
-  saved_callbacks: SavedCallbacks | None = None
+  saved_callbacks: CallbackStates | None = None
 
   @functools.cached_property
   def model_weights(self) -> tff.learning.models.ModelWeights:

@@ -19,7 +19,7 @@ from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic
 
 
-class Tables(Writer):
+class TableWriter(Writer):
   """Writes the tables of a run; fails if its folder was moved or removed."""
 
   def __init__(self, folder: RunFolder) -> None:
@@ -59,12 +59,12 @@ def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
       names = next(csv.reader(file), [])
   if new := [name for name in row if name not in names]:
     names += new
-    _widen(path, names)
+    _add_columns(path, names)
   with path.open("a", newline="", encoding="utf-8") as file:
     csv.DictWriter(file, names).writerow(row)
 
 
-def _widen(path: pathlib.Path, names: Sequence[str]) -> None:
+def _add_columns(path: pathlib.Path, names: Sequence[str]) -> None:
   """Adds columns to a CSV file, which has the first of `names` already."""
   rows = []
   if path.exists():

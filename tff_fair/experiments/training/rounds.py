@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tff_fair.experiments.training import sampling
-from tff_fair.experiments.training.round_progress import working
+from tff_fair.experiments.training.round_progress import track_work
 from tff_fair.experiments.training.round_state import ClientUpdates, RoundState
 
 if typing.TYPE_CHECKING:
@@ -38,7 +38,7 @@ Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Rounds:
+class RoundRunner:
   """Runs rounds, each determined by its number and the state before it."""
 
   process: Process
@@ -51,17 +51,19 @@ class Rounds:
   prepare: Callable[[State, Sequence[int]], State] | None = None
   before_round: Callable[[State], None] | None = None  # Before drawing.
   after_round: Callable[[State, State, int], State] | None = None
-  begin: Callable[[State], State] = lambda state: state  # Sets seed and rate.
+  prepare_initial_state: Callable[[State], State] = lambda state: (
+    state
+  )  # Sets seed and rate.
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
-  looks_ahead: bool = True  # Whether the next cohort is known.
+  can_prefetch: bool = True  # Whether the next cohort is known.
   counts_negative_as_zero: bool = False  # Losses below 0.
   _notices: list[str] = dataclasses.field(default_factory=list)
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
-    return self.begin(self.process.initialize())
+    return self.prepare_initial_state(self.process.initialize())
 
-  def state_of(
+  def make_round_state(
     self, process_state: State, round_num: int, **results: Any
   ) -> RoundState:
     """Returns the callbacks' view of a state of the process."""
@@ -82,17 +84,17 @@ class Rounds:
     unique, times = np.unique(cohort.reporting, return_counts=True)
     client_ids: list[int] = unique.tolist()
     name, number = f"round {round_num}", len(client_ids)
-    if self.looks_ahead and round_num < self.last_round:
+    if self.can_prefetch and round_num < self.last_round:
       self.train_data.prepare(self.sample(round_num + 1).reporting)
     if self.prepare is not None:
       state = self.prepare(state, client_ids)
-    with working(name, number):
+    with track_work(name, number):
       output = self.process.next(state, train_data)
     new_state = output.state
     if self.after_round is not None:
       new_state = self.after_round(state, new_state, round_num)
     seconds = time.perf_counter() - start
-    metrics, of_clients, tape = _taken_apart(output.metrics)
+    metrics, of_clients, tape = _split_metrics(output.metrics)
     excluded = reasons_of_exclusion(
       client_ids, of_clients.get(_COEFFICIENTS), self.num_examples
     )
@@ -107,21 +109,21 @@ class Rounds:
         notes.append(told)
     before = after = np.full(number, None)
     if self.losses is not None:
-      with working(f"losses before {name}", number):
+      with track_work(f"losses before {name}", number):
         before = self.losses(state, client_ids)
-      with working(f"losses after {name}", number):
+      with track_work(f"losses after {name}", number):
         after = self.losses(new_state, client_ids)
       # A NaN loss counts as a rise.
       metrics = {**metrics, "improved_share": float(np.mean(after <= before))}
-    return self.state_of(
+    return self.make_round_state(
       new_state,
       round_num,
       metrics=metrics,
       timing={"round_seconds": seconds},
-      costs=self.costs(state, cohort.each_once),
+      costs=self.costs(state, cohort.without_repeats),
       clients={
         "client_id": np.array(client_ids),
-        "coefficient": _times(
+        "coefficient": _scale_by_count(
           _column(of_clients, _COEFFICIENTS, client_ids), times
         ),
         "loss_before": before,
@@ -144,12 +146,12 @@ def stationarity(state: RoundState) -> float | None:
   return float(value) if value is not None and found["num_clients"] else None
 
 
-def tape_of(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
+def tape_entries(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
   """Returns the entries of metrics that go on tape, by name."""
-  return _taken_apart(metrics)[2]
+  return _split_metrics(metrics)[2]
 
 
-def _taken_apart(
+def _split_metrics(
   metrics: Mapping[str, Any],
 ) -> tuple[
   Mapping[str, Any], Mapping[str, Mapping[int, float]], Mapping[str, np.ndarray]
@@ -185,7 +187,7 @@ def _column(
   return np.array([values.get(k) for k in client_ids])
 
 
-def _times(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _scale_by_count(values: np.ndarray, times: np.ndarray) -> np.ndarray:
   """Returns clients' values times the number of times they take part."""
   return np.array(
     [v if v is None else v * n for v, n in zip(values, times, strict=True)]

@@ -44,7 +44,7 @@ class DrawnCohort(NamedTuple):
   reporting: list[int]  # Their updates arrive; one or more.
 
   @property
-  def each_once(self) -> "DrawnCohort":
+  def without_repeats(self) -> "DrawnCohort":
     """The cohort without repetitions."""
     return DrawnCohort(*(sorted({*ids}) for ids in self))
 
@@ -169,24 +169,26 @@ class Sampler:
       else examples / np.sum(examples),
     )
     if is_by_loss:
-      drawn = self._of_largest_loss(drawn, size)
+      drawn = self._select_largest_losses(drawn, size)
     return sorted(drawn.tolist())
 
-  def second(self, round_num: int) -> list[int]:
+  def draw_second_cohort(self, round_num: int) -> list[int]:
     """Draws DRFA's second cohort of a round, uniformly without replacement."""
     there = np.flatnonzero(self._first_rounds <= round_num)
     random = generator(self._spec.seed, _SECOND, round_num)
     size = min(self._sizes[1], there.size)
     return sorted(random.choice(there, size, replace=False).tolist())
 
-  def _of_largest_loss(self, candidates: np.ndarray, size: int) -> np.ndarray:
+  def _select_largest_losses(
+    self, candidates: np.ndarray, size: int
+  ) -> np.ndarray:
     """Returns candidates with the largest last losses, the first of equals."""
     by_id = np.sort(candidates)
     losses = self._last_losses.values[by_id]
     return by_id[np.argsort(-losses, kind="stable")[:size]]
 
 
-def evaluated_clients(
+def draw_evaluation_clients(
   seed: int, num_clients: int, number: int | None
 ) -> np.ndarray:
   """Draws the clients to evaluate in a run, int64[number], ascending."""
@@ -196,7 +198,7 @@ def evaluated_clients(
   return np.sort(random.choice(num_clients, number, replace=False))
 
 
-def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
+def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
   """Returns the clients to evaluate, int64[n], in ascending order."""
   seen = np.flatnonzero(first_rounds < NEVER)
   number = spec.evaluation_clients
@@ -207,17 +209,19 @@ def evaluated(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
       value=number,
     )
   chosen = first_rounds == NEVER
-  chosen[seen[evaluated_clients(spec.seed, seen.size, number)]] = True
+  chosen[seen[draw_evaluation_clients(spec.seed, seen.size, number)]] = True
   return np.flatnonzero(chosen)
 
 
-def attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
+def draw_attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
   """Draws the clients that attack: a share, at least one but not all."""
-  drawn = _share(share, np.arange(num_clients), generator(seed, _ATTACKERS))
+  drawn = _draw_share(
+    share, np.arange(num_clients), generator(seed, _ATTACKERS)
+  )
   return np.sort(drawn)
 
 
-def _share(
+def _draw_share(
   share: float, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
   """Draws a share of two or more clients: at least one, but not all."""
@@ -242,9 +246,9 @@ def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
   if spec.unseen_clients is not None:
     random = generator(spec.seed, _UNSEEN)
     everyone = np.arange(task.num_clients)
-    chosen = _share_of(spec.unseen_clients, everyone, random)
+    chosen = _try_draw_share(spec.unseen_clients, everyone, random)
     if chosen is None:
-      chosen = _named(field, spec.unseen_clients.split(","), task)
+      chosen = _find_ids(field, spec.unseen_clients.split(","), task)
     rounds[chosen] = NEVER
     _check_first(field, spec.unseen_clients, rounds)
   field = "join_round"
@@ -253,9 +257,9 @@ def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
     if not who:
       continue
     random = generator(spec.seed, _LATE, place)
-    chosen = _share_of(who, np.flatnonzero(rounds == 1), random)
+    chosen = _try_draw_share(who, np.flatnonzero(rounds == 1), random)
     if chosen is None:
-      chosen = _named(field, [who], task)
+      chosen = _find_ids(field, [who], task)
       if (rounds[chosen] == NEVER).any():
         raise FieldError(
           field, f"{who} is one of unseen_clients; leave one of the two out."
@@ -265,18 +269,18 @@ def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
   return rounds
 
 
-def num_seen(first: np.ndarray) -> int:
+def num_participants(first: np.ndarray) -> int:
   """Returns how many clients may ever take part."""
   return int(np.count_nonzero(first < NEVER))
 
 
-def before_joining(first: np.ndarray) -> list[int]:
+def rounds_before_joining(first: np.ndarray) -> list[int]:
   """Returns the rounds after which clients join, in ascending order."""
   joining = first[(first > 1) & (first < NEVER)]
   return (np.unique(joining) - 1).tolist()
 
 
-def marks(first: np.ndarray) -> dict[str, np.ndarray]:
+def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
   """Returns columns that mark clients in tables, if there are any to mark."""
   found: dict[str, np.ndarray] = {}
   is_unseen = first == NEVER
@@ -287,7 +291,7 @@ def marks(first: np.ndarray) -> dict[str, np.ndarray]:
   return found
 
 
-def _share_of(
+def _try_draw_share(
   text: str, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray | None:
   """Draws a share of the clients; None if the text is not a share."""
@@ -297,10 +301,10 @@ def _share_of(
     return None
   if not 0 < share < 1 or among.size < 2:
     return None
-  return _share(share, among, random)
+  return _draw_share(share, among, random)
 
 
-def _named(field: str, names: Iterable[str], task: tasks.Task) -> np.ndarray:
+def _find_ids(field: str, names: Iterable[str], task: tasks.Task) -> np.ndarray:
   ids = {name: client_id for client_id, name in enumerate(task.client_names)}
   names = list(names)
   for name in names:

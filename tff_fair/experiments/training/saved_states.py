@@ -18,7 +18,7 @@ from tff_fair.experiments.runs import array_files, checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.training import rounds
 from tff_fair.experiments.training.callbacks import Writer
-from tff_fair.experiments.training.round_state import RoundState, SavedCallbacks
+from tff_fair.experiments.training.round_state import CallbackStates, RoundState
 from tff_fair.files import atomic
 
 # One to resume from, and the one before, in case that is damaged.
@@ -50,10 +50,10 @@ class Checkpoints:
       if table.exists():
         atomic.sync(table)
     place = checkpoints.path(self._path, state.round_num)
-    with atomic.moved_when_whole(place, self._check) as staged:
+    with atomic.move_when_complete(place, self._check) as staged:
       manager = _manager(staged.parent)
-      with _without_notes():
-        _wait(manager.save(state.process_state, state.round_num))
+      with _silence_info_logs():
+        _run_coroutine(manager.save(state.process_state, state.round_num))
       if state.saved_callbacks is not None and any(state.saved_callbacks):
         _write_callbacks(staged / _CALLBACKS, state.saved_callbacks)
       checkpoints.write_checksums(staged)
@@ -64,14 +64,14 @@ class Checkpoints:
 
   def load_latest(
     self, initial: rounds.State
-  ) -> tuple[rounds.State, int, SavedCallbacks | None]:
+  ) -> tuple[rounds.State, int, CallbackStates | None]:
     """Returns the last state of the process, its round, and its callbacks."""
     saved = checkpoints.saved_rounds(self._path)
     if not saved:
       return initial, 0, None
     round_num = saved[-1]
     try:
-      found = _wait(_manager(self._path).load(round_num, initial))
+      found = _run_coroutine(_manager(self._path).load(round_num, initial))
     except (TypeError, ValueError) as error:
       raise RunError(
         f"{self._path.parent}: the state saved after round {round_num} does "
@@ -82,7 +82,7 @@ class Checkpoints:
     return found, round_num, _read_callbacks(state / _CALLBACKS)
 
 
-def last_round(folder: RunFolder) -> int | None:
+def stop_round(folder: RunFolder) -> int | None:
   """Returns the round after which a callback ended the run, if one did."""
   with contextlib.suppress(DamageError):  # Reported later.
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
@@ -96,14 +96,14 @@ def _manager(path: pathlib.Path) -> tff.program.FileProgramStateManager:
   return tff.program.FileProgramStateManager(path, prefix=checkpoints.PREFIX)
 
 
-def _wait(coroutine: Coroutine[object, object, _T]) -> _T:
+def _run_coroutine(coroutine: Coroutine[object, object, _T]) -> _T:
   """Returns a coroutine's result, even if the thread has an event loop."""
   with concurrent.futures.ThreadPoolExecutor(1) as thread:
     return thread.submit(lambda: asyncio.run(coroutine)).result()
 
 
 @contextlib.contextmanager
-def _without_notes() -> Iterator[None]:
+def _silence_info_logs() -> Iterator[None]:
   """Keeps TensorFlow from logging every file it writes in a notebook."""
   logger = tf.get_logger()
   level = logger.level
@@ -114,7 +114,7 @@ def _without_notes() -> Iterator[None]:
     logger.setLevel(level)
 
 
-class BestStates(Writer):
+class BestStateSaver(Writer):
   """Keeps the states at the best evaluations so far."""
 
   def __init__(self, states: Checkpoints) -> None:
@@ -126,7 +126,7 @@ class BestStates(Writer):
       self._states.save(state)
 
 
-def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
+def _write_callbacks(path: pathlib.Path, saved: CallbackStates) -> None:
   arrays: dict[str, np.ndarray] = {}
   values: dict[str, dict[str, Any]] = {}
   for name, state in saved.states.items():
@@ -140,20 +140,20 @@ def _write_callbacks(path: pathlib.Path, saved: SavedCallbacks) -> None:
   np.savez(path, **{_VALUES: np.array(text)}, **arrays)
 
 
-def _read_callbacks(path: pathlib.Path) -> SavedCallbacks:
+def _read_callbacks(path: pathlib.Path) -> CallbackStates:
   """Returns the saved states of callbacks; empty without a file."""
   if not path.exists():
-    return SavedCallbacks()
+    return CallbackStates()
   with array_files.read(path) as arrays:
     found = json.loads(str(arrays.pop(_VALUES)))
     states: Mapping[str, dict[str, Any]] = found["states"]
     for place, array in arrays.items():
       name, _, key = place.partition("/")
       states[name][key] = array
-    return SavedCallbacks(states, str(found["stop"]))
+    return CallbackStates(states, str(found["stop"]))
 
 
-class Tape(Writer):
+class TapeWriter(Writer):
   """Writes the first rounds of a run to its tape."""
 
   def __init__(self, folder: RunFolder, num_rounds: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import tasks
 from tff_fair import spelling
 from tff_fair.client_works.output_ranges import ENDS, LABEL_SUMS, TOP, Outputs
-from tff_fair.client_works.score_sums import Asked
+from tff_fair.client_works.score_sums import SumsRequest
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import majority
 from tff_fair.experiments.runs import diagnosis
@@ -22,15 +22,17 @@ from tff_fair.metrics import class_scores
 Columns = Mapping[str, np.ndarray]
 
 
-class Scoring(NamedTuple):
+class ScoringSettings(NamedTuple):
   """The scores that an evaluation computes."""
 
   score: Score
-  positive: int | None = None  # None: the rarer of two, or a mean over more.
-  sums: Asked | None = None  # What clients send; None for the accuracy.
+  positive_class: int | None = (
+    None  # None: the rarer of two, or a mean over more.
+  )
+  sums: SumsRequest | None = None  # What clients send; None for the accuracy.
 
 
-def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
+def resolve(task: tasks.Task, spec: RunSpec) -> ScoringSettings:
   """Returns the scores of a task: those requested, or the usual one."""
   usual = RMSE if task.num_classes is None else ACCURACY
   name = spec.score or usual.name
@@ -42,12 +44,12 @@ def of_task(task: tasks.Task, spec: RunSpec) -> Scoring:
   if _has_rare_class(task) and _RECALL not in asked:
     asked = [*asked, _RECALL]  # Accuracies hide that it is never predicted.
   if {name, *asked} == {ACCURACY.name}:
-    return Scoring(ACCURACY, positive)
-  others = dict.fromkeys([usual.name, *usual.beside, *asked])
+    return ScoringSettings(ACCURACY, positive)
+  others = dict.fromkeys([usual.name, *usual.extra_scores, *asked])
   beside = tuple(other for other in others if other != name)
   ordered = class_scores.WITH_HISTOGRAM.keys() & {name, *beside}
-  sums = Asked(task.num_classes, with_histogram=bool(ordered))
-  return Scoring(scores.with_beside(name, beside), positive, sums)
+  sums = SumsRequest(task.num_classes, with_histogram=bool(ordered))
+  return ScoringSettings(scores.with_extra_scores(name, beside), positive, sums)
 
 
 _RECALL = "recall"
@@ -69,9 +71,9 @@ MOST_CLIENTS_TO_COUNT = 5000  # Beyond this, reading all data takes minutes.
 def _check(task: tasks.Task, field: str, name: str) -> None:
   score = scores.BY_NAME[name]
   is_of_classes = task.num_classes is not None
-  if score.of_classes != is_of_classes:
+  if score.is_for_classes != is_of_classes:
     valid = [
-      n for n, s in scores.BY_NAME.items() if s.of_classes == is_of_classes
+      n for n, s in scores.BY_NAME.items() if s.is_for_classes == is_of_classes
     ]
     kind = "classes" if is_of_classes else "numbers"
     raise FieldError(
@@ -113,13 +115,16 @@ def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
     return int(given)
   raise FieldError(
     "score_class",
-    f"{task.name} has no such class; choose one of {spelling.listed(names)}.",
+    f"{task.name} has no such class; choose one of "
+    f"{spelling.join_names(names)}.",
     value=given,
   )
 
 
 def build(
-  task: tasks.Task, label_variance: Callable[[int], float], scoring: Scoring
+  task: tasks.Task,
+  label_variance: Callable[[int], float],
+  scoring: ScoringSettings,
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
   """Returns a function that computes the scores of evaluations."""
   score = scoring.score
@@ -128,12 +133,12 @@ def build(
     kept = {n: columns[n] for n in ("client_id", "num_examples", "loss")}
     found = {"accuracy": columns["accuracy"]}
     if task.num_classes is None:
-      found = _of_numbers(columns, task.label_scale, label_variance)
+      found = _regression_scores(columns, task.label_scale, label_variance)
     elif scoring.sums is not None:
-      found |= _of_classes(columns, scoring)
+      found |= _classification_scores(columns, scoring)
     return kept | {
       name: _cells(found[name], scores.BY_NAME[name])
-      for name in (score.name, *score.beside)
+      for name in (score.name, *score.extra_scores)
     }
 
   return with_scores
@@ -148,7 +153,9 @@ def _cells(values: np.ndarray, score: Score) -> np.ndarray:
   return cells
 
 
-def _of_classes(columns: Columns, scoring: Scoring) -> dict[str, np.ndarray]:
+def _classification_scores(
+  columns: Columns, scoring: ScoringSettings
+) -> dict[str, np.ndarray]:
   """Returns the scores of classes that come from sums."""
   sums = class_scores.ClassSums(
     **{
@@ -157,13 +164,13 @@ def _of_classes(columns: Columns, scoring: Scoring) -> dict[str, np.ndarray]:
       if name in columns
     }
   )
-  positive = scoring.positive
+  positive = scoring.positive_class
   if positive is None and sums.counts.shape[-2] == 2:
     positive = class_scores.rarer_class(sums)
   score = scoring.score
   found = {
     name: class_scores.value(name, sums, positive)
-    for name in (score.name, *score.beside)
+    for name in (score.name, *score.extra_scores)
     if name != ACCURACY.name
   }
   for name, values in found.items():
@@ -172,13 +179,13 @@ def _of_classes(columns: Columns, scoring: Scoring) -> dict[str, np.ndarray]:
   return found
 
 
-def _of_numbers(
+def _regression_scores(
   columns: Columns, label_scale: float, label_variance: Callable[[int], float]
 ) -> dict[str, np.ndarray]:
   ids = columns["client_id"].tolist()
   variances = np.array([label_variance(client_id) for client_id in ids])
   number = columns["num_examples"]
-  rmse, r2 = errors(columns["squared"] / number, variances, label_scale)
+  rmse, r2 = rmse_and_r2(columns["squared"] / number, variances, label_scale)
   mae = abs(label_scale) * columns["absolute"] / number
   mae = np.where(np.isnan(mae), math.inf, mae)
   return {"rmse": rmse, "r2": r2, "mae": mae}
@@ -191,7 +198,7 @@ def variance(labels: np.ndarray) -> float:
   return float(centered.var(axis=0).mean())
 
 
-def errors(
+def rmse_and_r2(
   squared_errors: np.ndarray, variances: np.ndarray, label_scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns RMSE, in units of the label, and R² of clients, float64[K]."""
@@ -207,15 +214,15 @@ def errors(
 
 
 # Of the range of the labels: predictions that vary less are one number.
-_SAME = 1e-5
+_CONSTANT_TOLERANCE = 1e-5
 _ROUNDING = 1e-12  # Of a mean square.
 # With a rare class, a good model may find another class likelier everywhere.
-_OF_PROBABILITIES = frozenset(
+_PROBABILITY_SCORES = frozenset(
   {"auc", "average_precision", "brier", "calibration_error", "log_loss"}
 )
 
 
-def outputs(task: tasks.Task, score: Score) -> Outputs | None:
+def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
   """Returns the kind of outputs whose ranges are measured, if any."""
   label = task.element_spec[1]
   if task.num_classes is None:
@@ -225,7 +232,7 @@ def outputs(task: tasks.Task, score: Score) -> Outputs | None:
     width = label.shape[1]
     # With five labels or fewer, all count as predicted.
     return Outputs("labels", width) if (width or 0) > TOP else None
-  if not label.dtype.is_integer or score.name in _OF_PROBABILITIES:
+  if not label.dtype.is_integer or score.name in _PROBABILITY_SCORES:
     return None
   return Outputs("class", padding=task.objective.padding)
 
@@ -238,7 +245,7 @@ def summarize_outputs(
     return {}
   low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]
   spread = float(label_high - label_low)
-  same = _SAME * spread if outputs.kind == "number" else 0
+  same = _CONSTANT_TOLERANCE * spread if outputs.kind == "number" else 0
   is_finite = (
     np.isfinite([low, high]).all() and np.isfinite(columns["loss"]).all()
   )

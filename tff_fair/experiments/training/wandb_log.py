@@ -15,7 +15,7 @@ from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic, parsing
 
 # The file in a run's folder that names its run of Weights & Biases.
-_SAME_RUN = "run.json"
+_RUN_FILE = "run.json"
 _ID, _PROJECT = "id", "project"
 _INTERRUPTED = 1  # The exit status of a run that can be resumed.
 
@@ -36,7 +36,7 @@ class Wandb(Writer):
 
   def on_start(self, run: Run) -> None:
     """Begins a run of Weights & Biases, or resumes that of the folder."""
-    with self._warning():
+    with self._errors_as_warnings():
       import wandb  # noqa: PLC0415
 
       self._run = wandb.init(
@@ -52,7 +52,7 @@ class Wandb(Writer):
   def write(self, state: RoundState) -> None:
     """Logs an evaluation; Weights & Biases leaves out rounds that it has."""
     if self._is_open and state.evaluation is not None:
-      with self._warning():
+      with self._errors_as_warnings():
         numbers = {
           name: float(cast(SupportsFloat, leaf))
           for name, leaf in event_files.leaves(state.evaluation.summary)
@@ -62,11 +62,11 @@ class Wandb(Writer):
   def on_end(self, error: BaseException | None) -> None:
     """Ends the run of Weights & Biases."""
     if self._is_open:
-      with self._warning():
+      with self._errors_as_warnings():
         self._run.finish(exit_code=0 if error is None else _INTERRUPTED)
 
   @contextlib.contextmanager
-  def _warning(self) -> Iterator[None]:
+  def _errors_as_warnings(self) -> Iterator[None]:
     """Turns an error into a message; after it, nothing is logged."""
     try:
       yield
@@ -78,7 +78,7 @@ class Wandb(Writer):
 
 def _id(folder: RunFolder, project: str) -> str:
   """Returns the id of the folder's run in a project; records a new one."""
-  path = folder.wandb / _SAME_RUN
+  path = folder.wandb / _RUN_FILE
   if path.exists():
     try:
       noted = parsing.parse_json(path.read_bytes())

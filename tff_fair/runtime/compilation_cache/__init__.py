@@ -7,25 +7,25 @@ all that determines it: the settings, the model, our files, the versions of
 Python and its packages, and the processor. A program that has replaced any of
 these at run time does not use the cache; see `keys`.
 
-    cache = compilation_cache.of_user()
-    evaluate = cache.compiled(
+    cache = compilation_cache.user_cache()
+    evaluate = cache.computations(
       ("evaluation", task.model_parts),
       lambda: {"evaluate": build_client_evaluation(task.model)},
     )["evaluate"]
 """
 
 from tff_fair.runtime.compilation_cache.cache import (
+  ENVIRONMENT_VARIABLE,
   NO_CACHE,
-  VARIABLE,
   CompilationCache,
   Computations,
-  of_user,
+  user_cache,
 )
 
 __all__ = [
+  "ENVIRONMENT_VARIABLE",
   "NO_CACHE",
-  "VARIABLE",
   "CompilationCache",
   "Computations",
-  "of_user",
+  "user_cache",
 ]

@@ -52,7 +52,7 @@ class Folder:
         stored = (self._path / name).read_bytes()
         os.utime(self._path / name)  # Marks it as used.
         content = stored[_DIGEST_SIZE:]
-        return content if stored == _bound(name, content) else None
+        return content if stored == _with_digest(name, content) else None
     return None
 
   def write(self, name: str, content: bytes) -> None:
@@ -67,7 +67,7 @@ class Folder:
       unfinished = self._path / f"{name}.{uuid.uuid4().hex}"
       try:
         unfinished.touch(mode=0o600)
-        unfinished.write_bytes(_bound(name, content))
+        unfinished.write_bytes(_with_digest(name, content))
         unfinished.replace(self._path / name)
       except BaseException:
         unfinished.unlink()
@@ -98,12 +98,12 @@ def _is_private(path: pathlib.Path) -> bool:
   )
 
 
-def _bound(name: str, content: bytes) -> bytes:
+def _with_digest(name: str, content: bytes) -> bytes:
   """Returns content preceded by a digest of it and of the file's name."""
   return hashlib.sha256(name.encode() + content).digest() + content
 
 
-VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
+ENVIRONMENT_VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 _OFF = ("0", "false", "no", "off")
 
 Computations = Mapping[str, tff.Computation]
@@ -117,7 +117,7 @@ class CompilationCache:
     """Takes the folder of the cache; `None` stores nothing."""
     self._files = files
 
-  def compiled(
+  def computations(
     self, key: object, build: Callable[[], Computations]
   ) -> Computations:
     """Returns the computations of a key, from an earlier program or `build`."""
@@ -129,7 +129,7 @@ class CompilationCache:
     def compile_all() -> Mapping[str, native.NativeComputation]:
       return {n: native.compile_ahead(comp) for n, comp in build().items()}
 
-    found = self._kept(name, compile_all, entries.read, entries.write)
+    found = self._load_or_create(name, compile_all, entries.read, entries.write)
     for part, comp in found.items():
       comp.origin = _Origin(self, key, build, part)
     return found
@@ -143,7 +143,7 @@ class CompilationCache:
     name = self._name("text", key)
     if name is None:
       return find()
-    return self._kept(name, find, bytes.decode, str.encode)
+    return self._load_or_create(name, find, bytes.decode, str.encode)
 
   def _name(self, kind: str, key: object) -> str | None:
     """Returns the name of a file; `None` if there is no key for it."""
@@ -151,10 +151,10 @@ class CompilationCache:
       return None
     try:
       return keys.digest((kind, key))
-    except keys.NoKeyError:
+    except keys.NotCacheableError:
       return None
 
-  def _kept(
+  def _load_or_create(
     self,
     name: str,
     find: Callable[[], _Found],
@@ -169,8 +169,8 @@ class CompilationCache:
         return read(content)
     found = find()
     # If our files have changed meanwhile, the result belongs to no key.
-    if keys.of_sources() == keys.SOURCES:
-      with contextlib.suppress(entries.CannotKeepError):
+    if keys.source_digest() == keys.SOURCE_DIGEST:
+      with contextlib.suppress(entries.NotSerializableError):
         self._files.write(name, write(found))
     return found
 
@@ -192,7 +192,7 @@ class _Origin(native.Origin):
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    found = self._cache.compiled((self._key, name), lambda: {name: build()})
+    found = self._cache.computations((self._key, name), lambda: {name: build()})
     return found[name]
 
   def text(self, name: str, find: Callable[[], str]) -> str:
@@ -202,14 +202,14 @@ class _Origin(native.Origin):
 NO_CACHE = CompilationCache(None)
 
 
-def of_user() -> CompilationCache:
+def user_cache() -> CompilationCache:
   """Returns the cache in the user's folder."""
   path = users_path()
   if (
-    os.environ.get(VARIABLE, "").lower() in _OFF
+    os.environ.get(ENVIRONMENT_VARIABLE, "").lower() in _OFF
     or path is None
     or not runtime.compiles_natively()
-    or keys.of_sources() != keys.SOURCES
+    or keys.source_digest() != keys.SOURCE_DIGEST
   ):
     return NO_CACHE
   return CompilationCache(Folder(path))

@@ -38,7 +38,7 @@ _BUILT_IN: dict[str, type[object]] = {
 _PACKAGES = ("tensorflow_federated", "tff_fair")
 
 
-class CannotKeepError(Exception):
+class NotSerializableError(Exception):
   """Computations that would not be read back unchanged."""
 
 
@@ -48,7 +48,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
   try:
     found = {name: _containers_of(t) for name, t in types.items()}
   except ValueError as error:
-    raise CannotKeepError(str(error)) from error
+    raise NotSerializableError(str(error)) from error
   buffer = io.BytesIO()
   with zipfile.ZipFile(buffer, "w") as archive:
     for name, comp in computations.items():
@@ -63,7 +63,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
         )
   content = buffer.getvalue()
   if {name: c.type_signature for name, c in read(content).items()} != types:
-    raise CannotKeepError("Not all types come back as they are.")
+    raise NotSerializableError("Not all types come back as they are.")
   return content
 
 

@@ -29,29 +29,29 @@ _VARIABLES = (
   *("TF_", "XLA_", "CUDA_", "NVIDIA_", "KERAS_", "AUTOGRAPH_", "JAX_"),
   *("OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "EIGEN_"),
 )
-_OF_LOGS = "TF_CPP_"
+_LOG_PREFIX = "TF_CPP_"
 
 
-class NoKeyError(Exception):
+class NotCacheableError(Exception):
   """A computation may depend on something that no key covers."""
 
 
 def digest(value: object) -> str:
   """Returns the key of anything that this program derives from a value."""
-  if known_code.has_others():
-    raise NoKeyError("The program has code of a user.")
+  if known_code.has_user_code():
+    raise NotCacheableError("The program has code of a user.")
   content = io.BytesIO()
   pickler = pickle.Pickler(content)
   pickler.fast = True  # Equal values give equal bytes, even with shared parts.
   try:
-    pickler.dump((value, SOURCES, _surroundings()))
+    pickler.dump((value, SOURCE_DIGEST, _environment()))
   # Many classes: local functions and modules, for example, have no pickle.
   except Exception as error:
-    raise NoKeyError(str(error)) from error
+    raise NotCacheableError(str(error)) from error
   return hashlib.sha256(content.getvalue()).hexdigest()
 
 
-def of_sources() -> str:
+def source_digest() -> str:
   """Returns a digest of the current content of all our files."""
   content = hashlib.sha256()
   for folder in known_code.folders():
@@ -63,10 +63,10 @@ def of_sources() -> str:
 
 
 # The content that this program has imported, or is about to.
-SOURCES = of_sources()
+SOURCE_DIGEST = source_digest()
 
 
-def _surroundings() -> dict[str, object]:
+def _environment() -> dict[str, object]:
   """Returns all that affects compilation besides settings and our files."""
   keras = tf.keras.backend
   return {
@@ -81,7 +81,7 @@ def _surroundings() -> dict[str, object]:
     "variables": {
       name: value
       for name, value in sorted(os.environ.items())
-      if name.startswith(_VARIABLES) and not name.startswith(_OF_LOGS)
+      if name.startswith(_VARIABLES) and not name.startswith(_LOG_PREFIX)
     },
   }
 

@@ -29,15 +29,15 @@ _WARNING_OF_STATES = "Sending large graph"
 
 
 def connect(
-  opened: contextlib.ExitStack, scheduler: Any, timeout: float
+  resources: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
   """Returns a connection to a scheduler whose workers compute parts."""
   warnings.filterwarnings("ignore", message=_WARNING_OF_STATES)
-  client = connected(opened, scheduler, timeout)
+  client = connect_unprepared(resources, scheduler, timeout)
   try:
     check_versions(client, version.installed())
     # Kept until then: Dask drops a result that no client refers to.
-    opened.callback(_prepare_workers(client).clear)
+    resources.callback(_prepare_workers(client).clear)
   except (distributed.CancelledError, OSError) as error:
     raise ConnectionError(
       f"The Dask scheduler is gone already ({_first_line(error)}). Start it "
@@ -46,18 +46,18 @@ def connect(
   return client
 
 
-def connected(
-  opened: contextlib.ExitStack, scheduler: Any, timeout: float
+def connect_unprepared(
+  resources: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
   """Returns a connection to a scheduler, without preparing its workers."""
   if isinstance(scheduler, distributed.Client):
     client = scheduler
   else:
-    opened.enter_context(_quiet())
+    resources.enter_context(_silence_logs())
     client = _client(scheduler, timeout)
-    opened.callback(client.close, timeout=_SECONDS_TO_CLOSE)
+    resources.callback(client.close, timeout=_SECONDS_TO_CLOSE)
   if isinstance(scheduler, distributed.LocalCluster) and scheduler.processes:
-    client.register_plugin(_WithoutCtrlC())
+    client.register_plugin(_InterruptBlocker())
   return client
 
 
@@ -72,14 +72,14 @@ def _prepare_workers(client: distributed.Client) -> list[distributed.Future]:
 
 
 def start_local(
-  opened: contextlib.ExitStack,
+  resources: contextlib.ExitStack,
   num_workers: int | None,
   *,
   limits_memory: bool = True,
 ) -> distributed.LocalCluster:
   """Starts a scheduler and workers on this machine."""
-  opened.enter_context(_quiet())
-  folder = opened.enter_context(
+  resources.enter_context(_silence_logs())
+  folder = resources.enter_context(
     tempfile.TemporaryDirectory(
       prefix="tff_fair_dask_", ignore_cleanup_errors=True
     )
@@ -101,7 +101,7 @@ def start_local(
       f"Dask's workers do not start on this machine ({_first_line(error)}). "
       "Ask for fewer of them, or try again."
     ) from error
-  opened.callback(_close, cluster)
+  resources.callback(_close, cluster)
   # Dask sets variables for its workers; some of them slow this program, too.
   for name in os.environ.keys() - before.keys():
     del os.environ[name]
@@ -114,7 +114,7 @@ def _close(cluster: distributed.LocalCluster) -> None:
     cluster.close(timeout=_SECONDS_TO_END)
 
 
-class _WithoutCtrlC(distributed.WorkerPlugin):
+class _InterruptBlocker(distributed.WorkerPlugin):
   """Leaves Ctrl-C to the program, which may still need its workers."""
 
   def setup(self, worker: distributed.Worker) -> None:
@@ -138,7 +138,7 @@ def _security() -> distributed.Security | None:
 
 def _client(scheduler: Any, timeout: float) -> distributed.Client:
   # If a program listens and does not answer, Dask waits for ever.
-  found = threads.in_thread(
+  found = threads.submit(
     lambda: distributed.Client(scheduler, timeout=timeout, set_as_default=False)
   )
   try:
@@ -162,7 +162,7 @@ def check_versions(
     if isinstance(versions, OSError):
       continue  # It has ended meanwhile.
     if isinstance(versions, Mapping):
-      problem = tasks.difference(expected, versions)
+      problem = tasks.version_difference(expected, versions)
     else:
       problem = f"cannot import tff_fair ({_first_line(versions)})"
     if problem is not None:
@@ -177,7 +177,7 @@ def _first_line(error: object) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_logs() -> Iterator[None]:
   """Keeps Dask from logging messages that this program reports itself."""
   former = {name: logging.getLogger(name).level for name in _LOGGERS}
   for name in _LOGGERS:

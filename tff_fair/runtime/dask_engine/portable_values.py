@@ -22,23 +22,23 @@ _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
 )
 
 
-def portable(value: values.Value) -> values.Value:
+def to_portable(value: values.Value) -> values.Value:
   """Returns the portable form of a value from `values`."""
   if type(value) in (tuple, list):
-    return type(value)(map(portable, value))
+    return type(value)(map(to_portable, value))
   if isinstance(value, tf.Tensor | tf.Variable):
     return value.numpy()
   if not isinstance(value, tf.data.Dataset):
     return value
   if value not in _graphs:
-    _graphs[value] = values.SerializedData(values.serialized(value))
+    _graphs[value] = values.SerializedData(values.serialize(value))
   return _graphs[value]
 
 
-def with_data(value: Any) -> Any:
+def with_built_data(value: Any) -> Any:
   """Returns a portable value, with its `DataAtWorker`s built here."""
   if type(value) in (tuple, list):
-    return type(value)(map(with_data, value))
+    return type(value)(map(with_built_data, value))
   return _built(value) if isinstance(value, values.DataAtWorker) else value
 
 

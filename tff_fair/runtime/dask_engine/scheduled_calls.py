@@ -20,12 +20,12 @@ from tff_fair.runtime import native, supervision, threads, values, version
 from tff_fair.runtime.dask_engine import portable_values, tasks
 from tff_fair.runtime.parts import part_by_part
 
-_SECONDS_PER_LOOK = 0.5
+_POLL_SECONDS = 0.5
 _Result = TypeVar("_Result")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Held:
+class _RemoteValue:
   """A value that Dask's workers hold, or will hold."""
 
   future: distributed.Future
@@ -50,7 +50,7 @@ class DaskEngine:
       tff.Computation, tuple[str, distributed.Future]
     ] = weakref.WeakKeyDictionary()
 
-  def put(self, value: Any, type_spec: tff.Type) -> _Held:
+  def put(self, value: Any, type_spec: tff.Type) -> _RemoteValue:
     """Copies a value that several calls take to all workers.
 
     Dask prefers workers that hold the inputs of a task. Without copies it may
@@ -62,21 +62,21 @@ class DaskEngine:
     # Copies only save time: a worker fetches a value that it lacks.
     with contextlib.suppress(Exception):
       self._client.replicate([future])
-    workers = self._reporting(self._client.nthreads)
+    workers = self._call_dask(self._client.nthreads)
     self._turns = itertools.cycle(
       [address for address, n in workers.items() for _ in range(n)]
     )
-    return _Held(future, type_spec)
+    return _RemoteValue(future, type_spec)
 
-  def call(self, comp: tff.Computation, *args: Any) -> _Held:
+  def call(self, comp: tff.Computation, *args: Any) -> _RemoteValue:
     """Submits `comp(*args)` to a worker, without waiting for it."""
-    name, content = self._known(comp)
+    name, content = self._send_once(comp)
     parameter = comp.type_signature.parameter
     arg = None
     worker = None
     if parameter is not None:
-      whole = part_by_part.joined(args)
-      arg = self._packed_around_held(whole, parameter)
+      whole = part_by_part.pack_arguments(args)
+      arg = self._pack_argument(whole, parameter)
       # Merges run best where the sums are; workers take turns with parts.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
@@ -89,18 +89,18 @@ class DaskEngine:
       workers=worker and [worker],
       allow_other_workers=worker is not None,
     )
-    return _Held(future, comp.type_signature.result)
+    return _RemoteValue(future, comp.type_signature.result)
 
-  def fetch(self, result: _Held) -> Any:
+  def fetch(self, result: _RemoteValue) -> Any:
     """Returns the value of a call's result, as TFF's contexts return it."""
     self._wait(result.future)
     value = self._result(result.future)
-    return values.in_containers(value, result.type_spec)
+    return values.to_containers(value, result.type_spec)
 
   def _result(self, future: distributed.Future) -> Any:
     """Returns the result of a finished task, or raises its error."""
     if future.status != "error":
-      return self._reporting(future.result)
+      return self._call_dask(future.result)
     try:
       return future.result()
     except distributed.KilledWorker as error:
@@ -109,14 +109,14 @@ class DaskEngine:
         "computed the same part; their machines may have run out of memory"
       ) from error
 
-  def _known(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
+  def _send_once(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
     """Returns a computation's task name and its content on Dask, once sent."""
     known = self._sent.get(comp)
     if known is None:
       content = native.compile_ahead(comp).content()
       # By this name, Dask learns how long the tasks take.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
-      packed = tasks.Packed(pickle.dumps(content))
+      packed = tasks.PickledValue(pickle.dumps(content))
       held = self._submit("tff-computation", tasks.unpack, packed)
       known = self._sent[comp] = name, held
     return known
@@ -124,7 +124,7 @@ class DaskEngine:
   def _submit(
     self, name: str, function: Callable[..., Any], *args: Any, **options: Any
   ) -> distributed.Future:
-    return self._reporting(
+    return self._call_dask(
       self._client.submit,
       function,
       *args,
@@ -132,42 +132,44 @@ class DaskEngine:
       **options,
     )
 
-  def _pack(self, value: Any, type_spec: tff.Type) -> tasks.Packed:
-    found = values.ingested(value, type_spec, self._specs)
-    return tasks.Packed(pickle.dumps(portable_values.portable(found)))
+  def _pack(self, value: Any, type_spec: tff.Type) -> tasks.PickledValue:
+    found = values.ingest(value, type_spec, self._specs)
+    return tasks.PickledValue(pickle.dumps(portable_values.to_portable(found)))
 
-  def _packed_around_held(self, arg: Any, type_spec: tff.Type) -> Any:
+  def _pack_argument(self, arg: Any, type_spec: tff.Type) -> Any:
     """Returns an argument of `tasks.compute`, with futures for held values."""
-    if isinstance(arg, _Held):
+    if isinstance(arg, _RemoteValue):
       return arg.future  # Dask puts the value in its place.
-    if not any(isinstance(part, _Held) for part in tff.structure.flatten(arg)):
+    if not any(
+      isinstance(part, _RemoteValue) for part in tff.structure.flatten(arg)
+    ):
       return self._pack(arg, type_spec)
-    return tuple(map(self._packed_around_held, arg, type_spec))
+    return tuple(map(self._pack_argument, arg, type_spec))
 
   def _wait(self, future: distributed.Future) -> None:
     """Waits until a task has ended."""
     alone_since: float | None = None
     while not _has_ended(future):
-      threads.check()
-      if self._reporting(self._client.nthreads):
+      threads.check_not_cancelled()
+      if self._call_dask(self._client.nthreads):
         alone_since = None
       elif alone_since is None:
         alone_since = time.monotonic()
-        self._tell_of_waiting()
+        self._report_waiting()
       elif time.monotonic() - alone_since > self._worker_timeout:
         raise supervision.WorkerLostError(
           f"the Dask scheduler at {self._address} has had no worker for "
           f"{self._worker_timeout:.0f} s"
         )
 
-  def _tell_of_waiting(self) -> None:
+  def _report_waiting(self) -> None:
     if (supervised := supervision.current()) is not None:
-      supervised.say(
+      supervised.report(
         f"The Dask scheduler at {self._address} has no worker; waiting "
         f"{self._worker_timeout:.0f} s for one."
       )
 
-  def _reporting(
+  def _call_dask(
     self, function: Callable[..., _Result], *args: Any, **options: Any
   ) -> _Result:
     """Calls a Dask function; reports it if the scheduler is gone."""
@@ -182,7 +184,7 @@ class DaskEngine:
 def _has_ended(future: distributed.Future) -> bool:
   """Waits briefly for a task; returns whether it has ended."""
   try:
-    future.exception(timeout=_SECONDS_PER_LOOK)
+    future.exception(timeout=_POLL_SECONDS)
   except TimeoutError:
     return False
   return True

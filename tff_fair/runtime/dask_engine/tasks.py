@@ -13,7 +13,7 @@ from tff_fair.runtime import version
 
 
 @dataclasses.dataclass(frozen=True)
-class Packed:
+class PickledValue:
   """A value that a worker unpickles."""
 
   content: bytes
@@ -26,31 +26,31 @@ class VersionError(RuntimeError):
 def prepare() -> None:
   """Imports all that `compute` needs."""
   # Imports TensorFlow Federated, as below.
-  from tff_fair.runtime.dask_engine import computing  # noqa: PLC0415
+  from tff_fair.runtime.dask_engine import worker_execution  # noqa: PLC0415
 
-  computing.context()
+  worker_execution.context()
 
 
 def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
   """Computes a call of a TFF computation."""
-  version_error = difference(versions, version.installed())
+  version_error = version_difference(versions, version.installed())
   if version_error:
     raise VersionError(f"A Dask worker {version_error}.")
-  from tff_fair.runtime.dask_engine import computing  # noqa: PLC0415
+  from tff_fair.runtime.dask_engine import worker_execution  # noqa: PLC0415
 
-  return computing.compute(content, unpack(arg))
+  return worker_execution.compute(content, unpack(arg))
 
 
 def unpack(value: Any) -> Any:
-  """Returns a value with each `Packed` part unpickled."""
-  if isinstance(value, Packed):
+  """Returns a value with each `PickledValue` part unpickled."""
+  if isinstance(value, PickledValue):
     return pickle.loads(value.content)
   if isinstance(value, tuple):
     return tuple(map(unpack, value))
   return value
 
 
-def difference(
+def version_difference(
   expected: Mapping[str, str], found: Mapping[str, str]
 ) -> str | None:
   """Returns how a worker's versions differ from the program's, if they do."""

@@ -16,11 +16,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair.runtime import admission, supervision, tff_internals, values
-from tff_fair.runtime.admission import Reading
+from tff_fair.runtime.admission import ReadLimit
 from tff_fair.runtime.one_graph import inlining
 
 # From a client's number to its value, in a graph.
-OfClient: TypeAlias = Callable[[tf.Tensor], inlining.Value]
+ClientReader: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 
 # Of `tf.data.experimental.ExternalStatePolicy`.
 _FAIL = 2
@@ -29,7 +29,7 @@ _FAIL = 2
 class Columns:
   """A column of variants or strings for each leaf of the clients' values."""
 
-  def __init__(self, member: tff.Type, reading: Reading) -> None:
+  def __init__(self, member: tff.Type, reading: ReadLimit) -> None:
     """Takes the type of each client's value, and how often data are read."""
     self._types = inlining.leaf_types(member)
     self._member = member
@@ -49,9 +49,11 @@ class Columns:
     return any(map(self._is_text, self._types))
 
   def _is_text(self, leaf: tff.Type) -> bool:
-    return self._reading is Reading.ANEW and isinstance(leaf, tff.SequenceType)
+    return self._reading is ReadLimit.ONCE_PER_REBUILD and isinstance(
+      leaf, tff.SequenceType
+    )
 
-  def given(self, clients: Sequence[Any]) -> list[tf.Tensor]:
+  def to_tensors(self, clients: Sequence[Any]) -> list[tf.Tensor]:
     """Returns the leaves of all clients' values, a column per leaf."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
@@ -69,12 +71,12 @@ class Columns:
       if isinstance(leaf, tff.SequenceType)
     ]
     return not places or all(
-      _reading(inlining.leaves(value, self._member)[place]) >= self._reading
+      _read_limit(inlining.leaves(value, self._member)[place]) >= self._reading
       for value in clients
       for place in places
     )
 
-  def read(self, given: Sequence[tf.Tensor]) -> OfClient:
+  def read(self, given: Sequence[tf.Tensor]) -> ClientReader:
     """Returns a function that reads a client's value from the columns."""
 
     def of_client(client: tf.Tensor) -> inlining.Value:
@@ -84,7 +86,7 @@ class Columns:
         _from_variant(tf.gather(column, client), leaf)
         for column, leaf in zip(given, self._types, strict=True)
       ]
-      return inlining.packed(leaves, self._member)
+      return inlining.unflatten(leaves, self._member)
 
     return of_client
 
@@ -108,7 +110,7 @@ def _variant(leaf: Any) -> tf.Tensor:
 
 def _text(data: Any) -> bytes:
   """Returns the graph of a dataset, which shares no state with the dataset."""
-  graph_def = tf.compat.v1.GraphDef.FromString(values.serialized(data))
+  graph_def = tf.compat.v1.GraphDef.FromString(values.serialize(data))
   for node in graph_def.node:
     # A handle to a seed generator, which would continue if it were found.
     for handle in node.attr["value"].tensor.resource_handle_val:
@@ -128,31 +130,33 @@ def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 
 
 # By dataset, since a client may be drawn again.
-_known: weakref.WeakKeyDictionary[Any, Reading] = weakref.WeakKeyDictionary()
+_read_limits: weakref.WeakKeyDictionary[Any, ReadLimit] = (
+  weakref.WeakKeyDictionary()
+)
 
 
-def of_one_element(element: Any, element_spec: Any) -> tf.data.Dataset:
+def single_element_dataset(element: Any, element_spec: Any) -> tf.data.Dataset:
   """Returns a dataset of one element, three times as fast as TensorFlow."""
   components = [*map(tf.convert_to_tensor, tf.nest.flatten(element))]
   variant = tf.raw_ops.TensorDataset(
     components=components, output_shapes=[c.shape for c in components]
   )
   data = tf.data.experimental.from_variant(variant, element_spec)
-  _known[data] = Reading.REPEATED
+  _read_limits[data] = ReadLimit.UNLIMITED
   return data
 
 
-def _reading(data: Any) -> Reading:
+def _read_limit(data: Any) -> ReadLimit:
   if isinstance(data, values.SerializedData):
-    return admission.reading(data.graph)
+    return admission.read_limit(data.graph)
   if tff_internals.has_only_tensors(data):
-    return Reading.REPEATED
-  if data not in _known:
-    _known[data] = _reading_of_graph(data)
-  return _known[data]
+    return ReadLimit.UNLIMITED
+  if data not in _read_limits:
+    _read_limits[data] = _read_limit_of_graph(data)
+  return _read_limits[data]
 
 
-def _reading_of_graph(data: tf.data.Dataset) -> Reading:
+def _read_limit_of_graph(data: tf.data.Dataset) -> ReadLimit:
   # TensorFlow refuses to serialize datasets with variables and tables.
   variant = tf.data.experimental.to_variant(data)
   try:
@@ -160,5 +164,5 @@ def _reading_of_graph(data: tf.data.Dataset) -> Reading:
       input_dataset=variant, external_state_policy=_FAIL
     )
   except tf.errors.OpError:
-    return Reading.UNKNOWN
-  return admission.reading(graph.numpy())
+    return ReadLimit.UNKNOWN
+  return admission.read_limit(graph.numpy())

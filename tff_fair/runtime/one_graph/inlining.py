@@ -37,7 +37,7 @@ def function_of(
   """Returns a function on values for a TFF function without placements."""
   kind = message.WhichOneof("computation")
   if kind == "tensorflow":
-    return _inlined(message)
+    return _inliner(message)
   if kind == "literal":  # A function without arguments.
     literal = tff.framework.Literal.from_proto(message)
     return lambda: tf.constant(literal.value, literal.type_signature.dtype)
@@ -54,7 +54,7 @@ def function_of(
 
 def _value_of(message: admission.Message, known: Mapping[str, Value]) -> Value:
   """Returns the value of an expression without placements."""
-  return expression(message, known, _value_of_call)
+  return evaluate(message, known, _value_of_call)
 
 
 def _value_of_call(
@@ -71,11 +71,11 @@ def _value_of_call(
   return function()
 
 
-def expression(
+def evaluate(
   message: admission.Message,
   known: Mapping[str, Value],
-  of_other: Callable[[admission.Message, Mapping[str, Value]], Value],
-  selected: Callable[[Value, int], Value] = operator.getitem,
+  evaluate_other: Callable[[admission.Message, Mapping[str, Value]], Value],
+  select: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
   """Returns the value of an expression."""
   kind = message.WhichOneof("computation")
@@ -83,25 +83,25 @@ def expression(
     return known[message.reference.name]
   if kind == "selection":
     selection = message.selection
-    source = expression(selection.source, known, of_other, selected)
+    source = evaluate(selection.source, known, evaluate_other, select)
     # TFF keeps a selection from the result of a function that is not pure.
     if isinstance(source, tuple):
       return source[selection.index]
-    return selected(source, selection.index)
+    return select(source, selection.index)
   if kind == "struct":
     elements = message.struct.element
     return tuple(
-      expression(e.value, known, of_other, selected) for e in elements
+      evaluate(e.value, known, evaluate_other, select) for e in elements
     )
   if kind == "block":
     known = {**known}
     for local in message.block.local:
-      known[local.name] = expression(local.value, known, of_other, selected)
-    return expression(message.block.result, known, of_other, selected)
-  return of_other(message, known)
+      known[local.name] = evaluate(local.value, known, evaluate_other, select)
+    return evaluate(message.block.result, known, evaluate_other, select)
+  return evaluate_other(message, known)
 
 
-def _inlined(message: admission.Message) -> Function:
+def _inliner(message: admission.Message) -> Function:
   """Returns a function that adds the graph of a TensorFlow computation."""
   program = message.tensorflow
   function_type = tff.types.deserialize_type(message.type)
@@ -118,7 +118,7 @@ def _inlined(message: admission.Message) -> Function:
     if not program.initialize_op:
       raise admission.NotAdmittedError("variables without an initializer")
     graph_def = _with_unique_variables(graph_def, program.initialize_op)
-  results = names(program.result)
+  results = tensor_names(program.result)
   nodes = _keep_needed(graph_def, [*results, *variables])
 
   def add(*args: Value) -> Value:
@@ -127,7 +127,7 @@ def _inlined(message: admission.Message) -> Function:
       named = _tensors(program.parameter, arg)
       types = leaf_types(function_type.parameter)
       inputs |= {
-        name: _bordered(value, leaf)
+        name: _optimization_barrier(value, leaf)
         for (name, value), leaf in zip(named, types, strict=True)
       }
     if program.session_token_tensor_name:
@@ -143,8 +143,8 @@ def _inlined(message: admission.Message) -> Function:
       name="inlined",
     )
     result_types = leaf_types(function_type.result)
-    computed = _all_or_none(
-      [*map(_bordered, outputs[: len(results)], result_types)],
+    computed = _wait_for_all(
+      [*map(_optimization_barrier, outputs[: len(results)], result_types)],
       outputs[len(results) :],
     )
     return _result(program.result, iter(computed))
@@ -152,7 +152,7 @@ def _inlined(message: admission.Message) -> Function:
   return add
 
 
-def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
+def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   """Returns a value whose origin TensorFlow's optimizer cannot see.
 
   In a TFF session, the optimizer works within one computation and knows only
@@ -167,7 +167,7 @@ def _bordered(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   return tf.compat.v1.placeholder_with_default(value, leaf.shape)
 
 
-def _all_or_none(
+def _wait_for_all(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
   """Returns results that are available once all of them are computed.
@@ -241,11 +241,13 @@ def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
     yield _name(binding), value
 
 
-def names(binding: Any) -> list[str]:
+def tensor_names(binding: Any) -> list[str]:
   """Returns the graph's names of the results."""
   if binding.WhichOneof("binding") != "struct":
     return [_name(binding)]
-  return [n for element in binding.struct.element for n in names(element)]
+  return [
+    n for element in binding.struct.element for n in tensor_names(element)
+  ]
 
 
 def _name(binding: Any) -> str:
@@ -260,7 +262,7 @@ def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
   return tuple(_result(element, tensors) for element in binding.struct.element)
 
 
-def packed(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
+def unflatten(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
   """Returns the value of a type from its tensors."""
   remaining = iter(tensors)
 

@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
-_COMPUTED = steps.Applied, steps.Joined, steps.Selected
+_COMPUTED_STEPS = steps.FunctionCall, steps.Zip, steps.Selection
 # One for each tensor of a value that clients keep from one loop to the next.
 _Arrays = Sequence[tf.TensorArray]
 
@@ -36,13 +36,13 @@ class Graph:
   ) -> None:
     """Takes the computation, and begins with its arguments."""
     self._result = plan.result
-    self._needed = plan.needed
+    self._needed = plan.needed_steps
     self._num_clients = num_clients
     self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
     self.at_server: dict[steps.Step, inlining.Value] = {}
     # Arguments at clients, and values that clients keep for a later loop.
-    self.of_client: dict[steps.Step, client_values.OfClient] = {}
+    self.of_client: dict[steps.Step, client_values.ClientReader] = {}
     remaining = iter(columns)
     for step, value in zip(plan.arguments, arguments, strict=True):
       if step.at_clients:
@@ -69,19 +69,19 @@ class Graph:
       if (
         step.loops == loops
         and not step.at_clients
-        and isinstance(step, _COMPUTED)
+        and isinstance(step, _COMPUTED_STEPS)
       ):
         values = [self.at_server[source] for source in step.sources]
-        self.at_server[step] = _computed(step, values)
+        self.at_server[step] = _compute_step(step, values)
 
   def _add_loop(self, number: int) -> None:
     """Adds the loop over the clients for all sums that can be taken now."""
     sums = [
       step
       for step in self._needed
-      if isinstance(step, steps.Summed) and step.loops == number + 1
+      if isinstance(step, steps.Aggregation) and step.loops == number + 1
     ]
-    kept = self._kept_after(number)
+    kept = self._values_for_later_loops(number)
     num_clients = self._num_clients
     zeros = [tf.nest.flatten(self.at_server[s.sources[1]]) for s in sums]
     arrays = [_arrays(step.type_spec, num_clients) for step in kept]
@@ -99,7 +99,7 @@ class Graph:
           tf.nest.flatten(
             add_client(
               (
-                inlining.packed(accumulator, step.type_spec),
+                inlining.unflatten(accumulator, step.type_spec),
                 values[step.sources[0]],
               )
             )
@@ -131,11 +131,11 @@ class Graph:
       parallel_iterations=self._clients_at_a_time,
     )
     for step, total in zip(sums, totals, strict=True):
-      self.at_server[step] = inlining.packed(total, step.type_spec)
+      self.at_server[step] = inlining.unflatten(total, step.type_spec)
     for kept_step, of_step in zip(kept, written, strict=True):
       self.of_client[kept_step] = _reader(of_step, kept_step.type_spec)
 
-  def _kept_after(self, number: int) -> Sequence[steps.Step]:
+  def _values_for_later_loops(self, number: int) -> Sequence[steps.Step]:
     """Returns the clients' values that later loops need from this one."""
     later = [s for s in self._needed if s.at_clients and s.loops > number]
     taken = dict.fromkeys(source for step in later for source in step.sources)
@@ -144,7 +144,7 @@ class Graph:
       for step in taken
       if step.at_clients
       and step.loops == number
-      and not isinstance(step, (steps.Given, steps.Sent))
+      and not isinstance(step, (steps.Argument, steps.Broadcast))
     ]
 
 
@@ -164,28 +164,28 @@ class _ClientValues:
   def _value(self, step: steps.Step) -> inlining.Value:
     if not step.at_clients:
       return self._graph.at_server[step]
-    if isinstance(step, steps.Sent):
+    if isinstance(step, steps.Broadcast):
       return self._graph.at_server[step.sources[0]]
     if step in self._graph.of_client:
       return self._graph.of_client[step](self._client)
-    assert isinstance(step, _COMPUTED)
-    return _computed(step, [self[source] for source in step.sources])
+    assert isinstance(step, _COMPUTED_STEPS)
+    return _compute_step(step, [self[source] for source in step.sources])
 
 
-def _computed(
-  step: steps.Applied | steps.Joined | steps.Selected,
+def _compute_step(
+  step: steps.FunctionCall | steps.Zip | steps.Selection,
   values: Sequence[inlining.Value],
 ) -> inlining.Value:
-  if isinstance(step, steps.Joined):
+  if isinstance(step, steps.Zip):
     return tuple(values)
-  if isinstance(step, steps.Selected):
+  if isinstance(step, steps.Selection):
     return values[0][step.index]
   return inlining.function_of(step.function, {})(*values)
 
 
-def _reader(arrays: _Arrays, type_spec: tff.Type) -> client_values.OfClient:
+def _reader(arrays: _Arrays, type_spec: tff.Type) -> client_values.ClientReader:
   def of_client(client: tf.Tensor) -> inlining.Value:
-    return inlining.packed((a.read(client) for a in arrays), type_spec)
+    return inlining.unflatten((a.read(client) for a in arrays), type_spec)
 
   return of_client
 

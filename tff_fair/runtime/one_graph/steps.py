@@ -21,13 +21,17 @@ from tff_fair.runtime.one_graph import inlining
 # A step, or a tuple of placed values.
 Placed: TypeAlias = Any
 
-_APPLIES = ("federated_apply", "federated_map", "federated_map_all_equal")
-_STAYS = (
+_APPLY_INTRINSICS = (
+  "federated_apply",
+  "federated_map",
+  "federated_map_all_equal",
+)
+_IN_PLACE_INTRINSICS = (
   *("federated_zip_at_server", "federated_zip_at_clients"),
   "federated_value_at_server",
 )
-_SENDS = ("federated_broadcast", "federated_value_at_clients")
-_MAKES = ("federated_eval_at_server", "federated_eval_at_clients")
+_BROADCAST_INTRINSICS = ("federated_broadcast", "federated_value_at_clients")
+_EVAL_INTRINSICS = ("federated_eval_at_server", "federated_eval_at_clients")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -49,30 +53,30 @@ class Step:
   function: admission.Message | None = None
 
 
-class Given(Step):
+class Argument(Step):
   """An argument of the computation."""
 
 
-class Sent(Step):
+class Broadcast(Step):
   """A value that the server sends to each client."""
 
 
-class Joined(Step):
+class Zip(Step):
   """A tuple of the values of its sources."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Selected(Step):
+class Selection(Step):
   """A part of the value of its source."""
 
   index: int = 0
 
 
-class Applied(Step):
+class FunctionCall(Step):
   """The result of a function, applied to the source if there is one."""
 
 
-class Summed(Step):
+class Aggregation(Step):
   """An aggregate that adds the clients' values one after the other.
 
   Its sources are the client's value and the first accumulator; its function
@@ -84,11 +88,11 @@ class Summed(Step):
 class Plan:
   """A computation's placed arguments and its result, as steps or tuples."""
 
-  arguments: Sequence[Given]
+  arguments: Sequence[Argument]
   result: Placed
 
   @functools.cached_property
-  def needed(self) -> Sequence[Step]:
+  def needed_steps(self) -> Sequence[Step]:
     """The steps that lead to the result, each after its sources."""
     found: dict[Step, None] = {}
 
@@ -110,7 +114,7 @@ def read(message: admission.Message) -> Plan:
     raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")
   parameter_type = tff.types.deserialize_type(message.type).parameter
-  arguments: list[Given] = []
+  arguments: list[Argument] = []
 
   def place(type_spec: tff.Type) -> Placed:
     if isinstance(type_spec, tff.StructType):
@@ -120,38 +124,42 @@ def read(message: admission.Message) -> Plan:
     at_clients = type_spec.placement is tff.CLIENTS
     if at_clients and type_spec.all_equal:
       raise admission.NotAdmittedError("one argument for all clients")
-    arguments.append(Given(type_spec.member, at_clients, loops=0))
+    arguments.append(Argument(type_spec.member, at_clients, loops=0))
     return arguments[-1]
 
   placed = place(parameter_type)
   result = _read(function.result, {function.parameter_name: placed})
   plan = Plan(arguments, result)
-  if not any(isinstance(step, Summed) for step in plan.needed):
+  if not any(isinstance(step, Aggregation) for step in plan.needed_steps):
     raise admission.NotAdmittedError("no sum over clients")
   if _is_at_clients(result):
     raise admission.NotAdmittedError("results at clients")
   return plan
 
 
-def check_is_one_graph(plan: Plan) -> None:
+def check_works_as_one_graph(plan: Plan) -> None:
   """Checks that a computation gives the same result as one graph."""
-  _check_functions(plan.needed, admission.check_function_runs_once)
+  _check_functions(plan.needed_steps, admission.check_function_runs_once)
 
 
 def check_makes_no_data(plan: Plan) -> None:
   """Checks that no function returns a dataset for other functions to read."""
-  for step in plan.needed:
-    if isinstance(step, Applied) and any(
+  for step in plan.needed_steps:
+    if isinstance(step, FunctionCall) and any(
       isinstance(leaf, tff.SequenceType)
       for leaf in inlining.leaf_types(step.type_spec)
     ):
       raise admission.NotAdmittedError("data made of data that are read anew")
 
 
-def check_is_cut(plan: Plan) -> None:
+def check_works_in_parts(plan: Plan) -> None:
   """Checks that a computation gives the same result in parts."""
   _check_functions(
-    (step for step in plan.needed if not step.at_clients and step.loops == 0),
+    (
+      step
+      for step in plan.needed_steps
+      if not step.at_clients and step.loops == 0
+    ),
     admission.check_function,
   )
 
@@ -172,12 +180,12 @@ def _is_at_clients(placed: Placed) -> bool:
 
 def _read(message: admission.Message, known: Mapping[str, Placed]) -> Placed:
   """Returns the steps that an expression stands for."""
-  return inlining.expression(message, known, _read_call, _selected)
+  return inlining.evaluate(message, known, _read_call, _select)
 
 
-def _selected(source: Step, index: int) -> Step:
+def _select(source: Step, index: int) -> Step:
   type_spec = source.type_spec[index]
-  return Selected(*_after([source], type_spec), [source], index=index)
+  return Selection(*_step_fields([source], type_spec), [source], index=index)
 
 
 def _read_call(
@@ -188,7 +196,7 @@ def _read_call(
     raise admission.NotAdmittedError(f"an expression of kind {kind}")
   type_spec = tff.types.deserialize_type(message.type)
   if kind == "literal":
-    return _applied(message, [], type_spec)
+    return _call_function(message, [], type_spec)
   call = message.call
   kind = call.function.WhichOneof("computation")
   if kind == "intrinsic":
@@ -200,32 +208,32 @@ def _read_call(
     named = [(function.parameter_name, arg) for arg in placed]
     return _read(function.result, {**known, **dict(named)})
   # An unplaced value, such as the first accumulator.
-  return _applied(call.function, [*map(_joined, placed)], type_spec)
+  return _call_function(call.function, [*map(_zip, placed)], type_spec)
 
 
 def _read_intrinsic(
   call: Any, member: tff.Type, known: Mapping[str, Placed]
 ) -> Step:
   uri, argument = call.function.intrinsic.uri, call.argument
-  if uri in _STAYS:
-    return _joined(_read(argument, known))
-  if uri in _MAKES:
-    result = _applied(argument, [], member)
+  if uri in _IN_PLACE_INTRINSICS:
+    return _zip(_read(argument, known))
+  if uri in _EVAL_INTRINSICS:
+    result = _call_function(argument, [], member)
     if not uri.endswith("clients"):
       return result
     admission.check_function(argument)  # Its one result serves each client.
-    return _sent(result)
-  if uri in _SENDS:
-    return _sent(_joined(_read(argument, known)))
-  if uri in _APPLIES:
+    return _broadcast(result)
+  if uri in _BROADCAST_INTRINSICS:
+    return _broadcast(_zip(_read(argument, known)))
+  if uri in _APPLY_INTRINSICS:
     function, value = _elements(argument, 2)
-    return _applied(function, [_joined(_read(value, known))], member)
+    return _call_function(function, [_zip(_read(value, known))], member)
   if uri == "federated_aggregate":
     value, zero, accumulate, _, report = _elements(argument, 5)
-    summed = _summed(
-      _joined(_read(value, known)), _joined(_read(zero, known)), accumulate
+    summed = _aggregate(
+      _zip(_read(value, known)), _zip(_read(zero, known)), accumulate
     )
-    return _applied(report, [summed], member)
+    return _call_function(report, [summed], member)
   raise admission.NotAdmittedError(f"intrinsic {uri}")
 
 
@@ -236,26 +244,26 @@ def _elements(argument: admission.Message, number: int) -> Sequence[Any]:
   return elements
 
 
-def _applied(
+def _call_function(
   function: admission.Message, sources: Sequence[Step], type_spec: tff.Type
-) -> Applied:
-  return Applied(*_after(sources, type_spec), sources, function)
+) -> FunctionCall:
+  return FunctionCall(*_step_fields(sources, type_spec), sources, function)
 
 
-def _sent(source: Step) -> Sent:
-  return Sent(source.type_spec, True, source.loops, [source])
+def _broadcast(source: Step) -> Broadcast:
+  return Broadcast(source.type_spec, True, source.loops, [source])
 
 
-def _joined(placed: Placed) -> Step:
+def _zip(placed: Placed) -> Step:
   """Returns one step for several, whose value is a tuple."""
   if isinstance(placed, Step):
     return placed
-  sources = [*map(_joined, placed)]
+  sources = [*map(_zip, placed)]
   type_spec = tff.StructType([source.type_spec for source in sources])
-  return Joined(*_after(sources, type_spec), sources)
+  return Zip(*_step_fields(sources, type_spec), sources)
 
 
-def _after(
+def _step_fields(
   sources: Sequence[Step], type_spec: tff.Type
 ) -> tuple[tff.Type, bool, int]:
   """Returns the type, place and loops of a step with these sources."""
@@ -263,10 +271,12 @@ def _after(
   return type_spec, at_clients, max((s.loops for s in sources), default=0)
 
 
-def _summed(value: Step, zero: Step, accumulate: admission.Message) -> Summed:
+def _aggregate(
+  value: Step, zero: Step, accumulate: admission.Message
+) -> Aggregation:
   if zero.loops:
     raise admission.NotAdmittedError("a first accumulator that is a sum")
   accumulator_type, _ = tff.types.deserialize_type(accumulate.type).parameter
-  return Summed(
+  return Aggregation(
     accumulator_type, False, value.loops + 1, [value, zero], accumulate
   )

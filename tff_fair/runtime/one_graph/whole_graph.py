@@ -30,7 +30,7 @@ class WholeGraph:
   ) -> None:
     """Builds the graph."""
     plan = steps.read(message)
-    steps.check_is_one_graph(plan)
+    steps.check_works_as_one_graph(plan)
     if any(column.has_texts for column in columns):
       steps.check_makes_no_data(plan)
     if admission.has_operation(message, admission.ONE_CALL_AT_A_TIME):
@@ -60,7 +60,7 @@ class WholeGraph:
       for step, size in zip(plan.arguments, sizes, strict=True):
         part = [next(tensors) for _ in range(size)]
         arguments.append(
-          part if step.at_clients else inlining.packed(part, step.type_spec)
+          part if step.at_clients else inlining.unflatten(part, step.type_spec)
         )
       graph = loops.Graph(
         plan,
@@ -85,7 +85,7 @@ class WholeGraph:
     given = [tf.constant(num_clients)]
     for step, value in zip(self._plan.arguments, arguments, strict=True):
       if step.at_clients:
-        given += next(columns).given(value)
+        given += next(columns).to_tensors(value)
       else:
         types = inlining.leaf_types(step.type_spec)
         leaves = inlining.leaves(value, step.type_spec)
@@ -95,14 +95,14 @@ class WholeGraph:
         ]
     with (
       self._lock,
-      threads.cancelled_by(lambda: self._is_cancelled.assign(True)),
+      threads.on_cancel(lambda: self._is_cancelled.assign(True)),
       tff_internals.options_of_calls(self._options),
     ):
       self._is_cancelled.assign(False)
-      threads.check()
+      threads.check_not_cancelled()
       results = self._call(*given)
-    threads.check()
-    return inlining.packed(results, _members(self._type.result))
+    threads.check_not_cancelled()
+    return inlining.unflatten(results, _members(self._type.result))
 
 
 def _spec(leaf: tff.Type) -> tf.TensorSpec:
@@ -120,7 +120,7 @@ def _members(type_spec: tff.Type) -> tff.Type:
   return type_spec
 
 
-def of(
+def try_build(
   comp: tff.Computation,
   arguments: Sequence[values.Value],
   read: Callable[[], admission.Message],
@@ -151,7 +151,10 @@ def of(
       )
     return None
 
-  for reading in (admission.Reading.REPEATED, admission.Reading.ANEW):
+  for reading in (
+    admission.ReadLimit.UNLIMITED,
+    admission.ReadLimit.ONCE_PER_REBUILD,
+  ):
     columns = [client_values.Columns(member, reading) for member, _ in clients]
     if all(
       column.takes(value)
@@ -172,10 +175,12 @@ def placed_types(type_spec: tff.Type | None) -> Iterator[tff.Type]:
     yield type_spec
 
 
-def placed(value: values.Value, type_spec: tff.Type | None) -> Iterator[Any]:
+def placed_values(
+  value: values.Value, type_spec: tff.Type | None
+) -> Iterator[Any]:
   """Yields the placed parts of an argument, in the order of their types."""
   if isinstance(type_spec, tff.StructType):
     for part, part_type in zip(value, type_spec, strict=True):
-      yield from placed(part, part_type)
+      yield from placed_values(part, part_type)
   elif type_spec is not None:
     yield value

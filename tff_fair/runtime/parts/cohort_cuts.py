@@ -143,13 +143,13 @@ class Phase:
 
 
 class Phases(tuple[Phase, ...]):
-  """The phases of a computation with its `ends`, or why there are none."""
+  """The phases and conversions of a computation, or why there are none."""
 
-  ends: phases.Ends = phases.NO_ENDS
+  conversions: phases.Conversions = phases.NO_CONVERSIONS
   why_none: str = ""
 
 
-class _Cut:
+class _PhaseBuilder:
   """A computation cut into phases, each of which is mergeable."""
 
   def __init__(self, parameter: tff.StructType, origin: native.Origin) -> None:
@@ -167,7 +167,7 @@ class _Cut:
   def _forms(self) -> Sequence[Any]:
     """The mergeable forms of the phases."""
     compile_form = tff.backends.native.compile_to_mergeable_comp_form
-    return [compile_form(native.in_the_clear(c)) for c in self._computations]
+    return [compile_form(native.with_plain_sums(c)) for c in self._computations]
 
   def _check(self) -> None:
     """Checks that the phases, in parts, give the computation's result."""
@@ -186,7 +186,7 @@ class _Cut:
     for phase in map(self._phase, range(number)):
       compiled = native.compile_now(phase.up_to_merge)
       message = tff.framework.serialize_computation(compiled)
-      steps.check_is_cut(steps.read(message))
+      steps.check_works_in_parts(steps.read(message))
 
   def all_phases(self) -> Phases:
     def find() -> str:
@@ -199,18 +199,20 @@ class _Cut:
 
     text = self._origin.text("phases", find)
     found = Phases(map(self._phase, range(int(text) if text.isdigit() else 0)))
-    found.ends = self._ends
+    found.conversions = self._conversions
     found.why_none = text
     return found
 
   @functools.cached_property
-  def _ends(self) -> phases.Ends:
-    def traced() -> phases.Ends:
+  def _conversions(self) -> phases.Conversions:
+    def traced() -> phases.Conversions:
       comp = self._origin.traced()
       is_phased = isinstance(comp, phases.PhasedComputation)
-      return comp.ends if is_phased else phases.NO_ENDS
+      return comp.ends if is_phased else phases.NO_CONVERSIONS
 
-    found = named(self._origin.text("ends", lambda: name_of(traced())))
+    found = functions_by_name(
+      self._origin.text("ends", lambda: function_names(traced()))
+    )
     return traced() if found is None else found
 
   def _phase(self, number: int) -> Phase:
@@ -224,7 +226,9 @@ class _Cut:
 
     # Without a conversion before it, the first phase takes the computation's
     # own parameter.
-    if number == 0 and self._ends.before is phases.unchanged:
+    if (
+      number == 0 and self._conversions.first_arguments is phases.same_arguments
+    ):
       return Phase(self._parameter, form, keep)
 
     def unchanged() -> tff.Computation:
@@ -258,23 +262,23 @@ def _find(comp: tff.Computation) -> Phases:
     found = Phases()
     found.why_none = f"a parameter of the type {parameter}"
     return found
-  return _Cut(parameter, native.origin_of(comp)).all_phases()
+  return _PhaseBuilder(parameter, native.origin_of(comp)).all_phases()
 
 
-def name_of(ends: phases.Ends) -> str:
+def function_names(ends: phases.Conversions) -> str:
   """Returns the names of the functions; "" unless all are ours."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
 
 
-def named(text: str) -> phases.Ends | None:
-  """Returns the functions that `name_of` named, if the text is from it."""
+def functions_by_name(text: str) -> phases.Conversions | None:
+  """Returns the functions of a text that `function_names` returned."""
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None
   places = [name.split(":") for name in names]
-  return phases.Ends(
+  return phases.Conversions(
     *(getattr(importlib.import_module(module), f) for module, f in places)
   )
 
@@ -310,7 +314,7 @@ def returns_rows(result: tff.Type) -> bool:
 CLIENTS_PER_PART = 32
 
 _size: int | None = None  # Set by `in_parts_of`.
-_has_told = False
+_has_warned = False
 
 
 @contextlib.contextmanager
@@ -329,7 +333,7 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
     _size = former
 
 
-def checked(clients_per_part: int | None) -> int:
+def part_size_or_default(clients_per_part: int | None) -> int:
   """Returns the size of parts, `CLIENTS_PER_PART` for None."""
   if clients_per_part is None:
     return CLIENTS_PER_PART
@@ -345,7 +349,7 @@ def cut(
   comp: tff.Computation, arg: Any, clients_per_part: int
 ) -> tuple[Phases, int] | None:
   """Returns the phases and the size of parts; None to compute in one call."""
-  global _has_told  # noqa: PLW0603
+  global _has_warned  # noqa: PLW0603
   size = clients_per_part if _size is None else _size
   number = num_clients(comp, arg)
   if not size or number <= size:
@@ -355,9 +359,9 @@ def cut(
     return phases, size
   admission.log(f"one call computes all {number} clients", phases.why_none)
   supervised = supervision.current()
-  if supervised is not None and not _has_told:
-    _has_told = True
-    supervised.say(
+  if supervised is not None and not _has_warned:
+    _has_warned = True
+    supervised.report(
       f"One call computes all {number} clients of a cohort, not parts "
       f"of {size}: {phases.why_none}."
     )

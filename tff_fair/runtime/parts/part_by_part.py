@@ -50,15 +50,15 @@ def compute(
 ) -> Any:
   """Computes the phases of a computation on an engine, part by part."""
   args: Sequence[Any] = [*arg]
-  first: Sequence[Any] | None = phases.ends.before(args)
+  first: Sequence[Any] | None = phases.conversions.first_arguments(args)
   while first is not None:
     results: list[Any] = []
     for phase in phases:
       given = [*first, *results]
       result = _compute_phase(engine, phase, given, clients_per_part)
       results.append(engine.fetch(result))
-    first = phases.ends.again(first, results[-1])
-  return phases.ends.after(args, results[-1])
+    first = phases.conversions.retry_arguments(first, results[-1])
+  return phases.conversions.final_result(args, results[-1])
 
 
 def _compute_phase(
@@ -114,6 +114,6 @@ def _struct(values: Sequence[Any]) -> tff.structure.Struct:
   return tff.structure.Struct.unnamed(*values)
 
 
-def joined(args: Sequence[Any]) -> Any:
+def pack_arguments(args: Sequence[Any]) -> Any:
   """Returns the argument of a call: the only one, or a `Struct` of several."""
   return args[0] if len(args) == 1 else _struct(args)

@@ -16,7 +16,7 @@ from tests.experiments.presenting.report.page_parts import (
 )
 from tff_fair import metrics
 from tff_fair.experiments.presenting.report import client_sections
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.discovery import find
 from tff_fair.experiments.spec.scores import BY_NAME, RMSE
 
 

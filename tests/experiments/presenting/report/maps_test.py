@@ -16,7 +16,7 @@ from tff_fair.experiments.presenting.report import (
 )
 from tff_fair.experiments.presenting.report.frame import Frame, Text
 from tff_fair.experiments.presenting.report.task_runs import ClientNames, Method
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.discovery import find
 
 FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
 

@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ET
 
 from tff_fair.experiments.presenting.report import task_runs
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.discovery import find
 
 
 def task_of(folder, **arguments):

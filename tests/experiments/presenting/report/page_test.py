@@ -11,7 +11,7 @@ import pytest
 from tests.experiments import report_runs, run_folders
 from tests.experiments.presenting.report.page_parts import words
 from tff_fair.experiments.presenting.report import page, task_runs
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.discovery import find
 from tff_fair.experiments.spec.scores import RMSE
 
 pytestmark = pytest.mark.program

@@ -19,7 +19,7 @@ from tff_fair.experiments.presenting.report import (
   round_sections,
   trade_off_section,
 )
-from tff_fair.experiments.runs.finding import open_run
+from tff_fair.experiments.runs.discovery import open_run
 from tff_fair.experiments.spec.scores import RMSE
 
 # Rounds, clients and losses of a cohort.

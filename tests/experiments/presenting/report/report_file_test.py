@@ -6,7 +6,7 @@ from tasks.data_error import DataError
 from tests.experiments import report_runs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report.page import report
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.discovery import find
 
 pytestmark = pytest.mark.program
 

@@ -9,7 +9,7 @@ from tests.experiments import run_folders
 from tests.experiments.presenting.report.page_parts import drawn, texts, words
 from tff_fair.declared import FieldError
 from tff_fair.experiments.presenting.report import verdict_section
-from tff_fair.experiments.runs.finding import find
+from tff_fair.experiments.runs.discovery import find
 
 NUM_CLIENTS = 12
 

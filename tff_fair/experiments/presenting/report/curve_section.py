@@ -40,7 +40,8 @@ def _titles(score: Score) -> dict[str, str]:
     "loss_max": "Loss of the worst client",
     "error_relative_std": "Relative standard deviation of the error",
     **{
-      f"{name}_median": f"Median {BY_NAME[name].noun}" for name in score.beside
+      f"{name}_median": f"Median {BY_NAME[name].noun}"
+      for name in score.extra_scores
     },
   }
 

@@ -26,7 +26,7 @@ from tff_fair.metrics.statistics import tail_size
 @once_per_run
 def scores_of_run(run: Run) -> "pd.Series[float]":
   """Returns clients' scores, float[K], not scaled, by ascending client ids."""
-  scores = tables.seen(run.last_evaluation).set_index("client_id")
+  scores = tables.drop_unseen(run.last_evaluation).set_index("client_id")
   return scores[run.score.name].dropna().astype(float).sort_index()
 
 
@@ -160,7 +160,7 @@ def build(task: TaskRuns) -> section.Section:
     _ENDS,
     tables.HONEST,
   )
-  shown = [*_of_score(task), *map(_of_other, score.beside)]
+  shown = [*_of_score(task), *map(_of_other, score.extra_scores)]
   return section.build(
     "All measures",
     "measures",

@@ -147,7 +147,10 @@ def _share(share: float | None) -> Cell:
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
   """Returns the gaps at each client in a run; if many, the widest gaps."""
-  found, clients = run.of_summary(summaries.GROUPS), tables.seen(run.clients)
+  found, clients = (
+    run.of_summary(summaries.GROUPS),
+    tables.drop_unseen(run.clients),
+  )
   names = [name for name in sentences.GAPS if name in clients]
   lows = clients[[f"{name}_low" for name in names]]
   known = clients[lows.notna().any(axis=1)]

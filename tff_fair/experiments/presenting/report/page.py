@@ -28,8 +28,8 @@ from tff_fair.experiments.presenting.report import (
   verdict_section,
 )
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
-from tff_fair.experiments.runs import finding
-from tff_fair.experiments.runs.finding import FoundRuns, Place
+from tff_fair.experiments.runs import discovery
+from tff_fair.experiments.runs.discovery import FoundRuns, Place
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import atomic
 from tff_fair.runtime import version
@@ -179,7 +179,7 @@ def find(
   runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
 ) -> FoundRuns:
   """Finds the runs of a page; reports those left out or changed."""
-  found = finding.find_whole(runs, verify=verify)
+  found = discovery.find_intact(runs, verify=verify)
   for line in found.notes:
     progress.say(line)
   if not found.runs:

@@ -35,7 +35,7 @@ class RunSettings(
   """The fields of a run, and values that follow from them."""
 
   @classmethod
-  def fields(cls) -> Mapping[str, declared.Declared]:
+  def fields(cls) -> Mapping[str, declared.Field]:
     """Returns the settings by name, except `hparams` and `task_options`."""
     return declared.fields_of(cls)
 
@@ -54,7 +54,7 @@ class RunSettings(
   @property
   def seeds(self) -> seeds.Seeds:
     """The seeds; those that are not given follow `seed`."""
-    return seeds.of_settings(vars(self))
+    return seeds.from_settings(vars(self))
 
   @property
   def validation_share(self) -> float:

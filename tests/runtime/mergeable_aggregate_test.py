@@ -7,7 +7,7 @@ import tensorflow_federated as tff
 
 from tff_fair import runtime
 from tff_fair.kernels import stacking
-from tff_fair.runtime import collecting
+from tff_fair.runtime import mergeable_aggregate
 
 ROW = tf.TensorSpec([2], tf.float32)
 CLIENT = tff.TensorType(np.float32, [None, 2])
@@ -35,7 +35,7 @@ def rows_of(*sizes):
 
 
 def build(report=None):
-  return collecting.build_collect(
+  return mergeable_aggregate.build(
     CLIENT, zero=no_rows, accumulate=append, merge=join, report=report
   )
 
@@ -90,7 +90,7 @@ def test_parts_share_the_clients():
 def test_a_stack_collects_rows():
   """Pushing and merging keep its type, as an aggregate needs it."""
   row_type = tff.TensorType(np.float32, [None, 2])
-  collect = collecting.build_collect(
+  collect = mergeable_aggregate.build(
     row_type,
     zero=lambda: stacking.empty_stack(ROW),
     accumulate=stacking.push,

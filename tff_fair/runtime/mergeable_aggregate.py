@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import phases
 
 
-def build_collect(
+def build(
   client_type: tff.Type,
   *,
   zero: Callable[[], Any],

@@ -27,8 +27,8 @@ from tff_fair import (
 )
 from tff_fair.client_works import group_weights, local_model
 from tff_fair.kernels import stacking
-from tff_fair.optimizers import checking, learning_rate_decay
-from tff_fair.rounds import line_search as line_search_lib, phasing
+from tff_fair.optimizers import learning_rate_decay, optimizer_checks
+from tff_fair.rounds import line_search as line_search_lib, phased_rounds
 from tff_fair.rounds.line_search import LineSearch
 from tff_fair.rounds.options import (
   Finalizer,
@@ -41,7 +41,7 @@ from tff_fair.rounds.options import (
 )
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def compose(
   model_fn: ModelFn,
   rule: types.Rule,
@@ -127,8 +127,10 @@ def compose(
     server_learning_rate_decay_kind,
   )
   build_finalizer = _server_step(finalizer, server_optimizer)
-  checking.check_optimizer("client_optimizer", client_optimizer)
-  factory = summing.RuleFactory(rule, **_those(summing.FactoryOptions, options))
+  optimizer_checks.check_optimizer("client_optimizer", client_optimizer)
+  factory = summing.RuleFactory(
+    rule, **_select_options(summing.FactoryOptions, options)
+  )
   work = client_works.MethodWork(
     model_fn=model_fn,
     optimizer=client_optimizer,
@@ -136,11 +138,11 @@ def compose(
       objective=objective,
       takes_snapshot=takes_snapshot,
       groups=_groups(group_shares, group_learning_rate),
-      **_those(TrainingOptions, options),
+      **_select_options(TrainingOptions, options),
     ),
     signals=types.MEASURED_SIGNALS if options.get("tape") else rule.signals,
     securely=factory.sums_securely,
-    kept=client_works.Keeping(
+    persistent_state=client_works.PersistentState(
       personal_lam=personal_lam,
       optimizer_state=keeps_optimizer_state,
       controlled_clients=_num_controlled(
@@ -149,14 +151,14 @@ def compose(
     ),
     attack=attack,
   )
-  if work.kept:
+  if work.persistent_state:
     _check_client_state(factory, options.get("dp"))
   if work.settings.groups:
     _check_groups(personal_lam, options.get("dp"))
   _check_learning_rate(rule, work)
   if line_search is not None:
     _check_line_search(server_optimizer, work, has_own_step=bool(finalizer))
-  parts = phasing.RoundParts(
+  parts = phased_rounds.RoundParts(
     _build_distributor(work),
     work,
     factory,
@@ -165,7 +167,7 @@ def compose(
   return _compose_rounds(parts, line_search, server_decay)
 
 
-def _those(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def _select_options(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
   """Returns those of the options that are keys of a `TypedDict`."""
   return {n: v for n, v in options.items() if n in kind.__annotations__}
 
@@ -191,7 +193,7 @@ def check_keywords(
 
 
 def _compose_rounds(
-  parts: phasing.RoundParts,
+  parts: phased_rounds.RoundParts,
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
 ) -> LearningProcess:
@@ -208,7 +210,7 @@ def _compose_rounds(
     parts.finalizer,
   )
   if line_search is None:
-    return phasing.with_phases(process, parts, aggregation)
+    return phased_rounds.with_phases(process, parts, aggregation)
   return line_search_lib.with_line_search(
     process,
     parts,
@@ -219,7 +221,7 @@ def _compose_rounds(
   )
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def compose_client_work(
   model_fn: ModelFn,
   client_work: tff.learning.templates.ClientWorkProcess,
@@ -262,7 +264,7 @@ def compose_client_work(
     tff.learning.templates.build_broadcast_process(info.weights_type),
     client_work,
     _build_aggregation(client_work, factory),
-    _apply(server_optimizer)(info.weights_type, None),
+    _optimizer_finalizer(server_optimizer)(info.weights_type, None),
   )
 
 
@@ -271,7 +273,7 @@ def _server_step(
 ) -> Finalizer:
   """Returns the server step: the method's, or that of a server optimizer."""
   if finalizer is None:
-    return _apply(server_optimizer)
+    return _optimizer_finalizer(server_optimizer)
   if server_optimizer is not None:
     raise declared.FieldError(
       "server_optimizer",
@@ -281,11 +283,11 @@ def _server_step(
   return finalizer
 
 
-def _apply(server_optimizer: Optimizer | None) -> Finalizer:
+def _optimizer_finalizer(server_optimizer: Optimizer | None) -> Finalizer:
   """Returns a builder of the finalizer for a server optimizer."""
   return functools.partial(
     finalizers.build_apply_direction,
-    checking.server_optimizer_or_default(server_optimizer),
+    optimizer_checks.server_optimizer_or_default(server_optimizer),
   )
 
 
@@ -388,7 +390,7 @@ def _check_learning_rate(
   """Raises if the client optimizer lacks a needed learning rate."""
   decays = work.settings.learning_rate_decay is not None
   is_needed = decays or "learning_rate" in rule.signals
-  if is_needed and checking.learning_rate(work.optimizer) is None:
+  if is_needed and optimizer_checks.learning_rate(work.optimizer) is None:
     raise declared.FieldError(
       "client_optimizer",
       "A client optimizer with the hyperparameter learning_rate is needed, for "
@@ -403,14 +405,14 @@ def _check_line_search(
   has_own_step: bool,
 ) -> None:
   """Raises if trial steps or losses would differ from those of the round."""
-  if has_own_step or work.kept:
+  if has_own_step or work.persistent_state:
     raise declared.FieldError(
       "line_search",
       "A line search goes with SGD at the server, and clients that keep "
       "nothing: leave it out, or finalizer, personal_lam, "
       "keeps_optimizer_state and local_correction.",
     )
-  if server_optimizer and not checking.is_plain_sgd(server_optimizer):
+  if server_optimizer and not optimizer_checks.is_plain_sgd(server_optimizer):
     raise declared.FieldError(
       "server_optimizer",
       "A line search tries steps of several lengths along one direction, as "

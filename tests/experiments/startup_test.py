@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tff_fair import experiments
-from tff_fair.experiments import importing
+from tff_fair.experiments import startup
 from tff_fair.runtime import cgroups
 
 pytestmark = pytest.mark.program
@@ -73,9 +73,9 @@ def test_keras_builds_models_in_programs_of_absl():
 
 def test_garbage_waits_until_the_end():
   assert gc.isenabled()
-  with importing.quick():
+  with startup.fast_import():
     assert not gc.isenabled()
-    with importing.quick():
+    with startup.fast_import():
       pass
     assert not gc.isenabled()
   assert gc.isenabled()
@@ -86,7 +86,7 @@ def test_the_collector_is_as_before_also_after_an_error(was_enabled):
   if not was_enabled:
     gc.disable()
   try:
-    with pytest.raises(ImportError), importing.quick():
+    with pytest.raises(ImportError), startup.fast_import():
       raise ImportError
     assert gc.isenabled() == was_enabled
   finally:
@@ -126,6 +126,6 @@ def test_limits_that_no_run_fits_in_are_one_line(
 def test_a_container_without_memory_for_a_run_is_told(monkeypatch):
   monkeypatch.setattr(cgroups, "memory", lambda: 256 * 2**20)
   with pytest.raises(experiments.RunError, match="may have 268,435,456 bytes"):
-    importing.check_limits()
+    startup.check_limits()
   monkeypatch.setattr(cgroups, "memory", lambda: 2**30)
-  importing.check_limits()
+  startup.check_limits()

@@ -49,12 +49,14 @@ def find(
     runs = [runs]
   found: dict[pathlib.Path, Run] = {}
   for item in runs:
-    for run in [item] if isinstance(item, Run) else _below(item, on_damage):
+    for run in (
+      [item] if isinstance(item, Run) else _find_below(item, on_damage)
+    ):
       found.setdefault(run.path.resolve(), run)
   return list(found.values())
 
 
-def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
+def _find_below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
   """Yields the runs in a folder and below it, as `find` does."""
   if place == "":  # For example, a script's variable that is not set.
     raise RunError(
@@ -77,14 +79,14 @@ def _below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
       on_damage(error)
 
 
-def find_one(path: Place) -> Run:
+def open_only_run(path: Place) -> Run:
   """Returns the only run in or below a folder; reports its changes."""
-  run = only(path)
+  run = find_only_run(path)
   say_changes([run])
   return run
 
 
-def only(path: Place) -> Run:
+def find_only_run(path: Place) -> Run:
   """Returns the only run in a folder, or in the folders below it."""
   found = find(path)
   if len(found) > 1:
@@ -94,7 +96,7 @@ def only(path: Place) -> Run:
   return found[0]
 
 
-def find_whole(
+def find_intact(
   runs: Run | Place | Iterable[Run | Place],
   tables: Iterable[str] = TABLES,
   *,
@@ -127,7 +129,9 @@ def changes(
     run.path: integrity.changes(RunFolder(run.path), verify=verify, below=below)
     for run in runs
   }
-  return [integrity.sentence(path, how) for path, how in found.items() if how]
+  return [
+    integrity.describe_changes(path, how) for path, how in found.items() if how
+  ]
 
 
 def say_changes(
@@ -188,12 +192,12 @@ def read_run(path: Place) -> Run:
       else f"{folder.path}: is a folder of runs; name one of them, as {first}, "
       "or read all with open_runs."
     )
-  config = _json(folder.config)
+  config = _read_json(folder.config)
   if problem := configuration.problem(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")
   summary = None
   if folder.is_finished:
-    summary = parsing.with_nan(_json(folder.summary))
+    summary = parsing.null_to_nan(_read_json(folder.summary))
     if problem := summaries.problem(summary):
       raise RunError(f"{folder.summary}: is not of a run: {problem}.")
   # Do not resolve links: the given path decides a run's name.
@@ -208,14 +212,14 @@ def read_names(folder: pathlib.Path) -> dict[str, str]:
   path = folder / NAMES_FILE
   if not path.exists():
     return {}
-  names = _json(path).get("names")
+  names = _read_json(path).get("names")
   if not isinstance(names, dict):
     raise RunError(f"{path}: is not of a sweep: it has no names.")
   # Each name takes one line in tables.
   return {key: " ".join(str(name).split()) for key, name in names.items()}
 
 
-def natural_order(text: str) -> list[tuple[bool, float, str]]:
+def natural_sort_key(text: str) -> list[tuple[bool, float, str]]:
   """Returns a sort key that orders the numbers in a text by value."""
   parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
   return [
@@ -233,7 +237,7 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
       yield folder
     # Keep the order of a sweep.
     place = {name: number for number, name in enumerate(read_names(folder))}
-    folders.sort(key=lambda n: (place.get(n, len(place)), natural_order(n)))
+    folders.sort(key=lambda n: (place.get(n, len(place)), natural_sort_key(n)))
 
 
 def _check_folder(path: pathlib.Path) -> None:
@@ -254,7 +258,7 @@ def _is_empty(path: pathlib.Path) -> bool:
     return False  # `open_run` then reports the error.
 
 
-def _json(path: pathlib.Path) -> dict[str, Any]:
+def _read_json(path: pathlib.Path) -> dict[str, Any]:
   try:
     if not path.is_file():  # Reading a pipe may never end.
       raise RunError(f"{path}: is not a file; restore it, or move it away.")

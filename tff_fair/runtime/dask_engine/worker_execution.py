@@ -15,8 +15,8 @@ _MOST_COMPUTATIONS = 64
 
 def compute(content: bytes, arg: Any) -> Any:
   """Returns the result of a compiled computation; both are portable values."""
-  found = context().call(_read(content), portable_values.with_data(arg))
-  return portable_values.portable(found.value)
+  found = context().call(_read(content), portable_values.with_built_data(arg))
+  return portable_values.to_portable(found.value)
 
 
 # Returns the same object for the same content, so its graph is built once.
@@ -28,7 +28,7 @@ def _read(content: bytes) -> tff.Computation:
 @functools.cache
 def context() -> local_context.LocalContext:
   """Returns the context of this process."""
-  memory.keep_freed()
+  memory.configure_allocator()
   return local_context.LocalContext(
     clients_per_part=0,
     clients_at_a_time=distributed.get_worker().state.nthreads,

@@ -31,7 +31,7 @@ import tensorflow_federated as tff
 from tff_fair import client_works, keras_state, summing
 from tff_fair.client_works import batches, client_state, client_table
 from tff_fair.runtime import phases
-from tff_fair.summing import comparing, two_phase
+from tff_fair.summing import comparison_sums, two_phase
 
 
 class RoundParts(NamedTuple):
@@ -122,7 +122,7 @@ class CohortRowsProcess:
     return with_whole_tables(args, self.next_with_rows(*with_client_rows(args)))
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def build_next_with_rows(
   parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
@@ -178,7 +178,7 @@ def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
     [
       *of_cohort.items(),
       *(
-        (n, client_table.put_in(table, of_cohort[n]))
+        (n, client_table.with_rows_from(table, of_cohort[n]))
         for n, table in before.items()
       ),
     ]
@@ -186,7 +186,9 @@ def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
   return last._replace(state=last.state._replace(client_work=client_work))
 
 
-WITH_CLIENT_ROWS = phases.Ends(with_client_rows, with_whole_tables, phases.once)
+CLIENT_ROWS_CONVERSIONS = phases.Conversions(
+  with_client_rows, with_whole_tables, phases.never_retry
+)
 
 
 def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
@@ -197,12 +199,12 @@ def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
   }
 
 
-def can_build(parts: RoundParts) -> bool:
+def can_build_phases(parts: RoundParts) -> bool:
   """Returns whether a process can have rounds in two phases."""
   return parts.work.has_phases and parts.factory.has_phases
 
 
-@keras_state.restored()
+@keras_state.preserve()
 def build_phases(
   parts: RoundParts, parameter: tff.Type
 ) -> tuple[tff.Computation, tff.Computation]:
@@ -218,10 +220,10 @@ def build_phases(
     result_type.update, result_type.update_weight
   )
   given = [*tff.structure.iter_elements(parameter)]
-  if parts.work.kept:
+  if parts.work.persistent_state:
     *_, own_type = work.measure.type_signature.parameter
     given.append(("own", own_type))
-  given.append(("left_out", two_phase.LEFT_OUT))
+  given.append(("left_out", two_phase.LEFT_OUT_TYPE))
 
   @tff.federated_computation(tff.StructType(given))
   def choose(args: Any) -> Any:
@@ -265,7 +267,9 @@ def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
   return [*args, np.zeros([0], np.int64)]
 
 
-def without_failed(first: Sequence[Any], last: Any) -> Sequence[Any] | None:
+def arguments_without_failed(
+  first: Sequence[Any], last: Any
+) -> Sequence[Any] | None:
   """Returns the arguments to run the phases again; None if no client failed."""
   if not len(last["left_out"]):
     return None
@@ -279,12 +283,14 @@ def output_of(args: Sequence[Any], last: Any) -> Any:
   return last["output"]
 
 
-IN_PHASES = phases.Ends(with_all_clients, output_of, without_failed)
+TWO_PHASE_CONVERSIONS = phases.Conversions(
+  with_all_clients, output_of, arguments_without_failed
+)
 
 
-def build_compared(
+def build_comparison_phases(
   parts: RoundParts,
-  aggregation: comparing.ComparingProcess,
+  aggregation: comparison_sums.ComparingProcess,
   parameter: tff.Type,
 ) -> Sequence[tff.Computation]:
   """Builds the phases of a round in which clients compare themselves."""
@@ -302,7 +308,7 @@ def build_compared(
       return summed
     return end_round(parts, state, sent, trained, summed)
 
-  return comparing.one_by_one(
+  return comparison_sums.build_phase_computations(
     tff.structure.iter_elements(parameter),
     [functools.partial(phase, take) for take in aggregation.phases],
   )
@@ -315,38 +321,47 @@ def with_phases(
 ) -> tff.learning.templates.LearningProcess:
   """Returns a process whose `next` has phases, if it can have them."""
   parameter = process.next.type_signature.parameter
-  kept = bool(parts.work.kept)
-  build_uncut = functools.cache(
+  kept = bool(parts.work.persistent_state)
+  build_single_phase = functools.cache(
     lambda: build_next_with_rows(parts, aggregation, parameter)
   )
-  uncut = build_uncut if kept else None
-  if can_build(parts):
-    phased = phases.PhasedComputation.of(
+  single_phase = build_single_phase if kept else None
+  if can_build_phases(parts):
+    phased = phases.PhasedComputation.create(
       process.next,
       lambda: build_phases(parts, parameter),
-      ends=OF_BOTH if kept else IN_PHASES,
-      uncut=uncut,
+      conversions=COMBINED_CONVERSIONS if kept else TWO_PHASE_CONVERSIONS,
+      single_phase=single_phase,
     )
   elif kept:
-    phased = phases.PhasedComputation.of(
-      process.next, lambda: [build_uncut()], ends=WITH_CLIENT_ROWS, uncut=uncut
+    phased = phases.PhasedComputation.create(
+      process.next,
+      lambda: [build_single_phase()],
+      conversions=CLIENT_ROWS_CONVERSIONS,
+      single_phase=single_phase,
     )
-  elif isinstance(aggregation, comparing.ComparingProcess):
+  elif isinstance(aggregation, comparison_sums.ComparingProcess):
     sums = aggregation
-    phased = phases.PhasedComputation.of(
-      process.next, lambda: build_compared(parts, sums, parameter)
+    phased = phases.PhasedComputation.create(
+      process.next, lambda: build_comparison_phases(parts, sums, parameter)
     )
   else:
     return process
   return with_next(process, phased)
 
 
-def _before_both(args: Sequence[Any]) -> Sequence[Any]:
-  return IN_PHASES.before(WITH_CLIENT_ROWS.before(args))
+def _combined_arguments(args: Sequence[Any]) -> Sequence[Any]:
+  return TWO_PHASE_CONVERSIONS.first_arguments(
+    CLIENT_ROWS_CONVERSIONS.first_arguments(args)
+  )
 
 
-def _after_both(args: Sequence[Any], last: Any) -> Any:
-  return WITH_CLIENT_ROWS.after(args, IN_PHASES.after(args, last))
+def _combined_result(args: Sequence[Any], last: Any) -> Any:
+  return CLIENT_ROWS_CONVERSIONS.final_result(
+    args, TWO_PHASE_CONVERSIONS.final_result(args, last)
+  )
 
 
-OF_BOTH = phases.Ends(_before_both, _after_both, IN_PHASES.again)
+COMBINED_CONVERSIONS = phases.Conversions(
+  _combined_arguments, _combined_result, TWO_PHASE_CONVERSIONS.retry_arguments
+)

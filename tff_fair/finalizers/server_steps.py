@@ -96,7 +96,7 @@ def build_learning_rate(
   return learning_rate
 
 
-def build_stepping_finalizer(
+def build_finalizer(
   weights_type: tff.Type,
   server_step: ServerStep,
   *,
@@ -224,7 +224,7 @@ def build_apply_direction(
     decay: The decay of the optimizer's rate; `None` for a constant rate.
 
   Returns:
-    A finalizer with the types of `stepping.build_stepping_finalizer`, and the
+    A finalizer with the types of `server_steps.build_finalizer`, and the
     hyperparameters of the optimizer before any decay.
   """
 
@@ -240,7 +240,7 @@ def build_apply_direction(
   ) -> tuple[Any, TensorStructure]:
     return optimizer.next(state, trainable, round_update.update)
 
-  return build_stepping_finalizer(
+  return build_finalizer(
     weights_type,
     ServerStep(initialize, step, optimizer.get_hparams, optimizer.set_hparams),
     scalars={},

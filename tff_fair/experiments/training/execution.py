@@ -13,11 +13,16 @@ from tasks.formats import source_files
 from tasks.models import initial_weights
 from tff_fair import declared, runtime, summing
 from tff_fair.declared import FieldError
-from tff_fair.experiments import importing, interruption
+from tff_fair.experiments import interruption, startup
 from tff_fair.experiments.analysis import majority
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
-from tff_fair.experiments.runs import configuration, finding, integrity, tables
+from tff_fair.experiments.runs import (
+  configuration,
+  discovery,
+  integrity,
+  tables,
+)
 from tff_fair.experiments.runs.folder import RunFolder, take_folder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import combinations
@@ -39,9 +44,9 @@ from tff_fair.experiments.training import (
 from tff_fair.experiments.training.callbacks import (
   CallbackError,
   RoundCallback,
-  names_of,
+  unique_names,
 )
-from tff_fair.runtime.compilation_cache import NO_CACHE, of_user
+from tff_fair.runtime.compilation_cache import NO_CACHE, user_cache
 
 _OUTPUTS = pathlib.Path("outputs")
 _DASK = "dask"
@@ -103,10 +108,10 @@ def run(
     Interrupted: After Ctrl-C or SIGTERM. The run has then saved its last round;
       the same call resumes from there.
   """
-  places = _places(spec, output_dir)
+  places = _candidate_folders(spec, output_dir)
   if wandb is not None:
-    importing.check_installed("wandb", "wandb", "wandb", wandb)
-  names_of(callbacks)  # Checks them.
+    startup.check_installed("wandb", "wandb", "wandb", wandb)
+  unique_names(callbacks)  # Checks them.
   if any(callback.wants for callback in callbacks):
     client_updates.check_visible(spec)
   display = Display(is_silent=not progress)
@@ -116,28 +121,28 @@ def run(
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
   # Simulated secure sums take computations in another form.
   uses_cache = compilation_cache and not sums_securely
-  cache = of_user() if uses_cache else NO_CACHE
+  cache = user_cache() if uses_cache else NO_CACHE
   task = build.load_task(spec, trust=trust)
   parts = build.run_parts(spec, task, cache)
-  connect(engine, sums_securely)
+  select_engine(engine, sums_securely)
   client_evaluation.check_data(task)
-  correction.check_labels_here(spec)
+  correction.check_labels_available(spec)
   config = _describe(spec, parts, output_dir, command)
   with (
-    interruption.recorded(),
+    interruption.record_signals(),
     runtime.supervised(check=interruption.check, say=display.say),
     take_folder(
       places, config, display.say, lengthens=output_dir is not None
     ) as folder,
     runtime.in_parts_of(spec.clients_per_part),
   ):
-    _introduce(spec, parts, display)
-    found = baselines.of_run(folder, spec, parts, display.say)
-    parts = baselines.with_gaps(spec, parts, found)
-    with _advising(folder, spec.total_rounds):
+    _report_settings(spec, parts, display)
+    local_and_pooled = baselines.train_or_load(folder, spec, parts, display.say)
+    parts = baselines.with_loss_reference(spec, parts, local_and_pooled)
+    with _add_resume_advice(folder, spec.total_rounds):
       is_pruned = False
       if folder.next_configuration is not None:
-        resume.reopen(folder, parts, display.say)
+        resume.prepare_fine_tuning(folder, parts, display.say)
       else:
         is_pruned = resume.train(
           folder, spec, parts, display, wandb=wandb, users=callbacks
@@ -147,7 +152,7 @@ def run(
         folder.mark_pruned()
         integrity.write_checksums(folder)
       else:
-        _write_results(folder, spec, parts, display, found)
+        _write_results(folder, spec, parts, display, local_and_pooled)
     return _conclude(folder, display)
 
 
@@ -173,7 +178,7 @@ def _describe(
   )
 
 
-def _places(
+def _candidate_folders(
   spec: RunSpec, output_dir: str | os.PathLike[str] | None
 ) -> Iterable[pathlib.Path]:
   """Returns the folders that may take a run, the preferred first."""
@@ -186,7 +191,9 @@ def _places(
   return itertools.chain([first], others)
 
 
-def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
+def _report_settings(
+  spec: RunSpec, parts: build.RunParts, display: Display
+) -> None:
   values = ", ".join(
     f"{n}={declared.as_text(v)}" for n, v in spec.all_hparams.items()
   )
@@ -197,7 +204,7 @@ def _introduce(spec: RunSpec, parts: build.RunParts, display: Display) -> None:
   )
   if parts.aggregation == summing.SECURE:
     display.say(plan.SUMS_ARE_SIMULATED)
-  for line in combinations.without_effect(spec):
+  for line in combinations.ineffective_settings(spec):
     display.say(line)
   counts = results.label_counts(parts.task)
   if counts is not None:
@@ -213,13 +220,13 @@ def _write_results(
   spec: RunSpec,
   parts: build.RunParts,
   display: Display,
-  found: Mapping[str, baselines.Baseline],
+  local_and_pooled: Mapping[str, baselines.Baseline],
 ) -> None:
   interruption.check()
   if spec.finetune_epochs is not None:
-    number = len(parts.evaluated)
+    number = len(parts.evaluated_ids)
     display.say(f"{folder.path}: fine-tuning the model at {number:,} clients.")
-  predicted = predictions.results(folder, spec, parts, found)
+  predicted = predictions.results(folder, spec, parts, local_and_pooled)
   folder.check_place()
   event_files.write_hparams(folder, spec, parts.scores.score)
   summary = results.write(folder, spec, parts, predicted)
@@ -234,9 +241,9 @@ def _conclude(folder: RunFolder, display: Display) -> Run:
     if folder.is_pruned
     else f"{folder.path}: done; it holds all tables and plots.\n"
   )
-  found = finding.read_run(folder.path)
+  found = discovery.read_run(folder.path)
   if idle := found.num_idle_rounds:
-    cohorts = tables.read_whole(folder.path, tables.COHORTS)
+    cohorts = tables.read_required(folder.path, tables.COHORTS)
     advice = rounds.advise_on_idle_rounds(cohorts, idle, len(found.rounds))
     display.say(f"{found.path}: {advice}")
   for sentence in run_warnings.of_run(found):
@@ -264,7 +271,7 @@ def _start_dask(
     say(f"Dask's dashboard: {client.dashboard_link}")
 
 
-def connect(engine: str | None, simulates_secure_sums: bool) -> None:
+def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
   """Sets where computations run, or uses the connected Dask workers."""
   match engine:
     case None:
@@ -282,7 +289,7 @@ def connect(engine: str | None, simulates_secure_sums: bool) -> None:
 # Runs that end early: the error says how to resume.
 
 # What the system lacks, in the words of its errors and TensorFlow's; a way out.
-_WAYS_OUT = {
+_REMEDIES = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
   ),
@@ -294,7 +301,7 @@ _WAYS_OUT = {
 
 
 @contextlib.contextmanager
-def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
+def _add_resume_advice(folder: RunFolder, total_rounds: int) -> Iterator[None]:
   """Adds to an error that ends a run how to resume it."""
   try:
     yield
@@ -310,11 +317,11 @@ def _advising(folder: RunFolder, total_rounds: int) -> Iterator[None]:
   except Exception as error:
     folder.check_place()  # A moved folder explains other errors.
     # TensorFlow raises several kinds of errors for these problems.
-    lacking = [text for text in _WAYS_OUT if text in str(error)]
+    lacking = [text for text in _REMEDIES if text in str(error)]
     if not lacking:
       raise
     raise RunError(
-      f"{folder.path}: {lacking[0]}; {_WAYS_OUT[lacking[0]]}. "
+      f"{folder.path}: {lacking[0]}; {_REMEDIES[lacking[0]]}. "
       f"{_advice(folder, total_rounds)}"
     ) from error
 

@@ -37,7 +37,7 @@ _LEAST_MEMORY = 512 << 20  # Bytes.
 # when their memory is freed anyway.
 
 
-def spare_what_stays() -> None:
+def freeze_gc() -> None:
   """Excludes all present objects from garbage collection, also at the end.
 
   For programs that have just imported all they need. Only the first call in a
@@ -49,7 +49,7 @@ def spare_what_stays() -> None:
 
 
 @contextlib.contextmanager
-def quick() -> Iterator[None]:
+def fast_import() -> Iterator[None]:
   """Surrounds an import that may be the first one of TensorFlow Federated.
 
   It imports TensorFlow Probability, a thousand modules, for discrete Gaussian

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.finalizers import rounds
-from tff_fair.finalizers import stepping
+from tff_fair.finalizers import server_steps
 
 
 @functools.cache
@@ -30,9 +30,9 @@ def counting():
       lambda w, d: w - factor * d, trainable, round_update.update
     )
 
-  return stepping.build_stepping_finalizer(
+  return server_steps.build_finalizer(
     rounds.WEIGHTS_TYPE,
-    stepping.ServerStep(
+    server_steps.ServerStep(
       initialize,
       step,
       get_hparams=lambda state: collections.OrderedDict(rate=state["rate"]),

@@ -6,7 +6,7 @@ import tensorflow_federated as tff
 
 from tff_fair import declared, privacy, types
 from tff_fair.summing import defences
-from tff_fair.summing.client_weighting import UNIFORM, ByClient
+from tff_fair.summing.client_weighting import UNIFORM, ClientNumbers
 
 Aggregation: TypeAlias = Literal["streaming", "two_phase", "stacked", "secure"]
 
@@ -24,7 +24,7 @@ SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 class Options(NamedTuple):
   """The options of `RuleFactory` for summing client updates."""
 
-  client_weighting: str | ByClient
+  client_weighting: str | ClientNumbers
   aggregation: Aggregation | None  # The way to sum; `None` is the cheapest.
   sum_factory: SumFactory | None  # `None` is the default of the way to sum.
   secure_bound: float | None
@@ -32,7 +32,7 @@ class Options(NamedTuple):
   defence: defences.Defence | None
   certificate: bool
   tape: bool | str
-  loss_reference: ByClient | None
+  loss_reference: ClientNumbers | None
 
 
 def supported_aggregations(

@@ -36,7 +36,7 @@ class ComparingProcess(tff.templates.AggregationProcess):
   phases: Sequence[tff.Computation]
 
 
-def build_comparing(
+def build(
   reader: client_scalars.ScalarReader,
   value_type: tff.Type,
   weight_type: tff.Type,
@@ -50,7 +50,7 @@ def build_comparing(
   """
   rule = reader.rule
   assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
-  transport = client_sums.Transport.of(sum_factory, bound)
+  transport = client_sums.Transport.from_options(sum_factory, bound)
   specs = tff.types.type_to_tf_tensor_specs(value_type)
   parts = _Computations(reader, rule, specs, transport)
   compute = tff.tensorflow.computation
@@ -59,12 +59,12 @@ def build_comparing(
   phases = _build_phases(parts, row_type)
   known_type = _known_type(phases)
   last = compute(
-    lambda update, row, known: parts.scaled(update, row, [*known]),
+    lambda update, row, known: parts.last_terms(update, row, [*known]),
     (value_type, row_type, known_type),
   )
   sums = client_sums.Sums(last.type_signature.result, transport.factories)
   finish = compute(
-    lambda totals, inner, known: rule_application.with_inner(
+    lambda totals, inner, known: rule_application.with_inner_measurements(
       parts.finish(totals, [*known]), inner
     )[1:],
     (sums.terms_type, sums.inner, known_type),
@@ -79,7 +79,9 @@ def build_comparing(
   def compare(state: Any, update: Any, weight: Any, *before: Any) -> Any:
     phase = phases[len(before)]
     row = tff.federated_map(read, (update, weight))
-    given = (row, tff.federated_broadcast(_known(before))) if before else row
+    given = (
+      (row, tff.federated_broadcast(_earlier_sums(before))) if before else row
+    )
     output = phase.sums.add(
       state[len(before)], tff.federated_map(phase.make_terms, given)
     )
@@ -90,7 +92,7 @@ def build_comparing(
 
   def end(state: Any, update: Any, weight: Any, *before: Any) -> Any:
     row = tff.federated_map(read, (update, weight))
-    at_server = _known(before)
+    at_server = _earlier_sums(before)
     known = tff.federated_broadcast(at_server)
     output = sums.add(
       state[len(before)], tff.federated_map(last, (update, row, known))
@@ -106,7 +108,9 @@ def build_comparing(
     tff.FederatedType(value_type, tff.CLIENTS),
     tff.FederatedType(weight_type, tff.CLIENTS),
   )
-  computations = one_by_one(given, [*[compare] * len(phases), end])
+  computations = build_phase_computations(
+    given, [*[compare] * len(phases), end]
+  )
 
   @tff.federated_computation(*given)
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
@@ -120,7 +124,7 @@ def build_comparing(
   return process
 
 
-def one_by_one(
+def build_phase_computations(
   given: Iterable[Any], phases: Sequence[Callable[..., Any]]
 ) -> Sequence[tff.Computation]:
   """Returns phases as computations.
@@ -146,7 +150,7 @@ def _computation(
   return compute
 
 
-def _known(before: Sequence[Any]) -> Any:
+def _earlier_sums(before: Sequence[Any]) -> Any:
   """Returns the sums in the results of phases, at the server."""
   return tff.federated_zip([result["total"] for result in before])
 
@@ -179,7 +183,7 @@ class _Phase:
       make_terms.type_signature.result, transport.factories
     )
     self.total = tff.tensorflow.computation(
-      transport.total, self.sums.terms_type
+      transport.scalar_sums, self.sums.terms_type
     )
 
 
@@ -203,15 +207,15 @@ class _Computations:
     """Returns a client's terms in a phase; zeros if it does not count."""
     cohort = self.reader.unordered_cohort(row)
     own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
-    counted = client_sums.counted(
-      row, self.transport.scalars(own), self._is_within(cohort)
+    counted = client_sums.with_counts(
+      row, self.transport.scalar_terms(own), self._is_within(cohort)
     )
     # Only the last phase sums the counts.
     return collections.OrderedDict(
       (n, terms) for n, terms in counted.items() if n != client_sums.COUNTS
     )
 
-  def scaled(
+  def last_terms(
     self,
     update: types.TensorStructure,
     row: client_scalars.ScalarRows,
@@ -221,19 +225,21 @@ class _Computations:
     cohort = self.reader.unordered_cohort(row)
     factors = tf.reduce_sum(self.rule.factors(cohort, known), axis=0)
     scaled = tuple(
-      self.transport.scaled(self.specs, update, factor)
+      self.transport.scale(self.specs, update, factor)
       for factor in tf.unstack(factors)
     )
-    within = self._is_within(cohort) & self.transport.takes_scalars(factors)
-    within &= self.transport.takes_updates(scaled)
-    sent = {**self.transport.scalars(factors), client_sums.UPDATE: scaled}
-    return client_sums.counted(row, sent, within)
+    within = self._is_within(cohort) & self.transport.scalars_fit(factors)
+    within &= self.transport.updates_fit(scaled)
+    sent = {**self.transport.scalar_terms(factors), client_sums.UPDATE: scaled}
+    return client_sums.with_counts(row, sent, within)
 
   def finish(
     self, totals: Any, known: Sequence[tf.Tensor]
-  ) -> rule_application.Round:
+  ) -> rule_application.RoundOutput:
     """Returns state (empty), result and measurements of a round."""
-    levels, measurements = self.rule.levels(known, self.transport.total(totals))
+    levels, measurements = self.rule.levels(
+      known, self.transport.scalar_sums(totals)
+    )
     output = types.SumsOutput(levels, measurements=measurements)
     return client_sums.end_round(
       (), totals, self.specs, output, tf.unstack(levels)
@@ -241,7 +247,7 @@ class _Computations:
 
   def _is_within(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns whether a client's scalars are within their bounds, bool[]."""
-    within = self.transport.takes_scalars(self.rule.phase(cohort, ()))
+    within = self.transport.scalars_fit(self.rule.phase(cohort, ()))
     if self.rule.loss_bound is not None:
       bound = tf.constant(self.rule.loss_bound, tf.float64)
       within &= tf.reduce_all(tf.abs(cohort.loss) <= bound)

@@ -22,7 +22,7 @@ from tff_fair import (
   types,
 )
 from tff_fair.methods import fednova, vred
-from tff_fair.rounds import phasing
+from tff_fair.rounds import phased_rounds
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
@@ -135,13 +135,13 @@ def parts_of(rule, *, loss_at="before", kept=None, **options):
     optimizer=small_problem.optimizer(),
     settings=client_works.TrainingSettings(loss_at=loss_at),
     signals=rule.signals,
-    kept=kept or client_works.Keeping(),
+    persistent_state=kept or client_works.PersistentState(),
   )
   factory = summing.RuleFactory(rule, **options)
-  return phasing.RoundParts(None, work, factory, None)
+  return phased_rounds.RoundParts(None, work, factory, None)
 
 
-_PERSONAL = client_works.Keeping(personal_lam=0.1)
+_PERSONAL = client_works.PersistentState(personal_lam=0.1)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ _PERSONAL = client_works.Keeping(personal_lam=0.1)
   ],
 )
 def test_who_has_two_phases(has_phases, rule, options):
-  assert phasing.can_build(parts_of(rule, **options)) is has_phases
+  assert phased_rounds.can_build_phases(parts_of(rule, **options)) is has_phases
 
 
 def test_rules_that_need_scalars_first_have_two_phases():
@@ -177,7 +177,7 @@ def test_rules_that_need_scalars_first_have_two_phases():
         made: types.Rule = rule(num_clients=3)
       else:
         made = rule()
-      assert phasing.can_build(parts_of(made))
+      assert phased_rounds.can_build_phases(parts_of(made))
       found.append(name)
   assert found == [
     *("afl", "delta_fl", "gifair", "fedfa", "semi_vred"),
@@ -189,7 +189,7 @@ def test_no_phase_is_built_before_it_is_asked_for(monkeypatch):
   def fail(*_):
     raise AssertionError("too early")
 
-  monkeypatch.setattr(phasing, "build_phases", fail)
+  monkeypatch.setattr(phased_rounds, "build_phases", fail)
   process = problem.build("gifair")
   assert isinstance(process.next, phases.PhasedComputation)
   assert isinstance(process, tff.learning.templates.LearningProcess)
@@ -242,7 +242,7 @@ def test_rounds_of_own_rows_agree_with_those_of_the_whole(process):
 
 
 def test_only_the_rows_of_a_cohort_travel_with_the_same_bits(process):
-  own = phasing.CohortRowsProcess(process, process.next.uncut, 0)
+  own = phased_rounds.CohortRowsProcess(process, process.next.single_phase, 0)
   state = own.initialize()
   for cohort in ((12, 3, 8), (31, 3, 5)):
     clients = [*map(problem.client, cohort)]
@@ -274,7 +274,7 @@ def test_larger_cohorts_are_the_runtimes_to_cut():
     def next(self, state, clients):
       return state, len(clients)
 
-  own = phasing.CohortRowsProcess(Process(), None, 2)
+  own = phased_rounds.CohortRowsProcess(Process(), None, 2)
   assert own.next("state", [1, 2, 3]) == ("state", 3)
 
 
@@ -282,7 +282,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
   state = state_of([2, 5, 7, 9])
   clients = [*map(small_problem.whole, (5, 3, 12))]
   clients.append(problem.client(9))
-  sent, data, own = phasing.with_client_rows([state, clients])
+  sent, data, own = phased_rounds.with_client_rows([state, clients])
   assert data is clients
   own = [tables["personal"] for tables in own]
   assert [t["client_id"].tolist() for t in own] == [[5], [], [], [9]]
@@ -301,7 +301,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
 def test_the_rows_of_a_cohort_go_into_the_whole_table():
   cohort = state_of([3, 5], factor=-1.0)
   output = tff.learning.templates.LearningProcessOutput(cohort, "metrics")
-  found = phasing.with_whole_tables([state_of([2, 5, 7]), []], output)
+  found = phased_rounds.with_whole_tables([state_of([2, 5, 7]), []], output)
   table = found.state.client_work["personal"]
   assert table["client_id"].tolist() == [2, 3, 5, 7]
   assert table["client_id"].dtype == np.int64
