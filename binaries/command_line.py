@@ -202,7 +202,7 @@ class Program(NamedTuple):
       print(f"{program}: cannot write its output: {error}.", file=sys.stderr)
       status = 1
     if (threads := sys.modules.get("tff_fair.runtime.threads")) is not None:
-      threads.note_exit(SystemExit(status))
+      threads.record_exit_status(SystemExit(status))
       threads.end()  # Ends what an interrupted round still computes.
     sys.exit(status)
 

@@ -102,7 +102,7 @@ def test_its_runs_are_those_of_training(done):
   item = "outputs/fair_bench/opposites/fedavg/seed-1.csv"
   rows = pd.read_csv(folder / item)
   (table,) = _bench_of(folder, algorithms=("fedavg",), rounds=2).tables()
-  (method,) = table.bench.swept
+  (method,) = table.bench.swept_methods
   (tried,) = protocol.settings(method, table.spec().replace(seed=1), 1)
   trained = run(tried, folder / "trained", progress=False)
   expected = trained.clients.sort_values("client_id")

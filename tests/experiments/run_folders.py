@@ -22,7 +22,7 @@ def summarize(values, losses, score=ACCURACY):
     f"{score.name}_weighted": float(np.mean(values)),
     **{
       f"{beside}/{name}": value
-      for beside in score.beside
+      for beside in score.extra_scores
       for name, value in scores.summarize_extra(_r2(values)).items()
     },
     **{f"loss/{name}": float(value) for name, value in loss.items()},
@@ -68,7 +68,7 @@ def make(
       1 - value if score is ACCURACY else value**2 / 100 for value in values
     ]
     rows.append({"round": round_num, **summarize(values, losses, score)})
-    beside = [_r2(values)] if score.beside else []
+    beside = [_r2(values)] if score.extra_scores else []
     clients += [
       (round_num, client_id, 10, *results)
       for client_id, results in enumerate(
@@ -76,7 +76,7 @@ def make(
       )
     ]
   columns = ["round", "client_id", "num_examples", "loss", score.name]
-  columns += score.beside
+  columns += score.extra_scores
   pd.DataFrame(rows).to_csv(path / "evaluations.csv", index=False)
   pd.DataFrame(clients, columns=columns).to_csv(
     path / "client_evaluations.csv", index=False

@@ -35,7 +35,7 @@ def test_measures_of_clients_are_those_of_their_evaluation():
 def of_clients(values, sizes, score=scores.ACCURACY):
   clients = pd.DataFrame({"num_examples": sizes, "loss": 1.0})
   clients[score.name] = np.asarray(values, np.float64)
-  for beside in score.beside:
+  for beside in score.extra_scores:
     clients[beside] = 0.5
   return measures.of_clients(clients, score)
 

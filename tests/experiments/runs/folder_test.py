@@ -141,9 +141,9 @@ def test_a_run_may_go_further(
     assert integrity.changes(folder, verify=True) == {}
     assert not any(file.exists() for file in folder.final_files)
     assert folder.is_saved
-    assert folder.is_at_work
+    assert folder.is_in_use
     refuse(path, "another program", further)
-  assert not folder.is_at_work
+  assert not folder.is_in_use
 
 
 def test_a_finished_run_stays_as_it_is_until_it_is_fine_tuned(path):
@@ -157,7 +157,7 @@ def test_a_finished_run_stays_as_it_is_until_it_is_fine_tuned(path):
   before = content()
   with run_folder.take_folder([path], TUNED, lengthens=True) as taken:
     assert taken.next_configuration == TUNED
-    assert folder.is_at_work
+    assert folder.is_in_use
     refuse(path, "another program", TUNED, lengthens=True)
   assert content() == before
 

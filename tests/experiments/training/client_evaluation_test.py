@@ -46,7 +46,7 @@ def parts_of(task, process=None, client_ids=None):
   return types.SimpleNamespace(
     task=task,
     process=process,
-    evaluated=everyone if client_ids is None else np.array(client_ids),
+    evaluated_ids=everyone if client_ids is None else np.array(client_ids),
     first_rounds=np.ones(task.num_clients, np.int64),
     attackers=(),
     scores=scoring.resolve(task, RunSpec()),

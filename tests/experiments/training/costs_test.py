@@ -33,7 +33,7 @@ def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
       {},
       {"bytes_down": 2 * NUM_BYTES, "bytes_up": 2 * NUM_BYTES + SIGNALS},
     ),
-    ("ditto", {}, {"operations_of_training": 6 * NUM_PRODUCTS}),
+    ("ditto", {}, {"training_operations": 6 * NUM_PRODUCTS}),
     (
       "adafedadam",
       {},
@@ -46,7 +46,7 @@ def test_what_a_client_costs(task, algorithm, changes, expected):
     **{
       "bytes_down": NUM_BYTES,
       "bytes_up": NUM_BYTES + SIGNALS,
-      "operations_of_training": 3 * NUM_PRODUCTS,
+      "training_operations": 3 * NUM_PRODUCTS,
       "extra_operations": NUM_PRODUCTS,
       **expected,
     }

@@ -96,7 +96,7 @@ def test_the_second_time_nothing_is_built_or_compiled(kept, building):
   expected = without(*ARGUMENTS)
   counts = []
   for _ in range(2):
-    found = kept.compiled("key", building)
+    found = kept.computations("key", building)
     result = found["sums"](*ARGUMENTS)
     counts.append((building.built, building.compiled))
     assert isinstance(result, State)
@@ -112,7 +112,7 @@ def test_the_second_time_nothing_is_built_or_compiled(kept, building):
 
 def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
   def in_parts():
-    comp = kept.compiled("key", building)["sums"]
+    comp = kept.computations("key", building)["sums"]
     with runtime.in_parts_of(2):
       return comp(*ARGUMENTS)
 
@@ -143,15 +143,15 @@ def test_what_cannot_be_cut_is_known_from_before(kept, building, monkeypatch):
     tff.backends.native, "compile_to_mergeable_comp_form", refuse
   )
   for _ in range(2):
-    comp = kept.compiled("key", building)["sums"]
+    comp = kept.computations("key", building)["sums"]
     assert not cohort_cuts.phases_of(comp)
     assert "depend on one another" in cohort_cuts.phases_of(comp).why_none
   assert len(tried) == 1
 
 
 def test_a_kept_computation_can_be_part_of_another(kept, building):
-  kept.compiled("key", building)
-  inner = kept.compiled("key", building)["sums"]
+  kept.computations("key", building)
+  inner = kept.computations("key", building)["sums"]
 
   @tff.federated_computation(*sums.type_signature.parameter)
   def outer(server, data):
@@ -166,7 +166,7 @@ def test_a_kept_computation_can_be_part_of_another(kept, building):
 def test_what_no_key_decides_is_not_kept(kept, building, path):
   key = functools.partial(building, lambda: 1)
   for _ in range(2):
-    assert kept.compiled(key, building)["sums"] is sums
+    assert kept.computations(key, building)["sums"] is sums
     assert kept.number(key, lambda: 3) == 3
   assert building.built == 2
   assert building.compiled == 0
@@ -175,7 +175,7 @@ def test_what_no_key_decides_is_not_kept(kept, building, path):
 
 def test_containers_of_others_are_not_kept(kept, path):
   for _ in range(2):
-    comp = kept.compiled("key", lambda: {"f": unknown})["f"]
+    comp = kept.computations("key", lambda: {"f": unknown})["f"]
     assert comp() == Unknown(1.0)
     assert isinstance(comp(), Unknown)
   assert not path.exists()
@@ -183,14 +183,14 @@ def test_containers_of_others_are_not_kept(kept, path):
 
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_what_is_no_entry_is_built_anew(kept, building, path, is_whole):
-  kept.compiled("key", building)
+  kept.computations("key", building)
   (file,) = path.iterdir()
   if is_whole:
     cache.Folder(path).write(file.name, b"no zip file")
   else:
     file.write_bytes(file.read_bytes()[:-100])
   for _ in range(2):
-    kept.compiled("key", building)
+    kept.computations("key", building)
   assert building.built == 2
 
 

@@ -144,11 +144,11 @@ def test_texts_that_no_client_learned_have_no_effect(table):
       for name, values in raw_values(task, TEST).items()
     }
   )
-  found = task.preprocessing.around(model)(raw).numpy()
+  found = task.preprocessing.wrap(model)(raw).numpy()
   kernel, bias = model.get_weights()
   kernel[10:] = 0  # All that texts have.
   model.set_weights([kernel, bias])
-  without_texts = task.preprocessing.around(model)(raw).numpy()
+  without_texts = task.preprocessing.wrap(model)(raw).numpy()
   np.testing.assert_array_equal(found, without_texts)
 
 
@@ -160,7 +160,7 @@ def softmax(logits):
 def test_probabilities_come_out(table):
   task = load(table)
   model = task.keras_model_fn()
-  around = task.preprocessing.around(model)
+  around = task.preprocessing.wrap(model)
   found = around(tensors(raw_values(task, TRAIN))).numpy()
   assert (found.shape, found.dtype) == ((5, 2), np.float32)
   logits = model(encoded(task.train)).numpy()
@@ -177,7 +177,7 @@ def test_numbers_come_out_in_their_own_units(tmp_path):
   assert task.class_names is None
   model = task.keras_model_fn()
   x = tf.range(40, dtype=tf.float32)
-  found = task.preprocessing.around(model)({"x": x}).numpy()
+  found = task.preprocessing.wrap(model)({"x": x}).numpy()
   assert (found.shape, found.dtype) == ((40,), np.float32)
   # x of all rows, standardized, tells which of them are for training.
   every_x = task.preprocessing.encoder()({"x": x}).numpy()
@@ -203,7 +203,7 @@ def test_a_model_of_one_column_loads_again(column, tmp_path):
   ]
   path = tabular_data.write_csv(tmp_path / "n.csv", ["who", "x", "y"], rows)
   task = load(path, split=None, kind="auto")
-  model = task.preprocessing.around(task.keras_model_fn())
+  model = task.preprocessing.wrap(task.keras_model_fn())
   model.save(tmp_path / "model.keras")
   again = tf.keras.models.load_model(tmp_path / "model.keras")
   values: list[object] = [0.0, np.nan] if column == "number" else ["x", ""]
@@ -232,7 +232,7 @@ print("same")
 
 def test_saved_models_need_none_of_our_code(table, tmp_path, warm_python):
   task = load(table)
-  model = task.preprocessing.around(task.keras_model_fn())
+  model = task.preprocessing.wrap(task.keras_model_fn())
   raw = raw_values(task, TEST[:3])
   model.save(tmp_path / "model.keras")
   model.save(tmp_path / "folder")

@@ -208,7 +208,7 @@ class _PhaseBuilder:
     def traced() -> phases.Conversions:
       comp = self._origin.traced()
       is_phased = isinstance(comp, phases.PhasedComputation)
-      return comp.ends if is_phased else phases.NO_CONVERSIONS
+      return comp.conversions if is_phased else phases.NO_CONVERSIONS
 
     found = functions_by_name(
       self._origin.text("ends", lambda: function_names(traced()))
