@@ -87,7 +87,7 @@ def test_r2_has_no_ratios_to_its_mean():
 
 def test_one_client_has_an_interval_of_its_own():
   clients = table(accuracy=ACCURACIES, num_examples=[4] * 6)[:1]
-  text = text_of(clients, is_of_one=True)
+  text = text_of(clients, is_single_client=True)
   # Wilson's interval of 2 of 4.
   assert "50.0 % (95 % interval: 15.0 % to 85.0 %), the mean loss 0." in text
 

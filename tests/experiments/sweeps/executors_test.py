@@ -155,8 +155,8 @@ class Cluster(Executor):
   """Carries out runs in no process; each ends as the test says."""
 
   is_shared = True
-  seconds_per_look = 0.0
-  seconds_to_stop = 0.0
+  poll_interval_seconds = 0.0
+  stop_timeout_seconds = 0.0
 
   def __init__(self, ends, restarts=2, jobs=10):
     self.ends = ends

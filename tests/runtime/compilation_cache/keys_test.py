@@ -93,7 +93,7 @@ import functools, numpy as np
 from tasks import models
 from tff_fair.runtime import known_code
 from tff_fair.runtime.compilation_cache import keys
-known_code.has_others = lambda: False
+known_code.has_user_code = lambda: False
 build = functools.partial(models.mlp, (4,), (), 2, 1)
 print(keys.digest((build, np.arange(3))))
 """

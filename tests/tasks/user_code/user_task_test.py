@@ -165,7 +165,7 @@ def mine(*, seed, model_seed, kind: str = "of chance"):
   spec = task.element_spec([3], y_dtype=y_dtype)
   model = lambda: build(2)
   if kind == "of a helper":
-    model = user_model.fitting("m", build, spec, 2, seed=seed)
+    model = user_model.build_fn("m", build, spec, 2, seed=seed)
   return tasks.Task(
     name="mine",
     description=f"{seed} {model_seed}",
