@@ -58,7 +58,7 @@ _FIRST_SEED = 10_000  # Of the truth, apart from the seeds of choices.
 _LARGE_GAIN = 5.0  # Percentage points of a score.
 
 
-class Tries(choice_runs.ChoiceRunner):
+class NumPyRunner(choice_runs.ChoiceRunner):
   """Trains runs in NumPy, only in memory."""
 
   def __init__(self, table: bench.Table, base: RunSpec) -> None:
@@ -106,10 +106,10 @@ class Tries(choice_runs.ChoiceRunner):
     del spec
     return False
 
-  def refusal(self, spec: RunSpec) -> None:
+  def training_error(self, spec: RunSpec) -> None:
     """Returns None, since all runs can be trained."""
 
-  def tape(self, spec: RunSpec) -> None:
+  def train_with_tape(self, spec: RunSpec) -> None:
     """Returns None, since nothing is taped."""
 
   def _first_weights(self, seed: int) -> np.ndarray:
@@ -119,21 +119,21 @@ class Tries(choice_runs.ChoiceRunner):
     return self._first[seed]
 
 
-def worst_10(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
+def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
   """Returns settings' worst 10 % on validation and test rows, [2, S].
 
   These are means over the truth's seeds, in the unit of the tables; higher is
   better.
   """
   seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
-  measure = measures.by_name(tried.score)["worst_10"]
+  measure = measures.by_name(runner.score)["worst_10"]
   sign = 1 if measure.higher_is_better else -1
   found = np.zeros([2, len(specs)])
   for seed in seeds:
-    results = tried.evaluate("", [spec.replace(seed=seed) for spec in specs])
+    results = runner.evaluate("", [spec.replace(seed=seed) for spec in specs])
     for k, rows in enumerate(results):
       for part, shown in enumerate((tables.validation_rows(rows), rows)):
-        clients = measures.clients_of(shown, tried.score)
+        clients = measures.clients_of(shown, runner.score)
         found[part, k] += measures.of_equal(measure, clients)
   return sign * measure.scale * found / len(seeds)
 
@@ -141,15 +141,15 @@ def worst_10(tried: Tries, specs: Sequence[RunSpec]) -> np.ndarray:
 def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
   """Chooses for a table, and computes the truth."""
   spec = table.spec().with_algorithm(FEDAVG).replace(data_seed=seed)
-  tried = Tries(table, spec)
+  runner = NumPyRunner(table, spec)
   found = stages.Stages(
-    spec, ChoiceSettings(budget=_BUDGET.value), pathlib.Path(), tried
+    spec, ChoiceSettings(budget=_BUDGET.value), pathlib.Path(), runner
   ).run(METHODS)
   first = found.confirmation.iloc[0]
   row = {
     "federation": table.short_name,
     "draw": table.draw or seed,
-    "score": tried.score.name,
+    "score": runner.score.name,
     "runs": found.num_runs,
     "method": found.method,
     "is_fair": found.is_fair_method,
@@ -160,17 +160,17 @@ def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
   }
   if table.bench.calibration == "null":
     return row
-  return row | compare_with_hindsight(tried, spec, found)
+  return row | compare_with_hindsight(runner, spec, found)
 
 
 def compare_with_hindsight(
-  tried: Tries, spec: RunSpec, found: ChoiceFindings
+  runner: NumPyRunner, spec: RunSpec, found: ChoiceFindings
 ) -> dict[str, Any]:
   """Returns the gains of the choice, and of the best method in hindsight."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
   for method in sweep_file.from_methods(names, "algorithms").methods:
-    validation, test = worst_10(tried, bench.settings(method, spec))
+    validation, test = worst_10(runner, bench.settings(method, spec))
     finite = np.where(np.isfinite(validation), validation, -np.inf)
     value = float(test[finite.argmax()])
     best[method.algorithm] = max(best.get(method.algorithm, -np.inf), value)
@@ -178,7 +178,7 @@ def compare_with_hindsight(
     hparams=found.spec.hparams,
     **{name: getattr(found.spec, name) for name in stages.DECIDED_SETTINGS},
   )
-  value = float(worst_10(tried, [chosen])[1, 0])
+  value = float(worst_10(runner, [chosen])[1, 0])
   fedavg = best.pop(FEDAVG)
   hindsight = max(best, key=best.__getitem__)
   return {

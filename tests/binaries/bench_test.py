@@ -162,7 +162,7 @@ def test_tries_in_numpy_have_the_results_of_runs(done, algorithm, tmp_path):
   trained = choice_runs.ChoiceRunner(tmp_path / "tries", progress=False)
   for of_run, in_numpy in zip(
     trained.evaluate("", wanted),
-    choice_accuracy.Tries(table, base).evaluate("", wanted),
+    choice_accuracy.NumPyRunner(table, base).evaluate("", wanted),
     strict=True,
   ):
     both = of_run.merge(in_numpy, on="client_id", suffixes=("", "_numpy"))

@@ -29,7 +29,7 @@ class Columns:
 
   columns = {"width": "number", "colour": "text"}  # noqa: RUF012
 
-  def around(self, model):
+  def wrap(self, model):
     raise NotImplementedError
 
 

@@ -38,7 +38,9 @@ def train(spec, path, callbacks=()):
         SCORE.name: scores,
         **dict.fromkeys(SCORE.extra_scores, values),
       }
-      is_pruned = callbacks[0].should_prune(number, pd.DataFrame(clients), SCORE)
+      is_pruned = callbacks[0].should_prune(
+        number, pd.DataFrame(clients), SCORE
+      )
       if is_pruned:
         break
   run_folders.make(
