@@ -203,7 +203,7 @@ class Program(NamedTuple):
       status = 1
     if (threads := sys.modules.get("tff_fair.runtime.threads")) is not None:
       threads.record_exit_status(SystemExit(status))
-      threads.exit_if_computing()  # Ends what an interrupted round still computes.
+      threads.exit_if_computing()  # An interrupted round may still compute.
     sys.exit(status)
 
 
