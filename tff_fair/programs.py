@@ -110,14 +110,16 @@ class ClientDataSource(tff.program.FederatedDataSource):
       {
         "datasets": datasets,
         "seed": seed,
-        "of": tff.FederatedType(tff.SequenceType(element_type), tff.CLIENTS),
+        "data_type": tff.FederatedType(
+          tff.SequenceType(element_type), tff.CLIENTS
+        ),
       },
     )
 
   @property
   def federated_type(self) -> tff.FederatedType:
     """The type of the data of a round."""
-    return self._iterator_class.of
+    return self._iterator_class.data_type
 
   def iterator(self) -> tff.program.FederatedDataSourceIterator:
     """Returns an iterator over the cohorts of a program's rounds."""

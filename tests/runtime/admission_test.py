@@ -98,9 +98,12 @@ NUMBERS = tf.data.Dataset.range(4)
 @pytest.mark.parametrize(
   ("dataset", "expected"),
   [
-    (NUMBERS.map(lambda x: 2 * x).batch(2).repeat(2).prefetch(1), "REPEATED"),
-    (NUMBERS.shuffle(4, seed=1), "ANEW"),
-    (NUMBERS.batch(2).shuffle(4).repeat(2).map(lambda x: 2 * x), "ANEW"),
+    (NUMBERS.map(lambda x: 2 * x).batch(2).repeat(2).prefetch(1), "UNLIMITED"),
+    (NUMBERS.shuffle(4, seed=1), "ONCE_PER_REBUILD"),
+    (
+      NUMBERS.batch(2).shuffle(4).repeat(2).map(lambda x: 2 * x),
+      "ONCE_PER_REBUILD",
+    ),
     (NUMBERS.cache(), "UNKNOWN"),
     (
       NUMBERS.map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64)),
