@@ -1,1 +1,1 @@
-"""Benchmarks: speed and memory as ratios within one run, and statistics."""
+"""Benchmarks of speed and memory, as ratios within a run, and of statistics."""

@@ -3,12 +3,12 @@
   python -m benchmarks.bench_levels --draws=20 --data_dir=data/federations
 
 Follows the protocol of `sweeps.bench` for twelve of its methods on the tables
-of a calibration, but with the methods in NumPy (float64), in a hundredth of the
-time. Data, splits, first weights and settings are the bench's; the order of
-examples differs, and RMSE is in standard deviations of the label. With
---calibration=none, tables are unchanged, and --check=RESULTS.csv compares with
-the bench's results. --output_dir gets a file of results for each federation and
-seed; existing files are reused.
+of a calibration. The methods are in NumPy (float64), which takes a hundredth of
+the time. Data, splits, initial weights and settings are those of the bench; the
+order of examples differs, and RMSE is in standard deviations of the label. With
+--calibration=none, tables are unchanged, and --check=RESULTS.csv compares the
+results with those of the bench. The folder --output_dir gets a file of results
+for each federation and seed; existing files are reused.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ _LEVEL, _POWER = 0.05, 0.8
 def evaluate_seed(
   table: bench.Table, seed: int, known: dict[object, np.ndarray]
 ) -> list[pd.DataFrame]:
-  """Returns the results of all methods with a data seed."""
+  """Returns the results of all methods on a table with one data seed."""
   shared = table.spec().replace(seed=seed)
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
@@ -78,8 +78,8 @@ def evaluate_seed(
 def summary(found: pd.DataFrame) -> str:
   """Returns how often methods are found to differ from FedAvg, and coverage.
 
-  Methods also differ if clients are alike, since some converge more slowly. So
-  intervals are judged by their coverage: how often they miss the mean
+  Methods differ even if all clients are alike, since some converge more slowly.
+  So intervals are judged by coverage: how often they contain the mean
   difference over the draws of the federation.
   """
   found = found.assign(group=found["federation"].str.split("-").str[0])
@@ -119,7 +119,7 @@ def _misses_mean(differences: pd.Series) -> np.ndarray:
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
     return np.full(len(estimates), np.nan)
-  # The variance of a residual is (n - 1) / n times the estimate's.
+  # A residual has (n - 1) / n times the variance of an estimate.
   n = len(estimates)
   residuals = (estimates - estimates.mean()) * np.sqrt(n / (n - 1))
   return np.array(
@@ -133,11 +133,12 @@ def _misses_mean(differences: pd.Series) -> np.ndarray:
 def detectable_difference(
   difference: Difference, num_seeds: int, num_methods: int, draws: int = 20_000
 ) -> float:
-  """Returns the true difference that would be found clear in 80 % of draws.
+  """Returns the true difference that would be significant in 80 % of draws.
 
-  Estimates are normal around it, with the variance of this difference for
-  `num_seeds`; its components are estimated with their degrees of freedom.
-  Holm's factor is the number of compared methods, of which one differs.
+  Estimates are drawn from a normal distribution around it, with the variance of
+  `difference` for `num_seeds`; the parts of this variance are estimated with
+  their degrees of freedom. Holm's factor is the number of compared methods, as
+  one of them differs.
   """
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)
@@ -180,7 +181,7 @@ def detectable_table(found: pd.DataFrame) -> str:
 
 
 def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
-  """Returns how the results differ from those of the bench."""
+  """Returns how far the results agree with those of the bench."""
   keys = ["federation", "method", "seed", "client"]
   both = found.merge(pd.read_csv(results), on=keys, suffixes=("", "_bench"))
   gap = (both["score_worst_10"] - both["score_worst_10_bench"]).abs()
@@ -227,7 +228,7 @@ def main() -> None:
   planned.record()
   known: dict[object, np.ndarray] = {}
   found = []
-  # First draws of all federations, then second draws.
+  # Compute the first draws of all federations, then the second draws.
   for table in sorted(planned.tables(), key=lambda table: table.draw):
     for seed in planned.seeds:
       path = folder / f"{table.name}-seed-{seed}.csv"

@@ -6,9 +6,10 @@ Trains short runs of linear models for each federation, method, rate and seed,
 and evaluates them on their training rows. A run's margin is its mean loss, its
 CVaR over the worst 10 % of the clients, or its largest loss, minus the lower
 bound of the ceiling: a negative margin would refute the proof. For each method,
-it shows how far the best rate ends above the least values. A CSV file for each
-federation and method has all runs; when restarted, it continues with the
-remaining ones. Personal models, such as Ditto's, have no such ceiling.
+the program shows how far the best rate ends above the least values. It writes a
+CSV file of all runs for each federation and method; when restarted, it
+continues with the remaining runs. Personal models, such as Ditto's, have no
+such ceiling.
 """
 
 import dataclasses
@@ -51,7 +52,7 @@ _NAMES = {MEAN: "mean", TAIL: "worst 10 %", LARGEST: "largest"}
 def _specs(
   shared: experiments.RunSpec, method: SweptMethod
 ) -> list[experiments.RunSpec]:
-  """Returns a method's runs at every other rate of fair-bench, by seed."""
+  """Returns the specs of a method's runs: all seeds, and every second rate."""
   rates = bench.RATES[str(shared.task_options["kind"])][1::2]
   return shared.vary(
     algorithm=method.algorithm,

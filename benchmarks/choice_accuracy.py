@@ -1,20 +1,21 @@
-"""Measures how often a chosen method is right, and the cost if it is not.
+"""Measures how often the chosen method is the best, and the cost if it is not.
 
   python -m benchmarks.choice_accuracy --calibration=null \
     --data_dir=data/federations
 
 Runs `experiments.choose` with five methods in NumPy (`numpy_methods`), and
-without replay. With null, rows go to clients at random: a recommended method
-then serves the worst clients by luck, or because it converges faster. With
-power, the labels of --share of the clients are also inverted. With none,
+without replay. With --calibration=null, rows go to clients at random: a method
+is then better for the worst clients by luck, or because it converges faster.
+With power, the labels of --share of the clients are also inverted. With none,
 federations are unchanged, and a draw is a data seed.
 
-The truth of each draw comes from the whole grid of fair-bench, eight settings
-per method, on --seeds further seeds: for each method, the setting with the best
-worst 10 % on validation rows, and its worst 10 % on test rows. The regret of a
-choice is the advantage of the best of these over the recommended setting, on
-the same rows and seeds. Existing draws are reused. Prints a line for each draw,
-then shares with 95 % intervals (Clopper and Pearson).
+The truth of each draw is computed from the whole grid of fair-bench, eight
+settings per method, on --seeds further seeds. For each method, it is the test
+result in the worst 10 % of the setting with the best worst 10 % on validation
+rows. The regret of a choice is how far the best method is better than the
+recommended setting, on the same rows and seeds. Existing draws are reused. The
+program prints a line for each draw, then shares with 95 % intervals by Clopper
+and Pearson.
 """
 
 import pathlib
@@ -54,18 +55,18 @@ _SEEDS = _FLAGS.integer("seeds", 10, "Seeds of the truth.")
 _BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
 
 METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
-_FIRST_SEED = 10_000  # Of the truth, apart from the seeds of choices.
+_FIRST_SEED = 10_000  # The first seed of the truth; choices use smaller seeds.
 _LARGE_GAIN = 5.0  # Percentage points of a score.
 
 
 class NumPyRunner(choice_runs.ChoiceRunner):
-  """Trains runs in NumPy, only in memory."""
+  """Trains runs in NumPy, and keeps them only in memory."""
 
   def __init__(self, table: bench.Table, base: RunSpec) -> None:
     """Reads the data of a table."""
     super().__init__(pathlib.Path(), progress=False)
     self._base = base
-    self._first: dict[int, np.ndarray] = {}  # First weights, by seed.
+    self._first: dict[int, np.ndarray] = {}  # Initial weights by seed.
     self.score = table.score
     self._data = Federation.from_task(
       task_loading.load(base),
@@ -110,7 +111,7 @@ class NumPyRunner(choice_runs.ChoiceRunner):
     """Returns None, since all runs can be trained."""
 
   def train_with_tape(self, spec: RunSpec) -> None:
-    """Returns None, since nothing is taped."""
+    """Returns None, since these runs write no tape."""
 
   def _first_weights(self, seed: int) -> np.ndarray:
     if seed not in self._first:
@@ -120,10 +121,10 @@ class NumPyRunner(choice_runs.ChoiceRunner):
 
 
 def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
-  """Returns settings' worst 10 % on validation and test rows, [2, S].
+  """Returns the worst 10 % of settings on validation and test rows, [2, S].
 
-  These are means over the truth's seeds, in the unit of the tables; higher is
-  better.
+  Values are means over the seeds of the truth, in the unit of tables, with
+  the sign changed if lower is better.
   """
   seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
   measure = measures.by_name(runner.score)["worst_10"]
@@ -139,7 +140,7 @@ def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
 
 
 def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
-  """Chooses for a table, and computes the truth."""
+  """Chooses a method for a table, and compares the choice with the truth."""
   spec = table.spec().with_algorithm(FEDAVG).replace(data_seed=seed)
   runner = NumPyRunner(table, spec)
   found = stages.Stages(
@@ -166,7 +167,7 @@ def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
 def compare_with_hindsight(
   runner: NumPyRunner, spec: RunSpec, found: ChoiceFindings
 ) -> dict[str, Any]:
-  """Returns the gains of the choice, and of the best method in hindsight."""
+  """Returns the gains of the chosen method, and of the best in hindsight."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
   for method in sweep_file.from_methods(names, "algorithms").methods:
@@ -206,7 +207,7 @@ def summary(found: pd.DataFrame) -> str:
   of_all = share("A fair method is recommended", [*found["is_fair"]])
   if "regret" not in found:
     return of_all
-  of_share = found["score"] != RMSE.name  # RMSE is in std of the label.
+  of_share = found["score"] != RMSE.name  # RMSE is not in percentage points.
   much = found[of_share & (found["hindsight_gain"] >= _LARGE_GAIN)]
   regret = found[of_share].groupby("federation", sort=False)["regret"].mean()
   helpful = much["is_fair"] & (much["gain"] >= _LARGE_GAIN)
@@ -222,7 +223,7 @@ def summary(found: pd.DataFrame) -> str:
 
 
 def main() -> None:
-  """Chooses for each draw."""
+  """Chooses a method for each draw, and prints a summary."""
   folder = pathlib.Path(_OUTPUT_DIR.value)
   is_true = _CALIBRATION.value == "none"
   planned = bench.Bench(
@@ -240,7 +241,7 @@ def main() -> None:
     path = folder / f"{table.short_name}-{draw}.csv"
     if not path.exists():
       with np.errstate(all="ignore"), warnings.catch_warnings():
-        # About settings that diverge, and clients with too few rows.
+        # Warnings are about settings that diverge, or clients with few rows.
         warnings.simplefilter("ignore")
         row = evaluate_draw(table, draw if is_true else 0)
       text = pd.DataFrame([row]).to_csv(index=False, lineterminator="\n")

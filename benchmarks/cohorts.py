@@ -5,7 +5,8 @@
   parts      A cohort in parts and the same cohort as a whole, in turns.
   growth     The second round of growing cohorts, by default up to 3,000.
 
-A peak is the program's so far, so ask for one `--show` and way at a time.
+A memory peak is that of the whole program so far. So, to compare peaks, start
+the program once for each entry of `--show` and of `--ways`.
 """
 
 import time
@@ -62,7 +63,7 @@ _SHOWN = {"parts": _show_parts, "growth": _show_growth}
 
 
 def main() -> None:
-  """Prints what was asked for."""
+  """Prints the requested measurements."""
   for name in _SHOW.value:
     _SHOWN[name]()
 

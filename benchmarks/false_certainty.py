@@ -1,4 +1,4 @@
-r"""Measures how often chance passes for a difference, and the power of tests.
+r"""Measures how often tests find differences by chance, and their power.
 
   python -m benchmarks.false_certainty --question=these_clients
   python -m benchmarks.false_certainty --question=other_clients
@@ -10,18 +10,18 @@ p_k, drawn once for five methods (ten pairs), from a beta distribution with mean
 
   c ~ Binomial(n, sigmoid(logit(p_k) + 0.2 u_s + 0.3 v_sk + 0.3 w_k))
 
-of n test examples right, with u, v and w standard normal: some runs end better
-than others, for all clients and for each. The last term, equal in all seeds, is
-only there if the question is about other clients: a method suits some clients
-better than others, but none on average. For the clients at hand, that would be
-a true difference. Accuracies c / n are float32, as in an evaluation, and
-differences are computed as in the project's tables.
+of n test examples right, with u, v and w standard normal: u varies a run's
+result for all clients, and v for each client. The term with w, equal in all
+seeds, is only present if the question is about other clients: it means that a
+method suits some clients better than others, with no effect on average. For the
+given clients, that would be a true difference. Accuracies c / n are float32, as
+in an evaluation, and differences are computed as in the project's tables.
 
 The table has percentages of pairs with p below 0.05; with p below 0.01, which
-is 0.05 after Holm's correction if one of five methods differs; and with an
-interval of zero width. For single clients, it has percentages of clients. With
-a gain, all clients of a pair's first method are more accurate by it, and the
-shares are the power among one and among five methods.
+is 0.05 after Holm's correction for five methods; and with an interval of zero
+width. For single clients, it has percentages of clients. With --gain, the first
+method of a pair is more accurate by the gain at all clients, and the shares are
+the power of a single comparison and of the first of five.
 """
 
 import itertools
@@ -57,9 +57,9 @@ _SIZES = flags.DEFINE_multi_integer("sizes", [6, 200], "Test examples.")
 MEASURES = ("mean", "worst_10", "std")
 CLIENT = "client"
 LEVELS = (0.05, 0.05 / 5)
-_METHODS = 5  # Drawn together: each is computed once, and is in four pairs.
-_SINGLE_CLIENTS = 4  # Of a pair; more would add little.
-_BETA = (4.2, 1.8)  # Of the true accuracies.
+_METHODS = 5  # Methods drawn together; each one is in four pairs.
+_SINGLE_CLIENTS = 4  # Clients tested singly per pair; more would add little.
+_BETA = (4.2, 1.8)  # Parameters of the distribution of true accuracies.
 _OF_RUN, _OF_CLIENT, _OF_METHOD = 0.2, 0.3, 0.3
 
 
@@ -96,7 +96,7 @@ def _clients(accuracy: np.ndarray, size: int) -> Clients:
 
 
 def _with_gain(method: ResultsBySeed, gain: float) -> ResultsBySeed:
-  """Returns a method with all accuracies raised by the gain, at most to 1."""
+  """Returns a method's results with accuracies raised by a gain, up to 1."""
   return {
     seed: [e._replace(score=np.minimum(e.score + gain, 1.0)) for e in found]
     for seed, found in method.items()
@@ -114,7 +114,7 @@ def differences(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> dict[str, list[Difference]]:
-  """Returns all pairs' differences, by measure, and for single clients."""
+  """Returns the differences of all pairs, by measure and for single clients."""
   better = [_with_gain(method, gain) for method in drawn] if gain else drawn
   places = list(itertools.combinations(range(len(drawn)), 2))
   found: dict[str, list[Difference]] = {}
@@ -141,7 +141,7 @@ def differences(
 
 
 def _shares(found: Sequence[Difference]) -> np.ndarray:
-  """Returns the shares with p below each level, and with zero width."""
+  """Returns the shares of p below each level, and of zero-width intervals."""
   p_values = np.array([d.p_value for d in found])
   # float32 rounds accuracies by up to 6e-8.
   widths = np.array([d.high - d.low for d in found])
@@ -157,7 +157,7 @@ def rows(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Iterator[tuple[tuple[int, int, int], Mapping[str, np.ndarray]]]:
-  """Yields each row's sizes and shares by measure, from separate draws."""
+  """Yields the sizes of each row, and its shares by measure."""
   for row in itertools.product(seeds, clients, sizes):
     generator = np.random.default_rng(row)
     found: dict[str, list[Difference]] = {}

@@ -1,15 +1,15 @@
-"""Times a round of FedAvg: ours, stock TFF's, and plain TensorFlow's.
+"""Times a round of FedAvg in this project, stock TFF and plain TensorFlow.
 
 All three do the same local training: one epoch of SGD on every client's
 examples. Plain TensorFlow runs it as one compiled function over the clients'
-arrays and averages the updates, without transport or signals. Ours is timed
-with the losses f_k from a separate pass ("before"), and without that pass
-("training"). Stock TFF is timed in our runtime, and in its own. A round without
-training shows TFF's overhead: clients return what they receive, and TFF sums
-it.
+arrays and averages the updates, without transport or signals. This project is
+timed with the losses f_k from a separate pass ("before"), and without that pass
+("training"). Stock TFF is timed in this project's runtime, and in its own. A
+round without training shows TFF's overhead: clients return the weights that
+they receive, and TFF sums them.
 
 All rounds have the same cohort, except that a "fresh cohort" is drawn from
-`--population` clients each time.
+`--population` clients in each round.
 
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """
@@ -73,7 +73,7 @@ def _fresh_rounds(
   process: tff.learning.templates.LearningProcess,
   data: client_data.ClientLoader,
 ) -> Callable[[], Any]:
-  """Returns rounds with new cohorts, each loaded during the previous round."""
+  """Returns a function that runs a round with a new, preloaded cohort."""
   generator = np.random.default_rng(0)
 
   def draw() -> list[int]:

@@ -3,17 +3,17 @@ r"""Repeats FLamby's benchmark on four hospitals, and compares with its results.
   python -m benchmarks.flamby_heart --heart=heart_disease_4hospitals.tar.gz \
     --results=DIR
 
-DIR has FLamby's `heart_seed*.csv`, one file per seed. As there, columns 10 to
-12 and rows with missing values are dropped, columns 2 and 6 are one-hot without
-the first value, each hospital keeps 34 % of its rows for testing, and features
-are normalized by the hospital's training rows. A logistic regression trains in
-batches of 4 with FLamby's rates: FedAvg and FedAdagrad for 15 rounds of 100
-local steps, single hospitals for 50 epochs of Adam. FLamby's FedAdagrad has a
-momentum of 0.9, and begins with a preconditioner of 0.
+DIR has FLamby's `heart_seed*.csv`, one file per seed. As in FLamby, columns 10
+to 12 and rows with missing values are dropped, columns 2 and 6 are one-hot
+without the first value, each hospital keeps 34 % of its rows for testing, and
+features are normalized by the hospital's training rows. A logistic regression
+trains in batches of 4 with FLamby's rates: FedAvg and FedAdagrad for 15 rounds
+of 100 local steps, single hospitals for 50 epochs of Adam. FLamby's FedAdagrad
+has a momentum of 0.9, and starts with a preconditioner of 0.
 
-Seeds determine first weights and batches, which differ from FLamby's. The table
-has means and standard deviations of accuracies over seeds, and the difference
-of the two means divided by its standard error.
+Seeds determine initial weights and batches, which differ from FLamby's. The
+table has means and standard deviations of accuracies over seeds, and the
+difference of FLamby's mean and this project's divided by its standard error.
 """
 
 import pathlib
@@ -43,7 +43,7 @@ _MOMENTUM, _TAU = 0.9, 1e-8
 
 _Arrays: TypeAlias = tuple[np.ndarray, np.ndarray]
 _Weights: TypeAlias = list[np.ndarray]
-# From the weights before a round and FedAvg's weights after it to new weights.
+# Maps the weights before a round, and FedAvg's weights after it, to new ones.
 _ServerStep: TypeAlias = Callable[[_Weights, _Weights], _Weights]
 
 
@@ -118,7 +118,7 @@ def _train(
   seed: int,
   step: _ServerStep,
 ) -> _Weights:
-  """Returns the weights after some rounds with all clients."""
+  """Returns the weights after `rounds` rounds with all clients."""
   # The client's id seeds the order of examples.
   data = [
     tff_fair.client_dataset(100 * seed + k, tf.data.Dataset.from_tensors(rows))
@@ -224,7 +224,7 @@ def read_results(folder: pathlib.Path) -> pd.DataFrame:
 
 
 def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-  """Returns a table of both, with a row for each strategy and hospital."""
+  """Returns a table that compares both by strategy and hospital."""
 
   def summarize(rows: pd.DataFrame) -> pd.DataFrame:
     by = rows.groupby(["strategy", "hospital"], sort=False)["accuracy"]

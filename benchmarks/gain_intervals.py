@@ -1,27 +1,28 @@
-r"""Measures how often statements about a client's gain from a model hold.
+r"""Measures how often intervals and tests of a client's gain are right.
 
   python -m benchmarks.gain_intervals --of=accuracy
   python -m benchmarks.gain_intervals --of=scores [--of_score=auc]
   python -m benchmarks.gain_intervals --of=tests [--federations=1000]
 
-**accuracy**: the exact coverage of a client's interval: over all counts of
-examples that only one model gets right, with their multinomial probabilities.
-The two models disagree on a share of the examples, the larger of the gain and
-one of `DISAGREEMENTS`. The table has the lowest coverage over these and the
-mean width.
+**accuracy**: the exact coverage of a client's interval, a sum over all counts
+of examples that only one model gets right, with their multinomial
+probabilities. The two models disagree on a share of the examples: the larger of
+the gain and an entry of `DISAGREEMENTS`. The table has the lowest coverage over
+these shares, and the mean width.
 
 **scores**: the coverage of intervals for gains in other scores, on drawn test
 sets; the true gain is that on 100,000 examples. A label is positive with
-probability 0.3; both models see log odds with a shared noise and noises of
-their own, as given in `KINDS`. The table has the coverage among clients that
-have an interval, the mean over three true gains and the lowest over the kinds,
-and the share of such clients; for numbers, also with heavy-tailed errors.
+probability 0.3; both models observe its log odds with a shared noise and with
+noises of their own, given by `KINDS`. The table has the coverage among clients
+that have an interval (averaged over three true gains, the lowest over the
+kinds), and the share of such clients; for numbers, also with heavy-tailed
+errors.
 
 **tests**: in each federation, five clients test two models. The table has the
-percentage of federations in which any client is told that it gains or loses,
+percentage of federations in which any client's test reports a gain or loss,
 with p below 0.05 after Holm's correction: for models with exchangeable outputs,
-and for models with equal expected scores but different errors. The second of
-these is mostly exact and sometimes far off.
+and for models with equal expected scores but different errors. Of the second
+kind, one model is mostly exact and sometimes far off.
 """
 
 import functools
@@ -79,12 +80,12 @@ def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
 
 
 class Kind(NamedTuple):
-  """What two models know about the examples."""
+  """How well two models' log odds predict the labels."""
 
   signal: float  # The label's effect on the log odds.
   shared: float  # The std of the shared noise.
   noises: tuple[float, float]  # The std of each model's own noise.
-  tail: float = math.inf  # Degrees of freedom of the second's noise.
+  tail: float = math.inf  # Degrees of freedom of the second model's noise.
 
 
 KINDS = {
@@ -101,7 +102,7 @@ SCORES = (
 )
 _SCORES = flags.DEFINE_multi_enum("of_score", SCORES, SCORES, "Of --of=scores.")
 SCORE_SIZES = (8, 12, 20, 40)
-IMPROVEMENTS = (0.0, 0.4, 0.8)  # In the second model's log odds or noise.
+IMPROVEMENTS = (0.0, 0.4, 0.8)  # Better log odds, or less noise, in model two.
 _TRUTH = 100_000
 _OF_NUMBERS = ("rmse", "mae", "r2")
 
@@ -134,7 +135,7 @@ def outputs(
 
 @functools.cache
 def true_gain(score: str, kind: Kind, improvement: float) -> float:
-  """Returns the gain on many examples, with arguments as in `outputs`."""
+  """Returns the gain on 100,000 examples; arguments are those of `outputs`."""
   drawn = outputs(
     np.random.default_rng(0),
     _TRUTH,
@@ -167,7 +168,7 @@ def score_coverage(
   return float(np.mean(covered)) if covered else math.nan, len(known) / clients
 
 
-# Tests of a federation's clients.
+# The share of federations with a significant test of a client.
 
 TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
 
@@ -175,7 +176,8 @@ TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
 def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
   """Returns predictions of two models with equal expected squared errors.
 
-  One has normal errors; the other has small errors except for one in ten.
+  One model has normal errors. The other has small errors, except for a large
+  one in ten.
   """
   labels = generator.normal(size=size)
   seldom = np.where(generator.random(size) < 0.1, 3.0, 0.3162)
@@ -187,7 +189,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns draws of classifiers with equal scores but different errors."""
+  """Returns a function that draws outputs with equal scores, unequal errors."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3
@@ -229,7 +231,7 @@ def rejection_rate(
 def exchangeable_draws(
   score: str,
 ) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns draws of two models that are exchangeable."""
+  """Returns a function that draws outputs of two exchangeable models."""
   of_numbers = score in _OF_NUMBERS
   return lambda generator, size: outputs(
     generator, size, KINDS["alike"], 0.0, of_numbers=of_numbers

@@ -1,9 +1,9 @@
 """Finds Keras layers whose kernels do not allow two clients at the same time.
 
 Each layer trains in a small model with FedAvg, once with one client at a time
-and once with several, in a child process that may crash. Kernels with state
-between calls lead to different weights or a crash; `runtime.admission` lists
-their operations, and graphs with these compute one client at a time.
+and once with several, in a child process that may crash. Kernels that keep
+state between calls lead to different weights or a crash; `runtime.admission`
+lists their operations, and graphs with these compute one client at a time.
 
   python -m benchmarks.keras_layers [--rounds=200] [--layers=LSTM2d] [--all]
 
@@ -11,10 +11,10 @@ Each line is a layer and one of
 
   equal            the same weights, bit for bit
   random           finite weights, from random numbers that are not repeatable
-  one at a time    an operation is on the list (--all tries it all the same)
+  one at a time    not tried, as an operation is on the list (--all tries it)
   step by step     the computation is not one graph, so clients never share one
   refused          by Keras, TFF or this project, with the reason
-  differs, crash   a kernel that should be on the list
+  differs, crash   different weights or a crash: an operation is not on the list
 
 The exit status is 1 if a layer differs or crashes.
 """
@@ -192,7 +192,7 @@ def _model(name: str) -> tf.keras.Model:
   tf.keras.utils.set_random_seed(1)
   shape, build = _set_ups()[name]
   x = L.Input(shape)
-  # Puts layers without weights between two that have weights.
+  # Put the layer, which may have no weights, between two that have weights.
   hidden = build(L.Dense(shape[-1], "tanh")(x))
   return tf.keras.Model(x, L.Dense(_CLASSES)(L.Flatten()(hidden)))
 
@@ -263,7 +263,8 @@ def _outcome(name: str) -> str:
 def _in_child(compute: Callable[[], Any]) -> Any:
   """Returns a result of plain values from a child process, which may crash.
 
-  This process must not have computed before, or children would fail.
+  The parent process must not have computed before the call: a child of a
+  process with TensorFlow's threads would fail.
   """
   reading, writing = os.pipe()
   child = os.fork()

@@ -1,6 +1,6 @@
 """Runs benchmark programs, and times calls in turns.
 
-With turns, a busy machine slows all calls alike.
+Since calls take turns, a busy machine slows all of them alike.
 """
 
 import statistics
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, logging
 
-_WARM_UP = 2  # Calls of each function before it is timed.
+_WARM_UP = 2  # The number of calls of each function before it is timed.
 
 
 def run(main: Callable[[], object]) -> None:
@@ -29,7 +29,7 @@ def time_in_turns(
   *,
   repetitions: int,
 ) -> dict[str, list[float]]:
-  """Returns each repetition's seconds by name; a turn has each call once."""
+  """Returns each call's seconds by name; a repetition has each call once."""
   seconds: dict[str, list[float]] = {name: [] for name in calls}
   for repetition in range(-_WARM_UP, repetitions):
     for name, call in calls.items():
@@ -41,7 +41,7 @@ def time_in_turns(
 
 
 def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
-  """Returns a table of medians, and of medians of each turn's ratios."""
+  """Returns a table of median seconds, and of median ratios to the baseline."""
   width = max(map(len, seconds))
   lines = [f"{'':{width}}  median s  x {baseline}"]
   for name, values in seconds.items():

@@ -3,18 +3,18 @@
   python -m benchmarks.memory --of=population --clients=342477 --rounds=1000
   python -m benchmarks.memory --of=run [--method=fedavg] [--large]
 
-  population  Files in the formats of TFF's Stack Overflow with many artificial
-              users. Loads the task `stackoverflow_word`, and takes a random
-              cohort's data round after round, as training does. It builds the
-              data as datasets of whole tensors, but does not train on it.
-              Seconds of loading are processor time. "Blocks" are those of
-              Python's allocator since "before", at least one for each Python
+  population  Writes files in the formats of TFF's Stack Overflow with many
+              artificial users, loads the task `stackoverflow_word`, and draws a
+              random cohort's data in each round, as training does. It builds
+              datasets of whole tensors, but does not train on them. Seconds of
+              loading are processor time. "Blocks" are those that Python's
+              allocator has added since "before", at least one for each Python
               object.
-  run         Training on the digits with 10 of 30 clients per round: whether
-              time and memory stay as at the beginning.
+  run         Trains on the digits with 10 of 30 clients per round, which shows
+              whether time and memory stay as at the beginning.
 
-Memory is resident, in MiB; "before" is after the imports, and a peak is that of
-the program so far.
+Memory is resident, in MiB; "before" means after the imports, and a peak is that
+of the program so far.
 """
 
 import itertools
@@ -57,7 +57,7 @@ def _sampler(task: tasks.Task) -> sampling.Sampler:
 
 
 def _population() -> None:
-  """Writes the files, samples cohorts and prints a line now and then."""
+  """Writes the files, samples cohorts and prints a line after some rounds."""
   _report("before")
   blocks = sys.getallocatedblocks()
   with tempfile.TemporaryDirectory() as directory:
@@ -115,7 +115,7 @@ def _report(what: str) -> None:
 
 
 def _run() -> None:
-  """Trains, and prints a line for every tenth of the run."""
+  """Trains, and prints a line after every tenth of the rounds."""
   tff_fair.runtime.use_local()
   task = tasks.load("digits", seed=0)
   model = task.model

@@ -1,8 +1,8 @@
 """Times a round of every method against a round of plain TensorFlow.
 
-All have the same cohort, model and local training: 10 clients with 100
-examples, 784-200-200-62, batches of 20, one epoch. Losses are computed before
-training, in a separate pass, unless `--loss_at` says otherwise. Plain
+All rounds have the same cohort, model and local training: 10 clients with 100
+examples, an MLP 784-200-200-62, batches of 20, one epoch. Losses are computed
+before training, in a separate pass, unless `--loss_at` says otherwise. Plain
 TensorFlow runs FedAvg without losses.
 
   python -m benchmarks.methods_round [--model=mlp|cnn] [--methods=vred,ditto]
@@ -20,7 +20,7 @@ _METHODS = flags.DEFINE_list("methods", [], "Methods to time; none for all.")
 _LOSS_AT = flags.DEFINE_string("loss_at", "before", "Where losses are taken.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 15, "Rounds timed.")
 
-# Methods that are timed in turns with it; more would not stay in caches.
+# Methods that take turns with plain TensorFlow; more would not fit in caches.
 _METHODS_PER_GROUP = 4
 
 

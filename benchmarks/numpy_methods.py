@@ -1,8 +1,8 @@
 """Fair methods for linear models in NumPy (float64), for many settings at once.
 
-For benchmarks that need tens of thousands of short runs, each in a hundredth of
-the time of a federated run. All clients take part in each round, with one epoch
-of SGD in batches of 64. The rules share no code with the library's.
+Benchmarks with tens of thousands of short runs use it: a run takes a hundredth
+of the time of a federated run. All clients take part in each round, with one
+epoch of SGD in batches of 64. The rules share no code with the library's.
 """
 
 import functools
@@ -22,7 +22,7 @@ _BATCH = 64
 
 
 class Data(NamedTuple):
-  """One part of the clients' examples, padded: [K, n, F], [K, n, C], [K]."""
+  """A split of the clients' examples, padded: [K, n, F], [K, n, C], [K]."""
 
   x: np.ndarray
   y: np.ndarray
@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
 
 class Model(NamedTuple):
-  """A linear model for classes, or for a number."""
+  """A linear model for classification, or for a number."""
 
   is_number: bool
 
@@ -53,7 +53,7 @@ class Model(NamedTuple):
 
 
 def pad_clients(split: Split, num_classes: int | None) -> Data:
-  """Returns the examples of all clients, with a column of ones."""
+  """Returns the padded examples of all clients, with a feature that is 1."""
   parts = [split.load(k) for k in range(split.num_examples.size)]
   most = max(int(split.num_examples.max()), 1)
   x = np.zeros([len(parts), most, parts[0][0].shape[-1] + 1])
@@ -66,13 +66,13 @@ def pad_clients(split: Split, num_classes: int | None) -> Data:
 
 
 def outputs(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-  """Returns [K, n, S, C], from x [K, n, F] and theta [K or 1, F, S, C]."""
+  """Returns outputs [K, n, S, C], for x [K, n, F], theta [K or 1, F, S, C]."""
   flat = x @ theta.reshape(*theta.shape[:2], -1)
   return flat.reshape(*flat.shape[:2], *theta.shape[2:])
 
 
 def gradient(x: np.ndarray, residual: np.ndarray) -> np.ndarray:
-  """Returns [K, F, S, C], the sums over examples."""
+  """Returns gradients [K, F, S, C], which are sums over examples."""
   flat = residual.reshape(*residual.shape[:2], -1)
   found = np.swapaxes(x, 1, 2) @ flat
   return found.reshape(*found.shape[:2], *residual.shape[2:])
@@ -105,19 +105,19 @@ def train_locally(
   return w
 
 
-# Rules: from a round's signals to each setting's step.
+# Rules: functions from a round's signals to the step of each setting.
 
 
 class Round(NamedTuple):
-  """A round: clients' updates [S, K, P], and the signals for rules."""
+  """A round in S settings: updates of clients [S, K, P], and other signals."""
 
   update: np.ndarray
-  loss: np.ndarray  # [S, K], before training.
+  loss: np.ndarray  # [S, K], losses before training.
   initial_loss: np.ndarray
   gradient_norm: np.ndarray
-  weight: np.ndarray  # [K], with sum 1.
-  rates: np.ndarray  # [S]
-  value: np.ndarray  # [S], the hyperparameter.
+  weight: np.ndarray  # [K], client weights with sum 1.
+  rates: np.ndarray  # [S], client learning rates.
+  value: np.ndarray  # [S], values of the method's hyperparameter.
   memory: dict[str, np.ndarray]
 
 
@@ -168,7 +168,7 @@ def _fedmdfg(r: Round) -> np.ndarray:
 
 def _fedmdfg_of_one(update: np.ndarray, loss: np.ndarray) -> np.ndarray:
   is_finite = np.isfinite(loss) & np.isfinite(np.square(update).sum(1))
-  if not is_finite.any():  # As in the library if all clients diverge.
+  if not is_finite.any():  # If all clients diverge, the library returns 0, too.
     return np.zeros(update.shape[1])
   update, loss = update[is_finite], loss[is_finite]
   norms = np.linalg.norm(update, axis=1)
@@ -221,9 +221,9 @@ def _fedmgda_plus(r: Round) -> np.ndarray:
 
 
 def _adafed(r: Round) -> np.ndarray:
-  """Returns the least-norm point of the updates divided by their slopes.
+  """Returns the least-norm point in a hull of updates divided by their slopes.
 
-  The point is in the affine hull; if updates are dependent, in the convex hull.
+  It is the affine hull, or the convex hull if the updates are dependent.
   """
   is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
   update = np.where(is_finite[:, None, None], r.update, 0)
@@ -251,10 +251,10 @@ def _adafed(r: Round) -> np.ndarray:
 def least_norm(
   points: np.ndarray, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
-  """Returns weights with sum 1, within bounds, of the least-norm combination.
+  """Returns the weights of the least-norm combination of points, [S, m].
 
-  An interior-point method for several problems at once: points are [S, m, P],
-  the other arguments [S, m].
+  The weights have the sum 1 and lie within bounds. An interior-point method
+  solves S problems at once: points are [S, m, P], other arguments [S, m].
   """
   gram = points @ np.swapaxes(points, 1, 2)
   largest = np.einsum("smm->sm", gram).max(1)
@@ -327,7 +327,7 @@ def train_settings(
   first: np.ndarray,
   seed: int,
 ) -> np.ndarray:
-  """Returns the weights of each client after the last round, [K, F, S, C]."""
+  """Returns each client's model weights after the last round, [K, F, S, C]."""
   name = settings[0].algorithm
   weight = data.num_examples / data.num_examples.sum()
   if settings[0].client_weighting == "uniform":
@@ -403,7 +403,7 @@ def scores(name: str, data: Data, out: np.ndarray) -> np.ndarray:
 
 
 class Federation(NamedTuple):
-  """The data of a task with a linear model, and the clients' score."""
+  """The data of a task with a linear model, and the score to compute."""
 
   task: Task
   score: str
@@ -433,9 +433,10 @@ class Federation(NamedTuple):
   ) -> pd.DataFrame:
     """Trains settings that differ only in rates and hyperparameters.
 
-    Starts from the first weights, float64[F, C]. Returns a row for each client
-    and setting: setting, client_id, client, num_examples, and the score on test
-    data and, with the prefix validation_, on validation data.
+    Training starts from the weights `first`, float64[F, C]. The result has a
+    row for each client and setting: setting, client_id, client, num_examples,
+    the score on test data and, with the prefix validation_, that on validation
+    data.
     """
     theta = train_settings(specs, self.model, self.train, first, seed)
     clients = np.arange(self.test.num_examples.size)
@@ -452,6 +453,6 @@ class Federation(NamedTuple):
 
 
 def first_weights(task: Task) -> np.ndarray:
-  """Returns the first weights of a task's linear model, float64[F, C]."""
+  """Returns the initial weights of a task's linear model, float64[F, C]."""
   kernel, bias = task.keras_model_fn().get_weights()
   return np.vstack([kernel, bias]).astype(np.float64)

@@ -1,12 +1,13 @@
-"""Draws the documents' pictures as SVG.
+"""Draws the pictures in the documentation as SVG.
 
 python -m benchmarks.pictures worst_clients FOLDER PICTURE METHOD[:WEIGHTS] ...
 python -m benchmarks.pictures stationarity FOLDER PICTURE
 
-worst_clients  README's picture: the accuracy of the worst clients by round, for
-               the finished runs in FOLDER, such as those of a sweep. A line is
-               a method's mean over its seeds, with a band of one standard
-               deviation. The picture works alone, in light and dark mode.
+worst_clients  The picture of the README: the accuracy of the worst clients by
+               round, for the finished runs in FOLDER, such as those of a sweep.
+               A line is a method's mean over its seeds, with a band of one
+               standard deviation. The picture needs no other file, and fits
+               light and dark mode.
 stationarity   The picture of docs/certificates.md: three runs and their
                certificates. Runs missing in FOLDER are trained first, with all
                clients of a small task in every round, and without minibatches,
@@ -36,8 +37,8 @@ from tff_fair.experiments.presenting.report.frame import (
 from tff_fair.experiments.runs import discovery
 
 _COLUMN = "accuracy/worst_10"
-_MOST = 40  # Percent at the top.
-_LINE = 15  # The least height between two names.
+_MOST = 40  # The upper end of the y axis, in percent.
+_LINE = 15  # The least vertical distance between two names.
 
 _STYLE = """\
 svg { --page: #ffffff; --ink: #1b2127; --quiet: #59636e; --grid: #e9edf1;
@@ -121,7 +122,7 @@ def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-  """Returns heights for names such that they do not overlap."""
+  """Returns heights at which names do not overlap, given desired heights."""
   found = [0.0] * len(heights)
   before = float("inf")
   for place in sorted(range(len(heights)), key=lambda k: -heights[k]):

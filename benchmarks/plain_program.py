@@ -1,9 +1,9 @@
 """A whole program that runs FedAvg on MNIST in plain TensorFlow.
 
-It imports TensorFlow, reads the files, divides them among clients like the task
-`mnist`, trains an MLP 784-200-200-10 with FedAvg, and evaluates all clients
-every ten rounds and at the end. It writes nothing. One compiled function trains
-a client, without transport, losses before training, or tables.
+It imports TensorFlow, reads the files, divides the examples among clients as
+the task `mnist` does, trains an MLP 784-200-200-10 with FedAvg, and evaluates
+all clients every ten rounds and at the end. It writes nothing. One compiled
+function trains a client, without transport, losses before training, or tables.
 
   python -m benchmarks.plain_program DATA_DIR CLIENTS CLIENTS_PER_ROUND ROUNDS
 """
@@ -69,7 +69,7 @@ def _floats(x: tf.Tensor) -> tf.Tensor:
 
 
 def _any_length(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Compiles a function of weights and client data once for all lengths."""
+  """Compiles a function of weights and client data once for all data sizes."""
   shapes = [
     shape
     for size, next_size in itertools.pairwise(_LAYERS)
@@ -135,7 +135,7 @@ def main(
       cohort = random.choice(len(clients), int(clients_per_round), False)
       start = time.perf_counter()
       weights = _round(train, weights, [clients[k] for k in cohort])
-      weights[0].numpy()  # Waits for the result.
+      weights[0].numpy()  # This waits for the result.
       seconds.append(time.perf_counter() - start)
     is_last = round_num == int(total_rounds)
     if round_num % _ROUNDS_PER_EVALUATION == 0 or is_last:

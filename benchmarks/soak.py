@@ -2,18 +2,19 @@
 
 Each job starts a run, disturbs it at a random moment, and starts it again with
 the same command in the same folder. A run that finishes must have the results
-of an undisturbed run; then the next one begins.
+of an undisturbed run; then the job begins a new run. The disturbances are
 
-  signal  Ctrl-C or SIGTERM: it must end with the status that shells use for the
-          signal, and without a traceback.
+  signal  Ctrl-C or SIGTERM: the run must end with the status that shells use
+          for the signal, and without a traceback.
   kill    SIGKILL.
-  full    A limit on the size of files, like a full disk: one line of error.
+  full    A limit on the size of files, which acts like a full disk: the run
+          must end with one line of error.
 
 However a run ends, all its processes must be gone ten seconds later.
 
   python -m benchmarks.soak [--seconds=600] [--seed=0] [--jobs=2] [--kinds=...]
 
-The exit status is 1 if something broke. The folders of such runs are kept.
+The exit status is 1 if a run violates a requirement; its folder is kept.
 """
 
 import collections
@@ -56,10 +57,10 @@ _COMMAND = (
   *("--total_rounds=100", "--rounds_per_evaluation=20", "--output_dir=run"),
 )
 _SECONDS_TO_END = 10.0
-_LONGEST = 300.0  # For programs that end by themselves.
-_SECONDS_OF_START = 8.0  # Approximately; it imports and builds.
+_LONGEST = 300.0  # Seconds until programs must end that no signal ends.
+_SECONDS_OF_START = 8.0  # About the time to import and build.
 _SECONDS_OF_TRAINING = 15.0
-_LIMITS_OF_FILES = (2_000, 400_000)  # In bytes.
+_LIMITS_OF_FILES = (2_000, 400_000)  # The range of size limits, in bytes.
 _STATUSES = {
   signal.SIGINT: (130, -signal.SIGINT),
   signal.SIGTERM: (143, -signal.SIGTERM),
@@ -68,7 +69,7 @@ _TABLES = ("metrics.csv", "cohorts.csv", "client_evaluations.csv")
 
 
 class BrokenError(Exception):
-  """A requirement is violated."""
+  """A run violates a requirement."""
 
 
 class Program:
@@ -79,7 +80,7 @@ class Program:
     self.said = ""
 
     def prepare() -> None:
-      # Shells make background jobs, such as this one, ignore the signal.
+      # Undo that shells make background jobs, such as this one, ignore SIGINT.
       signal.signal(signal.SIGINT, signal.SIG_DFL)
       resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
@@ -97,7 +98,7 @@ class Program:
     )
 
   def wait(self, seconds: float) -> bool:
-    """Waits for the program, but not longer; returns whether it has ended."""
+    """Waits at most some seconds; returns whether the program has ended."""
     try:
       output, _ = self.process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired as expired:
@@ -113,7 +114,7 @@ class Program:
     ]
 
   def end(self, seconds: float) -> int:
-    """Waits for the end of all its processes; returns its status."""
+    """Waits until all of the program's processes end; returns its status."""
     deadline = time.monotonic() + max(seconds, _SECONDS_TO_END)
     try:
       if not self.wait(seconds):
@@ -129,7 +130,7 @@ class Program:
     return self.process.returncode
 
   def finish(self, *statuses: int) -> int:
-    """Waits until it ends by itself; the status must be 0 or one of these."""
+    """Waits until the program ends; its status must be 0 or in `statuses`."""
     status = self.end(_LONGEST)
     self.check_no_traceback()
     if status not in (0, *statuses):
@@ -137,7 +138,7 @@ class Program:
     return status
 
   def check_no_traceback(self) -> None:
-    """Raises if it has printed a traceback."""
+    """Raises `BrokenError` if the program has printed a traceback."""
     if "Traceback" in self.said:
       raise BrokenError(f"a traceback: {self.said[-400:]}")
 
@@ -150,7 +151,7 @@ def _run_until_random_moment(
 ) -> Program | None:
   """Starts a program; returns it at a random moment, or None if it has ended.
 
-  Half of the moments are during its start, half during training.
+  Half of the moments are while the program starts, half while it trains.
   """
   program, start = Program(folder), time.time()
   seconds = draw.uniform(0.0, _SECONDS_OF_START)
@@ -175,7 +176,8 @@ def _signal(folder: pathlib.Path, draw: random.Random) -> str:
   start = time.monotonic()
   status = program.end(_SECONDS_TO_END)
   seconds = math.ceil(time.monotonic() - start)
-  # Before the program's first line, Python handles signals.
+  # Before the program's first line runs, Python itself handles the signal, and
+  # may print a traceback.
   ours = (_ROOT / "binaries", _ROOT / "tff_fair")
   if "Traceback" in program.said and not any(
     f"{path}{os.sep}" in program.said for path in ours
@@ -218,7 +220,7 @@ def _results(folder: pathlib.Path) -> list[bytes]:
 
 
 class Soak:
-  """Disturbs runs; counts the outcomes, and lists what broke."""
+  """Disturbs runs; counts outcomes, and lists violated requirements."""
 
   def __init__(
     self,
@@ -277,7 +279,7 @@ class Soak:
 
 
 def main() -> None:
-  """Disturbs runs for a while; prints the outcomes."""
+  """Disturbs runs for the requested time, and prints the outcomes."""
   if unknown := {*_KINDS.value} - _DISTURBANCES.keys():
     raise UsageError(
       f"--kinds={min(unknown)}: expected some of {', '.join(_DISTURBANCES)}."

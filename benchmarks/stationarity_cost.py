@@ -1,7 +1,8 @@
 """Times a round with and without measuring its Pareto stationarity.
 
-FedAvg needs no Gram matrix, so for FedAvg the certificate adds the matrix, too.
-Methods that have one pay only for the least-norm point, on the last line.
+FedAvg needs no Gram matrix, so for FedAvg the certificate also costs the
+matrix. Methods that need the matrix themselves pay only for the least-norm
+point, whose time is on the last line.
 
   python -m benchmarks.stationarity_cost [--model=mlp|cnn]
 """
@@ -23,7 +24,7 @@ def main() -> None:
   tff_fair.runtime.use_local()
   model = workload.MODELS[_MODEL.value]()
   data = workload.client_data(model)
-  # Updates with a common direction.
+  # Draw updates that have a direction in common.
   rng = np.random.default_rng(0)
   rows = rng.normal(size=(workload.NUM_CLIENTS, 300)) + rng.normal(size=300)
   gram = tf.constant(rows @ rows.T)

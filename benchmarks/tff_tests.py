@@ -1,16 +1,17 @@
-"""Runs the tests in a checkout of TensorFlow Federated in our contexts.
+"""Runs the tests of TensorFlow Federated in this project's contexts.
 
 Each test file in a checkout of TFF runs in a separate process, once for each
 context:
 
-  theirs  Unchanged, in TFF's own executors.
-  ours    In `tff_fair.runtime.use_local()`, which turns a computation into one
+  theirs  TFF's own executors, with the tests unchanged.
+  ours    `tff_fair.runtime.use_local()`, which turns a computation into one
           graph at its first call if possible.
-  parts   In `use_local(clients_per_part=1)`: cut into parts of one client.
+  parts   `use_local(clients_per_part=1)`, which cuts a computation into parts
+          of one client.
 
-Tests whose outcome differs from that in TFF's own context are listed, with
-their messages. The files import the installed TFF; from the checkout come only
-the tests, and helpers that are not in any installed package.
+The program lists tests whose outcome differs from that in TFF's own context,
+with their messages. The files import the installed TFF; only the tests, and
+helpers that are not in any installed package, come from the checkout.
 
   python -m benchmarks.tff_tests --tests=DIR [--match=learning/*] [--jobs=1]
 
@@ -38,8 +39,8 @@ from importlib.machinery import ModuleSpec
 THEIRS, OURS, PARTS = CONTEXTS = ("theirs", "ours", "parts")
 _THIS = "benchmarks.tff_tests"
 _PACKAGE = "tensorflow_federated"
-# The functions by which tests choose a context, and whether that supports
-# secure sums.
+# The functions by which tests choose a context, and whether this context
+# supports secure sums.
 _CHOICES = {
   "set_sync_local_cpp_execution_context": False,
   "set_sync_test_cpp_execution_context": True,
@@ -47,7 +48,7 @@ _CHOICES = {
 _PASSED, _SKIPPED, _FILE = "passed", "skipped", "the file"
 _LONGEST_TEXT = 500
 
-# The outcome of each test by name: `_PASSED`, `_SKIPPED`, or its message.
+# The outcome of each test by name: `_PASSED`, `_SKIPPED`, or an error message.
 Outcomes = Mapping[str, str]
 
 
@@ -78,23 +79,23 @@ def run_here(
   checkout: pathlib.Path, file: pathlib.Path, context: str, log: pathlib.Path
 ) -> None:
   """Runs a test file in this process, which then exits."""
-  # TFF ends its worker with this signal, and waits for its end. But a worker
-  # started by a script in the background would ignore the signal.
+  # TFF ends its worker with SIGINT, and waits until it ends. With the inherited
+  # handler, a worker of a script in the background would ignore the signal.
   signal.signal(signal.SIGINT, signal.default_int_handler)
-  # Last, so that installed modules come first.
+  # Append the finder, so that Python searches installed modules first.
   sys.meta_path.append(_CheckoutFinder(checkout))
-  # It also ends TFF's own worker at the end of a program.
+  # Importing tff_fair also ends TFF's own worker at the end of a program.
   importlib.import_module("tff_fair")
   importlib.import_module(f"{_PACKAGE}.python.core.backends.test")
   if context != THEIRS:
     _replace_contexts(1 if context == PARTS else None)
-  # The flag of absltest, with which TFF's and TensorFlow's tests run.
+  # TFF's and TensorFlow's tests run with absltest, which has this flag.
   sys.argv = [str(file), f"--xml_output_file={log}"]
   runpy.run_path(str(file), run_name="__main__")
 
 
 def _replace_contexts(clients_per_part: int | None) -> None:
-  """Makes the functions by which tests choose a context choose ours."""
+  """Replaces the functions by which tests choose a TFF context."""
   from tff_fair import runtime  # noqa: PLC0415
 
   for name, module in [*sys.modules.items()]:
@@ -120,7 +121,7 @@ def outcomes(
     )
     order = [f"--tests={checkout}", f"--one={file}", f"--context={context}"]
     try:
-      # To a file, since a pipe would only end with all workers.
+      # Write the output to a file; a pipe would be open until all workers end.
       with output_path.open("wb") as output:
         ended = subprocess.run(
           [sys.executable, "-m", _THIS, *order, f"--log={log}"],
@@ -138,8 +139,8 @@ def outcomes(
 
 
 def _read(log: pathlib.Path) -> Outcomes:
-  """Returns the outcomes in a log of absl."""
-  # Our own child process has written it, so it can be trusted.
+  """Returns the outcomes in a log of absltest."""
+  # The XML is trusted, since our own child process has written it.
   tree = xml.etree.ElementTree.parse(log)
   found = {}
   for case in tree.iter("testcase"):
@@ -158,7 +159,7 @@ def _end(text: str) -> str:
 
 
 def differences(theirs: Outcomes, others: Outcomes) -> Mapping[str, str]:
-  """Returns the tests that pass, or are skipped, in only one context."""
+  """Returns the tests whose outcomes differ, and both outcomes as text."""
 
   def kind(outcome: str) -> str:
     return outcome if outcome in (_PASSED, _SKIPPED) else "failed"

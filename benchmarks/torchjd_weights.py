@@ -4,18 +4,20 @@ r"""Compares the coefficients of Gram rules with those of TorchJD 0.18.
   python -m benchmarks.torchjd_weights --answers=answers.npz
   python -m benchmarks.torchjd_weights --answers=answers.npz --compare
 
-TorchJD needs another NumPy than TensorFlow 2.14. So the first command, which
-writes TorchJD's answers for random updates, runs where TorchJD is installed,
-and the second one here. There are equally many independent sets, dependent sets
-(more clients than weights), and sets with equal, opposite and zero updates.
+TorchJD needs another version of NumPy than TensorFlow 2.14. So the first
+command, which writes TorchJD's answers for random updates, runs where TorchJD
+is installed, and the second one where this project is. Updates are linearly
+independent, linearly dependent (more clients than weights), or include equal,
+opposite and zero ones, in equally many sets each.
 
 For each rule, the table has the number of sets for which TorchJD has an answer,
-and our largest distance from it: between directions, relative to the longest
-update, and between coefficients, relative to the largest one, for rules whose
-coefficients are always unique. TorchJD's UPGrad runs without normalization,
-with the least regularization that its solver accepts. Its Nash-MTL runs until
-steps are below 1e-9, and answers count if they solve M c = 1 / c to 1e-6:
-otherwise its solver has failed, or no solution exists.
+and the largest distance of this project's result from it: between directions,
+relative to the longest update, and, for rules whose coefficients are always
+unique, between coefficients, relative to the largest one. TorchJD's UPGrad runs
+without normalization, with the least regularization that its solver accepts.
+Its Nash-MTL runs until steps are below 1e-9. Only its answers that solve
+M c = 1 / c to 1e-6 are included: otherwise its solver has failed, or no
+solution exists.
 """
 
 import pathlib
@@ -37,7 +39,7 @@ UNIQUE = ("imtl_g", "nash_mtl", "aligned_mtl")
 
 
 def update_sets(number: int) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields kinds and updates, float64[m, d]."""
+  """Yields random sets: the kind, and the updates, float64[m, d]."""
   rng = np.random.default_rng(0)
   for place in range(number):
     kind = KINDS[place % len(KINDS)]
@@ -81,7 +83,7 @@ def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
   def nash_mtl(updates: np.ndarray) -> np.ndarray:
     counts = updates.any(axis=1)
     c = np.zeros(len(updates))
-    if counts.sum() == 1:  # It needs at least two.
+    if counts.sum() == 1:  # TorchJD needs at least two updates.
       return np.full_like(c, np.nan)
     weighting = Bargain(int(counts.sum()), 0.0, 1, 50)
     c[counts] = weighting(torch.tensor(updates[counts])).numpy()
@@ -106,7 +108,7 @@ def answer(number: int) -> dict[str, np.ndarray]:
 
 
 def our_weights(name: str, updates: np.ndarray) -> np.ndarray:
-  """Returns the coefficients of our rule."""
+  """Returns the coefficients of this project's rule."""
   import tensorflow as tf  # noqa: PLC0415  Not installed beside TorchJD.
 
   from tff_fair import methods, types  # noqa: PLC0415

@@ -4,18 +4,19 @@ python -m benchmarks.whole_program [--data_dir=DIR] [--before=CHECKOUT]
 python -m benchmarks.whole_program --show=start
 python -m benchmarks.whole_program --show=sweep [--runs=12]
 
-mnist  `python -m binaries.train` over label shards, with an MLP 784-200-200-10
+mnist  `python -m binaries.train` on label shards, with an MLP 784-200-200-10
        and ten clients per round, against `benchmarks.plain_program`, which does
        the same training and evaluation, but writes nothing. The latter always
-       trains FedAvg, so the tables include what other methods cost beyond
-       that. With --before, another checkout of this project takes turns. The
-       tables also have the programs' median rounds, without the first. Of
-       1,000 clients, nearly all that a round draws are new.
-start  Until the first line of timing.csv of a run on the digits, in a new
-       folder: without the cache of compiled computations, with an empty cache,
-       and with a filled one. The imports' share is measured separately.
+       trains FedAvg, so the tables include the extra cost of other methods.
+       With --before, another checkout of this project takes turns. The tables
+       also have the median time of rounds, without the first. With 1,000
+       clients, a round draws nearly only clients that are not loaded yet.
+start  The time until a run on the digits writes the first line of timing.csv
+       in a new folder: without the cache of compiled computations, with an
+       empty cache, and with a filled one. Imports are also timed separately.
 sweep  Runs of 20 rounds as one sweep with two jobs, and as separate programs
-       one after the other, each with an empty cache and again.
+       one after the other, first with an empty cache and then with a filled
+       one.
 """
 
 import contextlib
@@ -91,7 +92,7 @@ def _environment(cache: str | None) -> Mapping[str, str]:
 
 
 class Row(NamedTuple):
-  """A row of the table: the training to time."""
+  """The settings of the training that a row of the table times."""
 
   algorithm: str
   num_clients: int
@@ -205,7 +206,7 @@ def _show_mnist() -> None:
 
 
 def _first_round_seconds(cache: str | None = None) -> float:
-  """Returns the seconds to the first round, with or without a cache folder."""
+  """Returns the seconds until the first round ends, given any cache folder."""
   with tempfile.TemporaryDirectory() as folder:
     output = pathlib.Path(folder) / "run"
     command = [
@@ -235,7 +236,7 @@ def _first_round_seconds(cache: str | None = None) -> float:
 
 
 def _show_start() -> None:
-  """Prints the medians."""
+  """Prints the median seconds of starts."""
   seconds: dict[str, list[float]] = {}
   for _ in range(_REPETITIONS.value):
     with tempfile.TemporaryDirectory() as cache:
@@ -288,7 +289,7 @@ def _show_sweep() -> None:
 
 
 def main() -> None:
-  """Prints what was asked for."""
+  """Prints the requested times."""
   shown = {"mnist": _show_mnist, "start": _show_start, "sweep": _show_sweep}
   shown[_SHOW.value]()
 

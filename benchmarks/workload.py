@@ -1,4 +1,4 @@
-"""The models, random clients and rounds that the benchmarks of rounds share."""
+"""Models, random clients and rounds, which the benchmarks of rounds share."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ NUM_EXAMPLES = 100
 BATCH_SIZE = 20
 LEARNING_RATE = 0.05
 
-PLAIN = "plain TensorFlow"  # The baseline for rounds.
+PLAIN = "plain TensorFlow"  # The name of the baseline for rounds.
 
 Arrays = tuple[np.ndarray, np.ndarray]
 
@@ -45,7 +45,7 @@ def client_data(
   num_clients: int = NUM_CLIENTS,
   num_examples: int = NUM_EXAMPLES,
 ) -> list[tf.data.Dataset]:
-  """Returns the same clients in the form for processes of `tff_fair`."""
+  """Returns the data of `client_arrays` as datasets for `tff_fair`."""
   return [
     tff_fair.client_dataset(k, tf.data.Dataset.from_tensors(arrays))
     for k, arrays in enumerate(client_arrays(model, num_clients, num_examples))
@@ -55,7 +55,7 @@ def client_data(
 def process(
   name: str, model: tff.learning.models.FunctionalModel, **options: Any
 ) -> tff.learning.templates.LearningProcess:
-  """Returns the process of a method, with the training above."""
+  """Returns the process of a method, with this module's training constants."""
   return tff_fair.algorithms.build(
     name,
     model,
@@ -113,7 +113,7 @@ def plain_rounds(
   return run
 
 
-# Models, equal for all programs that are compared.
+# Models that all compared programs train.
 
 
 def mlp() -> tff.learning.models.FunctionalModel:

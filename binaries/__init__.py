@@ -7,18 +7,18 @@ import sys
 from tff_fair import shadowing
 
 _TRAINING = ("binaries.train", "tff-fair-train")
-_SHOWING = ("--help", "--list")  # Imports no TensorFlow.
+_SHOWING = ("--help", "--list")  # These flags import no TensorFlow.
 
 
 def _is_starting() -> bool:
   """Returns whether one of the programs has started this process."""
   started = os.path.basename(sys.argv[0]) if sys.argv else ""
-  # Python's name for it is -m until the module is found.
+  # With `python -m`, argv[0] is "-m" until Python has found the module.
   return started == "-m" or started.startswith("tff-fair-")
 
 
 def _is_waited_for() -> bool:
-  """Returns whether someone at a terminal will have to wait for TensorFlow."""
+  """Returns whether a user at a terminal will wait for TensorFlow's import."""
   words = [os.path.basename(word) for word in sys.orig_argv]
   return (
     any(name in words for name in _TRAINING)
@@ -37,8 +37,8 @@ if _is_starting():
 if _is_starting() and _is_waited_for():
   print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
 
-# The following imports take a second, during which Ctrl-C ends the process.
-# Python would raise an error in the middle of an import, or discard it.
+# During the following imports, which take a second, Ctrl-C ends the process at
+# once. By default, Python would raise an error within an import, or discard it.
 if _is_starting() and (
   signal.getsignal(signal.SIGINT) is signal.default_int_handler
 ):

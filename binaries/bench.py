@@ -1,6 +1,6 @@
 """Compares methods on natural federations, with equal tuning.
 
-All methods choose among equally many settings on validation rows; results come
+Each method chooses among equally many settings on validation rows; results come
 from test rows. To resume an interrupted bench, repeat the command. First write
 the tables of the federations with tff-fair-prepare-data --federation=NAME; see
 docs/fair_bench.md.
@@ -196,7 +196,7 @@ def _bench_of_flags() -> bench.Bench:
 
 
 def _show(asked: bench.Bench) -> None:
-  """Shows the methods' settings for each kind of label."""
+  """Prints the settings that methods try for each kind of label."""
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
@@ -214,7 +214,7 @@ def _show(asked: bench.Bench) -> None:
 
 def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
   """Writes a row for each federation, method, seed and client."""
-  # Without a timestamp, so that equal results give equal bytes.
+  # Omit the time from the gzip file, so that equal results give equal bytes.
   packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
   with atomic.replacement(path, overwrite=True) as staged:
     found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
@@ -260,7 +260,7 @@ def _read(path: pathlib.Path) -> pd.DataFrame:
 
 
 def _titles(found: pd.DataFrame) -> dict[str, str]:
-  """Returns the titles of our own federations."""
+  """Returns the titles of federations, or the names where there is no title."""
   return {
     name: federations.get(name).title if name in federations.NAMES else name
     for name in found["federation"].unique()
@@ -270,8 +270,8 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 def calibration(found: pd.DataFrame, criterion: str) -> str:
   """Returns how many differences are significant, and their share of all pairs.
 
-  The baseline is always FedAvg by examples: choosing the better of two
-  baselines would depend on the compared numbers.
+  The baseline is always FedAvg by examples, since a choice of the better of two
+  baselines would depend on the numbers that are compared.
   """
   lines = []
   for column in analysis.COLUMNS:
@@ -286,7 +286,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
     plain = [
       r
       for r in compared
-      # Without correction, as for a single method.
+      # These are significant without correction, as for a single method.
       if r.difference.p_value < 1 - paired.CONFIDENCE
     ]
     lines.append(

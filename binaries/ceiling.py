@@ -77,7 +77,7 @@ _TASK_FLAGS = (_TASK_OPTION, _DATA_DIR, _SEED, _MODEL)
 
 @interruption.exit_on_signal()
 def main(*words: str) -> None:
-  """Shows and writes the ceiling that the flags ask for."""
+  """Shows and writes the ceiling that the flags describe."""
   outputs = [
     paths.new_output(text, overwrite=_OVERWRITE.value, endings=tuple(_CONTENTS))
     for text in _OUTPUT.value

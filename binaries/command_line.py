@@ -1,7 +1,7 @@
 """Runs programs with flags; mistakes give one line on stderr and status 2.
 
-It spans everything from defining flags to reporting errors, because errors name
-the flag at fault. `paths` has the files and folders that flags name.
+One module defines flags, parses them and reports errors, because an error names
+the flag at fault. `paths` handles the files and folders that flags name.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tff_fair.declared import Field
 from tff_fair.experiments import FieldError, RunError, interruption
 from tff_fair.experiments.spec import spec_text
 
-# How absl's error about a wrong value of a switch begins, as a tuple.
+# The start of absl's error about a wrong boolean, which is printed as a tuple.
 _NOT_BOOLEAN = "('Non-boolean argument"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
@@ -42,7 +42,7 @@ class OptionalValueFlag(flags.Flag):
   """A flag with an optional value: --list, --list=X or --list X."""
 
   def __init__(self, *args: object, **kwargs: object) -> None:
-    # In absl, only boolean flags may have no value.
+    # absl allows only boolean flags without a value.
     super().__init__(*args, boolean=True, **kwargs)
 
 
@@ -53,16 +53,16 @@ class _Parser(flags.ArgumentParser):
     self._setting = setting
 
   def parse(self, argument: object) -> object:
-    """Returns the value of a text; returns a default unchanged."""
+    """Returns the value that a text stands for, or a default unchanged."""
     if not isinstance(argument, str):
       return argument
     try:
       return self._setting.read(argument)
-    except FieldError as error:  # absl adds the flag and the text.
+    except FieldError as error:  # absl adds the flag's name and the text.
       raise ValueError(error.problem) from error
 
   def flag_type(self) -> str:
-    """Returns the kind of value, in words."""
+    """Returns the expected kind of value, in words."""
     return self._setting.expected
 
 
@@ -76,7 +76,7 @@ def define(
     )
   choices = f"<{'|'.join(setting.choices)}>: " if setting.choices else ""
   arguments = (setting.name, setting.default, f"{choices}{setting.meaning}")
-  if setting.accepts(True):  # Without a value, it is true.
+  if setting.accepts(True):  # The flag without a value means True.
     found = flags.DEFINE_flag(
       OptionalValueFlag(
         _Parser(setting), flags.ArgumentSerializer(), *arguments
@@ -105,13 +105,13 @@ class Flags(flags.FlagValues):
     return define(*arguments, flag_values=self, **bounds)
 
   text = functools.partialmethod(_define, flags.DEFINE_string)
-  # Repeated for each text.
+  # A flag that is repeated for each of several texts.
   texts = functools.partialmethod(_define, flags.DEFINE_multi_string)
-  # Texts separated by commas.
+  # A list of texts, separated by commas.
   names = functools.partialmethod(_define, flags.DEFINE_list)
-  # One of several texts, which are the first argument after the name.
+  # One of several texts, given as the first argument after the name.
   choice = functools.partialmethod(_define, flags.DEFINE_enum)
-  # --name or --noname.
+  # A boolean flag: --name or --noname.
   switch = functools.partialmethod(_define, flags.DEFINE_boolean)
   integer = functools.partialmethod(_define, flags.DEFINE_integer)
   number = functools.partialmethod(_define, flags.DEFINE_float)
@@ -139,20 +139,20 @@ class Flags(flags.FlagValues):
 
 
 class UsageError(Exception):
-  """A mistake on the command line; the text starts with the flag."""
+  """A mistake on the command line; the message starts with the flag."""
 
 
 class Program(NamedTuple):
   """A program with flags."""
 
-  main: Callable[..., None]  # Takes the positional arguments.
+  main: Callable[..., None]  # A function of the positional arguments.
   description: str  # The first lines of the help.
   groups: Sequence[Group]
   arguments: str = ""  # Positional arguments in the usage, such as "RUN ...".
-  namespace: flags.FlagValues = flags.FLAGS  # Has the flags.
-  # Returns a hint for a flag that another program has.
+  namespace: flags.FlagValues = flags.FLAGS  # The program's flags.
+  # Maps an unknown flag to a hint if another program has the flag.
   flag_hint: Callable[[str], str | None] | None = None
-  flag_names: Mapping[str, str] = MappingProxyType({})  # If not --FIELD.
+  flag_names: Mapping[str, str] = MappingProxyType({})  # Flags unlike --FIELD.
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
     """Parses the flags, calls `main` and exits.
@@ -189,10 +189,10 @@ class Program(NamedTuple):
       status = 2
     except interruption.Interrupted as interrupted:
       print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-      # The status that shells use.
+      # Use the same status as shells.
       status = 128 + interrupted.signal_number
     except BrokenPipeError:
-      # The reader, such as `head`, has ended: nothing must be flushed at exit.
+      # The reader of a pipe, such as `head`, has ended: flush nothing at exit.
       discard_output()
       status = 1
     except OSError as error:
@@ -222,7 +222,8 @@ def shorten(text: str) -> str:
 def _check_words(words: Sequence[str]) -> None:
   """Checks that the working directory exists, and all arguments are UTF-8.
 
-  Libraries need the directory; records and pages name it and the arguments.
+  Libraries need the directory, and records and pages contain its path and the
+  arguments.
   """
   try:
     place = os.getcwd()
@@ -245,7 +246,7 @@ def _check_words(words: Sequence[str]) -> None:
 def error_line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the line that reports a mistake, with the flag at fault first."""
+  """Returns the line that reports a mistake, which starts with its flag."""
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"
@@ -260,7 +261,7 @@ def error_line(
 
 @contextlib.contextmanager
 def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Prefixes errors of some classes with the flag at fault."""
+  """Turns errors of some classes into usage errors that start with a flag."""
   try:
     yield
   except kinds as error:
@@ -270,7 +271,7 @@ def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
 def flag_values(
   groups: Sequence[Group], namespace: flags.FlagValues = flags.FLAGS
 ) -> dict[str, object]:
-  """Returns the values of all flags in some groups, by name."""
+  """Returns the values of all flags in the given groups, by name."""
   return {
     name: namespace[name].value for group in groups for name in group.names
   }
@@ -321,7 +322,7 @@ def parse(
 def _with_values_joined(
   argv: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Rewrites `--list X` as `--list=X`, and `--flagfile X` likewise."""
+  """Rewrites `--list X` as `--list=X`, and `--flagfile X` in the same way."""
   words: list[str] = []
   for word in argv:
     name = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
@@ -409,13 +410,13 @@ def _help_lines(flag: flags.Flag) -> list[str]:
 
 
 def _meaning(flag: flags.Flag) -> str:
-  """Returns a flag's help, with absl's additions in our words."""
+  """Returns a flag's help, with absl's additions reworded."""
   text, repeated, _ = str(flag.help).partition(";\n    repeat this option")
   if repeated:
     text += ". Repeatable."
   choices, end, rest = text.partition(">: ")
   if text.startswith("<"):
-    choices = choices.replace("|", " | ")  # Allows line breaks there.
+    choices = choices.replace("|", " | ")  # Lines can break at spaces.
   return f"{choices}{end}{rest}"
 
 
@@ -424,14 +425,14 @@ def _wrap(text: str, first: str = " " * 6) -> str:
   return str(flags.text_wrap(words, 80, indent=" " * 6, firstline_indent=first))
 
 
-# Makes standard output and error always writable.
+# The following makes standard output and error writable in every case.
 
 
 class _LossyStderr(io.FileIO):
-  """Standard error that drops what the system does not accept."""
+  """Standard error that drops bytes which the system does not accept."""
 
   def write(self, content: Any, /) -> int:
-    """Writes what it can; claims to have written all bytes."""
+    """Writes as much as possible; returns as if all bytes were written."""
     try:
       written = super().write(content)
     except BrokenPipeError:
@@ -448,14 +449,14 @@ def prepare_streams() -> None:
     try:
       os.fstat(number)
     except OSError:
-      # Occupies the free descriptor, so that no later file gets it.
+      # Occupy the free descriptor, so that no later file gets it.
       os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
   for name in ("stdout", "stderr"):
     if getattr(sys, name) is None:  # Python sets a closed stream to None.
       setattr(sys, name, open(os.devnull, "w", errors="replace"))  # noqa: SIM115
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(errors="replace")
-  # But not the stream of a test or notebook.
+  # Keep the stream if a test or a notebook has replaced it.
   if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
     sys.stderr = io.TextIOWrapper(
       io.BufferedWriter(_LossyStderr(sys.stderr.fileno(), "w", closefd=False)),
@@ -475,11 +476,11 @@ def is_output_lost() -> bool:
 
 
 def discard_output() -> None:
-  """Drops the rest of the output, which Python would flush at exit."""
+  """Drops the buffered output, which Python would flush at exit."""
   os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# The flagfiles that come with the programs, by name for `--flagfile`.
+# Flagfiles that are included with the programs, for `--flagfile=NAME`.
 
 
 _FLAGFILE = "flagfile"
@@ -488,7 +489,7 @@ _SUFFIX = ".flags"
 
 
 def included_flagfiles() -> tuple[str, ...]:
-  """Returns the names of the included files for `--flagfile`."""
+  """Returns the names of the included flagfiles."""
   return tuple(sorted(path.stem for path in _FLAGFILES.glob(f"*{_SUFFIX}")))
 
 

@@ -43,7 +43,7 @@ _BASELINE = _FLAGS.text(
   "client; and how many of its suffering clients, those below its mean, "
   "improve, and how many others degrade.",
 )
-# Python refuses to read integers of more than a few thousand digits.
+# Python does not parse integers with more than a few thousand digits.
 _MOST_DIGITS = 18
 _ROUND = _FLAGS.text(
   "round",
@@ -99,7 +99,7 @@ _CONTENTS: Mapping[str, Callable[[Sequence[Table]], str]] = {
 
 
 def main(*words: str) -> None:
-  """Shows and writes the tables that the flags ask for."""
+  """Shows and writes the tables that the flags describe."""
   outputs = [
     paths.new_output(text, overwrite=_OVERWRITE.value, endings=tuple(_CONTENTS))
     for text in _OUTPUT.value

@@ -81,7 +81,7 @@ _OVERWRITE = _FLAGS.switch(
 
 
 def main(*folders: str) -> None:
-  """Exports the model or the form of a round that the flags ask for."""
+  """Exports the model, or the form of a round, that the flags describe."""
   run = discovery.find_only_run(paths.run_folder(folders))
   if not _OUTPUT.value:
     raise UsageError(
@@ -95,7 +95,7 @@ def main(*folders: str) -> None:
           f"--{flag.name}: applies to models, but --form writes a round; leave "
           "one of the two out."
         )
-  # Checked before importing TensorFlow, which takes seconds.
+  # Check the path before the import of TensorFlow, which takes seconds.
   export_paths.check_free(output, overwrite=_OVERWRITE.value)
   if _FORM.value is not None:
     experiments.export_form(

@@ -1,4 +1,4 @@
-"""Files and folders that programs' flags name."""
+"""Checks the files and folders that programs' flags name."""
 
 import contextlib
 import errno
@@ -15,17 +15,17 @@ from tff_fair.experiments.runs.discovery import FoundRuns
 from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
-_LONGEST_NAME = 255  # In bytes, for a file or folder on Linux.
-_MAX_SHOWN_LETTERS = 60  # Letters shown of a path that is too long.
+_LONGEST_NAME = 255  # The longest name of a file or folder on Linux, in bytes.
+_MAX_SHOWN_LETTERS = 60  # Errors show the start of a path that is too long.
 
 
 def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
-  """Names the flag --output_dir in errors that begin with the folder."""
+  """Prefixes errors that start with the folder with the flag --output_dir."""
   return prefixing_errors("--output_dir=", RunError)
 
 
 def parse_optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
-  """Returns the path that a flag names, if given."""
+  """Returns the path that an optional flag names, or None."""
   if flag.value is None:
     return None
   if not flag.value:
@@ -34,7 +34,7 @@ def parse_optional(flag: flags.FlagHolder[str | None]) -> pathlib.Path | None:
 
 
 def parse(flag: str, text: str) -> pathlib.Path:
-  """Returns the path that a flag names, with ~ for a home directory."""
+  """Returns the path that a flag names; replaces ~ by the home directory."""
   given = f"{flag if flag.isupper() else f'--{flag}'}="
   try:
     found = pathlib.Path(text).expanduser()
@@ -49,7 +49,7 @@ def parse(flag: str, text: str) -> pathlib.Path:
   except OSError as error:
     number = error.errno or 0
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
-      number = errno.ENAMETOOLONG  # Even below a folder that is yet missing.
+      number = errno.ENAMETOOLONG  # A missing folder above hides this error.
     if number in _NO_PATHS:
       shown = (
         text
@@ -98,7 +98,7 @@ def run_folder(words: Sequence[str]) -> pathlib.Path:
 
 
 def exit_if_changed(found: FoundRuns) -> None:
-  """Ends the program with status 1 if runs' files have changed."""
+  """Ends the program with status 1 if files of runs are damaged or changed."""
   if wrong := len(found.notes):
     number = wrong + len(found.runs) - len(found.changed)
     progress.say(
@@ -109,7 +109,7 @@ def exit_if_changed(found: FoundRuns) -> None:
 
 
 def write_output(path: pathlib.Path, content: str) -> None:
-  """Writes the file that --output names, whole or not at all."""
+  """Writes the file that --output names, either completely or not at all."""
   try:
     atomic.write(path, content)
   except OSError as error:

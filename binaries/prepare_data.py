@@ -1,7 +1,7 @@
 """Downloads data, converts it to TFF's format, and lists the files in a folder.
 
-TFF's own loaders read the files that it writes, and so does training with
---data_dir.
+Both TFF's own loaders and training with --data_dir read the files that it
+writes.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ from tasks.formats import inventory
 from tff_fair import declared, user_functions
 from tff_fair.experiments import interruption, progress as screen
 
-# Fields with flags of other names.
+# Flags whose names differ from those of their fields.
 FLAG_NAMES = {"source_format": "--convert", "sources": "--source"}
 _FLAGS = command_line.Flags()
 _CONVERT = _FLAGS.choice(
@@ -77,7 +77,7 @@ for _name in _REQUEST_FLAGS:
 
 
 def main() -> None:
-  """Lists, downloads or converts data, as the flags ask."""
+  """Lists, downloads or converts data, as the flags request."""
   actions = {
     "list": _list,
     "download": _download,

@@ -40,7 +40,7 @@ def main(*folders: str) -> None:
     )
   overwrite = _OVERWRITE.value
   path = paths.new_output(_OUTPUT.value, overwrite=overwrite, makes_folder=True)
-  # In a form that a user can repeat.
+  # The page shows a command that a user can repeat.
   command = shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
   with command_line.prefixing_errors("--output: ", DataError):
     found = page.find(folders, verify=_VERIFY.value)

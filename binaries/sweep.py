@@ -48,7 +48,7 @@ def main() -> None:
     if settings is None
     else settings.validation_fraction
   )
-  # Reports mistakes before counting clients.
+  # Report mistakes in the sweep before counting clients, which takes longer.
   if settings is None:
     plan.expand(sweep)
   else:

@@ -20,8 +20,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.texts import fairness_table, layout, run_warnings
 
-# The exit status of a run in which no client counted in any round, or in the
-# last rounds.
+# Exit statuses if no client was included in any round, or in the last rounds.
 _STATUS_UNTRAINED = 3
 _STATUS_STALLED = 4
 
@@ -43,7 +42,7 @@ def main() -> None:
       RunFolder(output_dir).check_usable(spec.to_dict())
     options = run_flags.compute_options()
     task_loading.preload(spec)
-    train = experiments.run  # Imports it.
+    train = experiments.run  # The attribute access imports TensorFlow.
     startup.freeze_gc()
     compute = functools.partial(train, **options)
     baseline_runs = [
@@ -52,7 +51,7 @@ def main() -> None:
     run = compute(
       spec,
       output_dir,
-      # In a form that a user can repeat, however the program was started.
+      # Record a command that a user can repeat, however the program started.
       command=shlex.join(["python", "-m", "binaries.train", *sys.argv[1:]]),
     )
   wrong = run_warnings.of_run(run)

@@ -1,7 +1,7 @@
-"""Demonstrations: the claims of papers' theorems and figures, on numbers.
+"""Demonstrations: check the claims of papers' theorems and figures on numbers.
 
-Each takes seconds, needs no data, and applies the library's rules. All
-demonstrations of a paper are in one file.
+Each demonstration takes seconds, needs no data, and applies the library's
+rules. All demonstrations of a paper are in one file.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["NAMES", "Check", "Demonstration", "demonstrate"]
 
-# From each demonstration to the module with the function of that name.
+# The module of each demonstration, which is a function of that name there.
 _MODULES: Mapping[str, str] = MappingProxyType(
   {
     "adafed_figure_1": "adafed",
@@ -83,9 +83,9 @@ class Demonstration:
 
   Attributes:
     title: The figure or theorem.
-    setting: The set-up of the numbers, in sentences.
+    setting: Sentences on how the numbers are chosen.
     checks: The claims.
-    draw: Draws into an empty figure.
+    draw: A function that draws into an empty figure.
   """
 
   title: str
@@ -113,7 +113,7 @@ class Demonstration:
 
   def save(self, path: pathlib.Path) -> None:
     """Writes the drawing."""
-    # Not pyplot, which would look for a display.
+    # pyplot would look for a display.
     from matplotlib import figure  # noqa: PLC0415
 
     drawing = figure.Figure(figsize=(9, 4), layout="constrained")

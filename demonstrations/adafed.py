@@ -1,4 +1,4 @@
-"""AdaFed: Figure 1, Theorems 4.1 and 5.1, a limit of Theorems 5.3 to 5.5.
+"""AdaFed: Figure 1, Theorems 4.1 and 5.1, a limitation of Theorems 5.3 to 5.5.
 
 Hamidi, Yang, "AdaFed: Fair Federated Learning via Adaptive Common Descent
 Direction" (TMLR 2024).
@@ -33,8 +33,8 @@ def _losses(theta: np.ndarray) -> np.ndarray:
 def _descend(rule: typing.Any, theta: np.ndarray) -> np.ndarray:
   """Returns the losses of both clients over the steps, float64[steps + 1, 2].
 
-  f_k is 1-smooth. Theorem 5.1 allows AdaFed steps up to 2 min_k |f_k|, and MGDA
-  steps up to 2; we take a tenth of these.
+  f_k is 1-smooth. Theorem 5.1 allows steps of up to 2 min_k |f_k| for AdaFed,
+  and of up to 2 for MGDA; the rates here are a tenth of these.
   """
   path = [_losses(theta)]
   for _ in range(_NUM_STEPS):
@@ -46,7 +46,7 @@ def _descend(rule: typing.Any, theta: np.ndarray) -> np.ndarray:
 
 
 def adafed_figure_1() -> Demonstration:
-  """Shows where MGDA and AdaFed end, and what turns the least-norm vector."""
+  """Shows where MGDA and AdaFed end, and what rotates the least-norm vector."""
   paths = {
     name: [_descend(rule, start) for start in _STARTS]
     for name, rule in (("MGDA", _MGDA), ("AdaFed", _ADAFED))
@@ -108,7 +108,7 @@ def adafed_figure_1() -> Demonstration:
 def _draw_paths(
   axes: "Axes", paths: Mapping[str, Sequence[np.ndarray]]
 ) -> None:
-  # The front: f_1 and f_2 on the segment between the optima.
+  # The Pareto front: f_1 and f_2 on the segment between the optima.
   front = np.array(
     [_losses(np.array([x, 0.0])) for x in np.linspace(-1, 1, 101)]
   )
@@ -228,7 +228,7 @@ def adafed_theorem_5_1() -> Demonstration:
       rise, num_steps = max(rise, np.max((moved - loss) / loss)), num_steps + 1
       theta = theta - 2 * loss.min() * d
     curves.append(np.max(path, axis=1))
-    # With the curvature L in all directions, the bound is exact.
+    # If the curvature is L in all directions, the bound is exact.
     theta, even = 3 * rng.normal(size=10), np.ones((4, 10))
     loss = rounds.quadratics(theta, optima, even)
     d = rounds.direction(_ADAFED, theta - optima, loss)
@@ -273,8 +273,8 @@ def adafed_theorem_5_1() -> Demonstration:
 def adafed_affine_hull() -> Demonstration:
   """Shows that d can vanish although every client could still gain.
 
-  d is the least-norm point in the affine hull of the g_k / f_k^gamma. It may
-  vanish with a negative coefficient, far from any Pareto-stationary point.
+  d is the least-norm point in the affine hull of the g_k / f_k^gamma. If a
+  coefficient is negative, d may vanish far from any Pareto-stationary point.
   """
   ends = [_descend_quadratics(seed) for seed in range(8)]
   stuck = [end for end in ends if end.coefficients.min() < 0]
@@ -340,7 +340,7 @@ class _End(typing.NamedTuple):
 
   Attributes:
     norms: ||d|| at each step.
-    coefficients: float64[m], c of the last step.
+    coefficients: float64[m], the coefficients c of the last step.
     common: float64[d], the least-norm point in the gradients' convex hull.
     changes: float64[m], changes of the losses by a step of 0.01 along `common`.
   """

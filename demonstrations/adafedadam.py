@@ -30,7 +30,7 @@ _LOCAL_RATE = 0.2
 class _Problem(NamedTuple):
   """L-smooth logistic regression, with gradient entries up to G."""
 
-  features: np.ndarray  # float64[n, d], times the label, -1 or 1.
+  features: np.ndarray  # float64[n, d], multiplied by the label, -1 or 1.
 
   def loss(self, x: np.ndarray) -> float:
     return float(np.mean(np.logaddexp(0, -self.features @ x)))
@@ -74,7 +74,7 @@ def _problem() -> _Problem:
 
 
 def _settings(problem: _Problem) -> certain_adam.CertainAdamSettings:
-  """Returns the largest step and the least beta2 that the theorems allow."""
+  """Returns settings with the largest step and least beta2 that are allowed."""
   return certain_adam.CertainAdamSettings(
     learning_rate=_EPSILON / (2 * problem.smoothness),
     beta1=0.0,
@@ -83,14 +83,14 @@ def _settings(problem: _Problem) -> certain_adam.CertainAdamSettings:
   )
 
 
-# From weights to g and its certainty C.
+# A function from weights to the pseudo-gradient g and its certainty C.
 _PseudoGradient: typing.TypeAlias = typing.Callable[
   [np.ndarray], tuple[np.ndarray, float]
 ]
 
 
 class _Path(NamedTuple):
-  """What a server observed, with a row for each step."""
+  """The server's measurements, one value for each step."""
 
   squared_norm: np.ndarray  # ||grad F(x_t)||^2.
   ratio: np.ndarray  # R_t, the least |g_i / grad_i|.
@@ -140,7 +140,7 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def _pseudo_gradient(
   problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
 ) -> _PseudoGradient:
-  """Returns the result of a rule that sends a certainty, for equal clients."""
+  """Returns a rule's pseudo-gradient and certainty, for equal clients."""
 
   def pseudo_gradient(x: np.ndarray) -> tuple[np.ndarray, float]:
     updates = np.stack([problem.local_update(x, n) for n in num_steps])
@@ -169,7 +169,7 @@ def n_accadam_theorem_1() -> Demonstration:
   }
   checks = []
   for n, path in paths.items():
-    # The proof's bound, before it is specialized to R_t = N.
+    # This is the bound in the proof, before it is specialized to R_t = N.
     factor = path.ratio / path.length - 0.5
     checks.append(
       at_most(
@@ -211,7 +211,7 @@ def adafedadam_theorem_2() -> Demonstration:
     )
   ]
   for name, path in paths.items():
-    # C in Algorithm 1 already is log(eta' / eta) + 1.
+    # In Algorithm 1, C includes the 1: it is log(eta' / eta) + 1.
     scale = 2 / (path.ratio.min() * path.certainty.min())
     checks.append(
       at_most(

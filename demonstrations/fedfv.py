@@ -17,13 +17,13 @@ if typing.TYPE_CHECKING:
 
 _FEDFV = FedFvRule(alpha=0.0)
 _NUM_TRIPLES = 200
-_NUM_SETS = 300  # Of conflicting gradients.
+_NUM_SETS = 300  # The number of sets of conflicting gradients.
 _NUM_PROBLEMS = 30
 
 
 def fedfv_figure_1() -> Demonstration:
   """Shows that FedFV follows the longest gradient less than the mean does."""
-  # Pairs conflict, and ||g_a|| > ||g_b|| > ||g_c||.
+  # All pairs conflict, and ||g_a|| > ||g_b|| > ||g_c||.
   angles = np.radians([90.0, 205.0, 335.0])
   lengths = np.array([3.0, 1.5, 0.8])
   gradients = lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
@@ -77,7 +77,7 @@ def fedfv_figure_1() -> Demonstration:
 
 
 def _count_harmed() -> tuple[int, int]:
-  """Returns the numbers of clients that FedFV and the mean conflict with."""
+  """Returns how many clients conflict with FedFV, and with the mean."""
   rng = np.random.default_rng(0)
   by_fedfv = by_mean = found = 0
   while found < _NUM_TRIPLES:
@@ -94,8 +94,8 @@ def _count_harmed() -> tuple[int, int]:
 def fedfv_theorem_2() -> Demonstration:
   """Shows the bounds on conflicts, which decrease in the order of projections.
 
-  The theorems are about sets in which each projection resolves a conflict. Both
-  bound the part of the mean that opposes a client.
+  Theorems 1 and 2 are about sets in which each projection resolves a conflict.
+  Both bound the part of the mean that opposes a client.
   """
   rng = np.random.default_rng(0)
   last = by_first = by_second = rise = 0.0
@@ -154,7 +154,7 @@ def fedfv_theorem_2() -> Demonstration:
 def _conflicting_gradients(rng: np.random.Generator) -> np.ndarray:
   """Returns 3 to 6 pairwise conflicting gradients, [m, 10]."""
   m = int(rng.integers(3, 7))
-  corners = np.eye(m, 10) - np.eye(m, 10).mean(axis=0)  # Of a simplex.
+  corners = np.eye(m, 10) - np.eye(m, 10).mean(axis=0)  # Corners of a simplex.
   gradients = corners + rng.normal(scale=0.05, size=(m, 10))
   return gradients * rng.uniform(0.3, 3.0, size=(m, 1))
 
@@ -162,8 +162,8 @@ def _conflicting_gradients(rng: np.random.Generator) -> np.ndarray:
 def _projections(gradients: np.ndarray) -> np.ndarray | None:
   """Returns g_i^(k) for k from 0 to m, float64[m + 1, m, d].
 
-  Returns None if a projection meets no conflict: the theorems exclude such
-  sets.
+  Returns None if a projection has no conflict to resolve, since the theorems
+  exclude such sets.
   """
   now = gradients.copy()
   paths = [now.copy()]
@@ -186,7 +186,7 @@ def _bounds_of_conflicts(
   """
   m = len(gradients)
   units = np.stack([rounds.unit_vector(g) for g in gradients])
-  met = [  # Each projection, of g_i^(k - 1) on g_k.
+  met = [  # The cosine at each projection of g_i^(k - 1) on g_k.
     rounds.unit_vector(paths[k][i]) @ units[k]
     for k in range(m)
     for i in range(m)
@@ -256,7 +256,8 @@ def fedfv_theorem_4() -> Demonstration:
   """Shows that several clients reach a Pareto-stationary point.
 
   The theorem assumes that FedFV's direction has a cosine above 1/2 with the
-  mean gradient and is not longer; the last rescaling makes them equally long.
+  mean gradient, and is not longer than it. FedFV's last step, which rescales
+  the direction, makes both equally long.
   """
   rng = np.random.default_rng(0)
   rise, outside, ends, curves = 0.0, 0, [], []

@@ -1,7 +1,8 @@
 """FedMGDA+: Theorems 1 and 2, Pareto-stationary points with decaying steps.
 
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
-Optimization" (FedMGDA+); the theorems are about FedMGDA, without a box.
+Optimization" (FedMGDA+). The theorems are about FedMGDA, whose coefficients are
+not bounded by epsilon.
 """
 
 import typing
@@ -16,7 +17,7 @@ if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
 
 _MGDA = FedMgdaPlusRule(epsilon=1.0, normalize=False)
-_CURVATURE = np.array([1.0, 3.0])  # The smallest is the theorem's c.
+_CURVATURE = np.array([1.0, 3.0])  # The smallest curvature is Theorem 2's c.
 _OPTIMA = np.array([[0.0, 0.0], [2.0, 0.3], [1.2, 1.8]])
 _NUM_STEPS = 200
 
@@ -24,13 +25,13 @@ _NUM_STEPS = 200
 def fedmgda_plus_theorem_1() -> Demonstration:
   """Shows that the direction vanishes if the cohorts' variance does.
 
-  All clients take part in a round, or all but one with a probability that falls
-  like 1 / t: sigma_t falls like its root, and sigma_t eta_t is summable.
+  One client is missing in round t with a probability that falls like 1 / t.
+  So sigma_t falls like the root of 1 / t, and sigma_t eta_t is summable.
   """
   rng = np.random.default_rng(0)
   w = np.array([6.0, -5.0])
   steps = np.arange(_NUM_STEPS)
-  rates = (steps + 2) ** -0.6 / 3  # At most 1 / L.
+  rates = (steps + 2) ** -0.6 / 3  # Rates are at most 1 / L.
   squared, noise = [], []
   for t, rate in zip(steps, rates, strict=True):
     gradients = _CURVATURE * (w - _OPTIMA)

@@ -13,7 +13,7 @@ from tff_fair import types
 def apply(
   rule: types.Rule, updates: np.ndarray, loss: np.ndarray, **signals: np.ndarray
 ) -> types.RuleOutput:
-  """Returns a rule's output for a first cohort with equal weights."""
+  """Returns a rule's output in the first round, with equal client weights."""
   m = len(updates)
   known = {"weight": np.full(m, 1 / m), "loss": loss, **signals}
   return _traced(rule, m, tuple(known))(updates @ updates.T, *known.values())
@@ -21,7 +21,7 @@ def apply(
 
 @functools.cache
 def _traced(rule: types.Rule, m: int, names: tuple[str, ...]) -> Any:
-  """Returns a rule as a graph, which is a hundred times as fast as eagerly."""
+  """Compiles a rule to a graph, which is a hundred times as fast as eagerly."""
   column = tf.TensorSpec([m], tf.float64)
 
   @tf.function(
@@ -43,7 +43,7 @@ def _traced(rule: types.Rule, m: int, names: tuple[str, ...]) -> Any:
 def direction(
   rule: types.Rule, updates: np.ndarray, loss: np.ndarray
 ) -> np.ndarray:
-  """Returns d = sum_k c_k Delta_k, float64[d], for a first round."""
+  """Returns d = sum_k c_k Delta_k, float64[d], in the first round."""
   return apply(rule, updates, loss).coefficients.numpy() @ updates
 
 
@@ -56,7 +56,7 @@ def quadratics(
 
 def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
   """Returns the distance of a point to a convex hull."""
-  # With a large penalty on the sum of shares, this is a least-squares problem.
+  # A large penalty on sum(shares) - 1 turns this into a least-squares problem.
   penalty = 1e6
   shares, _ = scipy.optimize.nnls(
     np.vstack([corners.T, np.full(len(corners), penalty)]),

@@ -28,7 +28,7 @@ _SHARES = np.array(
     *[[_ALPHA / 2, 1 - _ALPHA / 2]] * (_NUM_CLIENTS - 1),
   ]
 )
-_STEP = 1e-5  # In difference quotients.
+_STEP = 1e-5  # The step of difference quotients.
 
 
 def _objective(loss: np.ndarray) -> float:
@@ -49,7 +49,7 @@ def semi_vred_lemma_3() -> Demonstration:
     )
     found = _objective(shares @ of_class)
     errors.append(abs(found / by_class - 1))
-    # A class's weight in the gradient, and in the mean's gradient.
+    # A class's weight in the objective's gradient, compared with its share.
     above = np.maximum((shares - marginal) @ of_class, 0)
     weight = marginal + 2 * _BETA * np.mean(
       above[:, None] * (shares - marginal), axis=0
@@ -162,7 +162,7 @@ def _example_mean(threshold: float) -> float:
 
 
 def _error_of_equation(threshold: float) -> float:
-  """Returns the distance between the objective and Eq. 21."""
+  """Returns the difference between the objective and Eq. 21."""
   factor = _BETA * (_NUM_CLIENTS - 1) ** 2 * (1 - _ALPHA) ** 2 / _NUM_CLIENTS**3
   first, second = _class_losses(threshold)
   of_equation = _example_mean(threshold) + factor * (first - second) ** 2
@@ -170,7 +170,7 @@ def _error_of_equation(threshold: float) -> float:
 
 
 def _error_of_direction(threshold: float) -> float:
-  """Returns the distance of the direction from the objective's gradient."""
+  """Returns the rule's error against the objective's gradient."""
   after, before = threshold + _STEP, threshold - _STEP
   slopes = (_class_losses(after) - _class_losses(before)) / (2 * _STEP)
   found = rounds.direction(

@@ -1,10 +1,10 @@
 """Chooses settings on some seeds, then compares methods on others.
 
-A setting that is chosen on the runs that it is judged by looks better than it
-is. So each method chooses between two settings on one seed, and is compared on
-new ones, which have another cut of the data, other cohorts, another initial
-model. The baseline is the better of FedAvg by numbers of examples and FedAvg
-with equal weights, which have as many settings to choose from.
+If the same runs are used to choose a setting and to judge it, it looks better
+than it is. So each method's setting is chosen out of two on one seed, and
+compared on new seeds, which have another split of the data, other cohorts and
+another initial model. The baseline is the better of FedAvg by numbers of
+examples and FedAvg with equal weights, tuned in the same way.
 
     python examples/choose_and_compare.py --output_dir=outputs/choice --seeds=5
 """
@@ -26,7 +26,7 @@ def worst(run: experiments.Run) -> float:
 
 
 def main() -> None:
-  """Chooses, then compares."""
+  """Chooses the settings, then compares the methods."""
   flags = parser.parse_args()
   folder = pathlib.Path(flags.output_dir)
   spec = experiments.RunSpec(task="digits", total_rounds=flags.total_rounds)
@@ -43,7 +43,7 @@ def main() -> None:
     print(f"{best.path.name}: {worst(best):.1f}")
     judged += best.spec.vary(seed=range(1, 1 + flags.seeds))
   runs = experiments.sweep(judged, folder / "comparison", jobs=2)
-  # Paired by seed and client: all methods have the same cut of the data.
+  # Differences are paired by seed and client: methods share the data splits.
   table = experiments.compare(runs, baseline="fedavg", columns=["worst_10"])
   print(table.T.to_string())
   row = table.set_index("method").loc["AdaFed"]
@@ -55,6 +55,6 @@ def main() -> None:
   print(f"AdaFed - ({baseline}), worst tenth: {mean:+.1f} {interval}")
 
 
-# A sweep starts processes, which import this file.
+# The processes that a sweep starts import this file, so protect `main`.
 if __name__ == "__main__":
   main()

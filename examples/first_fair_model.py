@@ -4,7 +4,7 @@ Trains all three, prints a table, writes a report and saves the fair model:
 
     python examples/first_fair_model.py --output_dir=outputs/first_fair_model
 
-Started again, it keeps the runs that are finished.
+If it is started again, it keeps the runs that are finished.
 """
 
 import argparse
@@ -23,8 +23,8 @@ def main() -> None:
   flags = parser.parse_args()
   folder = pathlib.Path(flags.output_dir)
 
-  # A run is a value: everything that decides its results. 30 clients have the
-  # digits, two or three classes each, and 10 of them take part in a round.
+  # A spec is a value with all settings that determine a run's results. The task
+  # has 30 clients with two or three digits each; 10 take part in a round.
   spec = experiments.RunSpec(
     task="digits",
     algorithm=flags.fair_method,
@@ -33,7 +33,7 @@ def main() -> None:
   # The baselines are FedAvg by numbers of examples, and with equal weights.
   runs = experiments.sweep([*spec.baselines(), spec], folder, jobs=2)
 
-  # Accuracies of the clients' test data in percent, a column for each method.
+  # Print accuracies on the clients' test data in percent, a column per method.
   print(experiments.compare(runs).T)
   for run in runs:
     last = run.evaluations.iloc[-1]  # A row for each evaluation.
@@ -48,6 +48,6 @@ def main() -> None:
   print(f"The report is {report}, the model {folder / 'fair.keras'}.")
 
 
-# A sweep starts processes, which import this file.
+# The processes that a sweep starts import this file, so protect `main`.
 if __name__ == "__main__":
   main()

@@ -16,17 +16,17 @@ from tff_fair import declared, types
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaxFl(types.SeparableRule):
-  """Clients near the loss that they require weigh most."""
+  """MaxFL: clients whose loss is near their required loss weigh most."""
 
   sharpness: float = declared.value(
     1.0, "How fast the weight falls away from the required loss.", minimum=0
   )
 
-  signals = ("loss",)  # f_k, or with a reference the gap f_k - rho_k.
+  signals = ("loss",)  # The loss f_k, or with a reference the gap f_k - rho_k.
   takes_gaps = True
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
-    """Returns log q_k, q = s (1 - s) with s the sigmoid of the gap."""
+    """Returns log q_k with q_k = s_k (1 - s_k), where s_k = sigmoid(gap_k)."""
     distance = self.sharpness * tf.abs(cohort.loss)
     return -distance - 2.0 * tf.math.softplus(-distance)
 
@@ -38,5 +38,5 @@ class MaxFl(types.SeparableRule):
     return types.RuleOutput(q / (tf.reduce_sum(q) + 1e-8), state)
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
-    """Returns the same for secure sums: c_k = level q_k."""
+    """Returns the level in c_k = level q_k, the same rule with secure sums."""
     return types.SumsOutput(1.0 / (sums.scale + 1e-8))

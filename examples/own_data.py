@@ -21,7 +21,7 @@ for name, patients, shift in (("A", 400, 0.0), ("B", 300, 0.2), ("C", 40, 1.5)):
   arrays[name] = {"x": np.float32(x + shift), "y": np.int32(y)}
 hospitals = tff.simulation.datasets.TestClientData(arrays)
 
-# A client is a number that stays the same, and its examples as one element.
+# A client is a fixed number, and a dataset whose one element has all examples.
 clients = []
 for k, name in enumerate(hospitals.client_ids):
   examples = hospitals.create_tf_dataset_for_client(name).batch(1000)
@@ -38,7 +38,7 @@ def model_fn() -> tff.learning.models.VariableModel:
 
 
 evaluate = tff_fair.evaluation.build_client_evaluation(model_fn)
-# At rates from 0.05 to 1, the order of the three for C is the same.
+# At rates from 0.05 to 1, the order of the three methods for C is the same.
 for method, weighting, hparams in (
   ("fedavg", "num_examples", {}),
   ("fedavg", "uniform", {}),

@@ -2,9 +2,9 @@
 
     python -m binaries.train --task=digits --model=examples/own_model.py:build
 
-The function takes nothing, or any of `input_shape`, `num_classes` and `seed`.
-Its outputs are logits. The initial weights follow from the run's seed, though
-no layer here has a seed.
+The function takes any of `input_shape`, `num_classes` and `seed`, or nothing.
+The model's outputs are logits. The run's seed determines the initial weights,
+even though no layer here has a seed.
 """
 
 import math
@@ -24,7 +24,7 @@ def build(
   inputs = tf.keras.Input(input_shape)
   x = tf.keras.layers.Reshape([math.prod(input_shape)])(inputs)
   first = tf.keras.layers.Dense(32, "relu")(x)
-  # Not batch normalization: its statistics are of one client's examples.
+  # Batch normalization would use the statistics of one client's examples.
   second = tf.keras.layers.Dense(32, "relu")(
     tf.keras.layers.LayerNormalization()(first)
   )

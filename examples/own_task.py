@@ -22,9 +22,9 @@ def hospitals(
     patients: Number of patients of the first hospital; the second has three
       quarters of it, the third a tenth.
     shift: How much larger the numbers of the third hospital are.
-    seed: Seed of the patients and of the initial weights: that of the run.
+    seed: The run's seed, which determines patients and initial weights.
   """
-  # Imported here, so that a program lists the options at once.
+  # These imports are here so that a program can list the options at once.
   import tensorflow as tf
   import tensorflow_federated as tff
 
@@ -45,7 +45,7 @@ def hospitals(
 
   sizes = {"A": (1.0, 0.0), "B": (0.75, 0.2), "C": (0.1, shift)}
   train, test = (
-    # Anything that has a dataset for each client will do.
+    # A `ClientData` is one of the types with a dataset for each client.
     tff.simulation.datasets.TestClientData(
       {
         name: examples(int(part * share * patients), larger)

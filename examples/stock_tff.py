@@ -1,8 +1,8 @@
 """A fair aggregation factory in a script of TensorFlow Federated's own parts.
 
 Only `model_aggregator` differs from federated averaging. Ten clients have two
-digits each; some have four and eight times as many images as others. What helps
-the small clients here is equal weights, more than FedMGDA+.
+digits each; some have four and eight times as many images as others. In this
+example, equal weights help the small clients more than FedMGDA+.
 
     python examples/stock_tff.py
 """
@@ -13,7 +13,7 @@ import sklearn.datasets
 import tensorflow as tf
 import tensorflow_federated as tff
 
-tff_fair.runtime.use_local()  # Else TFF starts a process that opens a port.
+tff_fair.runtime.use_local()  # TFF's default is a process that opens a port.
 
 x, y = sklearn.datasets.load_digits(return_X_y=True)
 x, y = np.float32(x / 16), np.int32(y)
@@ -39,7 +39,7 @@ clients = [tff_fair.client_dataset(k, images) for k, images in enumerate(data)]
 evaluate = tff_fair.evaluation.build_client_evaluation(model_fn)
 fed_avg = tff_fair.aggregators.FedAvgFactory()
 fed_mgda_plus = tff_fair.aggregators.FedMgdaPlusFactory(epsilon=1.0)
-# Of 0.05, 0.2, 0.5 and 1, each rate has the best mean.
+# Each rate is the one of 0.05, 0.2, 0.5 and 1 with the best mean.
 for name, factory, weights, rate in (
   ("FedAvg", fed_avg, "NUM_EXAMPLES", 1.0),
   ("FedAvg, equal weights", fed_avg, "UNIFORM", 0.5),

@@ -1,6 +1,6 @@
 """A fair method in a program of TensorFlow Federated's own, which resumes.
 
-`train_model` saves a state each round. With more rounds it goes on from there.
+`train_model` saves a state after each round. A start with more rounds resumes.
 
     python examples/tff_program.py --output_dir=outputs/program --rounds=10
 """
@@ -33,12 +33,12 @@ class Printer(tff.program.ReleaseManager):
   """Prints accuracies."""
 
   async def release(self, value, key):
-    """Prints that of a round."""
+    """Prints the accuracy of a round."""
     metrics = await tff.program.materialize_value(value["model_metrics"])
     print(f"round {key}: {metrics['sparse_categorical_accuracy']:.1%}")
 
 
-tff_fair.runtime.use_local(program=True)  # What TFF's programs ask for.
+tff_fair.runtime.use_local(program=True)  # TFF's programs require this.
 program = tff.learning.programs.train_model(
   train_process=process,
   train_data_source=tff_fair.programs.ClientDataSource(train, seed=0),

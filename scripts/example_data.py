@@ -1,4 +1,4 @@
-"""Writes the artificial data of docs/own_data.md, the same each time.
+"""Writes the artificial data of docs/own_data.md, which are always the same.
 
     python scripts/example_data.py examples
 
@@ -34,7 +34,7 @@ def clinics() -> pd.DataFrame:
     days = generator.gamma(2, 2.2, n) * np.where(
       referral == "emergency", 1.5, 1
     )
-    # One clinic treats high pressure early, and sees the opposite effect.
+    # One clinic treats high blood pressure early: its effect is reversed there.
     sign = -1 if number == 7 else 1
     score = (
       0.05 * (age - 60)

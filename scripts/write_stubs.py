@@ -2,8 +2,8 @@
 
   python -m scripts.write_stubs
 
-Builders and factories get their keywords from rules' declared hyperparameters.
-Stubs make these known to type checkers and editors.
+Builders and factories take rules' declared hyperparameters as keyword
+arguments. Stubs make these known to type checkers and editors.
 """
 
 import inspect
@@ -109,7 +109,7 @@ def _factories() -> Iterator[str]:
       yield "\n".join(lines)
 
 
-# The arguments that all builders share are documented with `compose`.
+# All builders share these arguments, which `compose` documents.
 _SHARED = ("model_fn", "client_optimizer", "options")
 _ARGUMENT = re.compile(r"^  (?:\*\*)?(\w+): .*(?:\n    .*)*", re.MULTILINE)
 

@@ -1,12 +1,12 @@
 """Federated learning tasks by name: data and models to train.
 
-Each task is a module of this package. `tff_native` reads TFF's data sets, which
-come by client; `central` and `cuts` divide other data sets among clients; and
-`tabular` reads tables. `formats` reads files, `downloads` fetches them,
-`conversions` writes data in TFF's format, `models` has Keras models,
-`user_code` runs users' functions, and `registry` finds all by name. Only
-`models` imports TensorFlow at once; the others import it in functions, so that
-options are known without it.
+Each task is a module of this package. `tff_native` reads TFF's data sets, whose
+examples are grouped by client; `central` and `cuts` divide other data sets
+among clients; and `tabular` reads tables. `formats` reads files, `downloads`
+fetches them, `conversions` writes data in TFF's format, `models` has Keras
+models, `user_code` runs users' functions, and `registry` finds tasks and models
+by name. Except for models and layers, modules import TensorFlow only in
+functions, so that reading a task's options does not load it.
 """
 
 from tasks.client_source import ClientSource as ClientSource

@@ -1,15 +1,15 @@
 """Income of adults with and without a doctorate: two clients.
 
-Becker and Kohavi, "Adult" (UCI, 1996), in the cut of Mohri et al., "Agnostic
-Federated Learning" (ICML 2019), and of the bias study of Hu et al.,
+Becker and Kohavi, "Adult" (UCI, 1996), divided as in Mohri et al., "Agnostic
+Federated Learning" (ICML 2019), and in the bias study of Hu et al.,
 "Federated Learning Meets Multi-objective Optimization" (FedMGDA+, 2022).
 Logistic regression predicts whether a person earns more than $50,000.
 
 Only the training file defines the features: one for each value of a
 categorical column. A value that occurs only in the test file has no feature.
-AFL uses only the categorical columns, and so does the default. Numbers get mean
-0 and deviation 1. A missing value, "?", is either a value like any other, or
-its row is left out.
+AFL uses only the categorical columns, and so does the default. Columns of
+numbers are standardized to mean 0 and deviation 1. A missing value, "?", is a
+category of its own, or its row is left out (option `missing`).
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ class Options(options.TaskOptions):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table:
-  """A file's rows: texts of all columns, and labels."""
+  """The rows of a file: the texts of all columns, and the labels."""
 
   rows: np.ndarray
   labels: np.ndarray
@@ -192,7 +192,7 @@ def _parse(line: str) -> tuple[list[str], int]:
 
 
 class _Encoder:
-  """Encodes rows as features, as defined by the training rows."""
+  """Encodes rows as features, which the training rows define."""
 
   def __init__(self, rows: np.ndarray, features: str) -> None:
     self._values = [

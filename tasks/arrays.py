@@ -7,8 +7,8 @@ client: numbers or texts. Three further arrays are optional: split is "train" or
 "test"; client_weight is the client's weight in a run with
 client_weighting=column, the same in all of a client's examples; group is the
 group of people that an example belongs to, such as a sex: the run then shows
-how differently the model treats groups. Any of these but x may be a column
-[n, 1]. x and y are used as they are: standardize them first.
+how differently the model treats groups. All arrays except x may also have the
+shape [n, 1]. The task does not scale x or y: standardize them first.
 """
 
 import dataclasses
@@ -79,7 +79,7 @@ def load(
     source_of_split=lambda row: f"{path}, split of {example_checks.place(row)}",
   )
   x = arrays["x"]
-  # Numbers are used as they are.
+  # Numbers are not standardized.
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
@@ -120,7 +120,7 @@ def _weights(
 
 
 def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
-  """Returns an array other than x, with a column [n, 1] as [n]."""
+  """Returns an array, with the shape [n] instead of [n, 1] unless it is x."""
   is_column = name != "x" and array.ndim == 2 and array.shape[1] == 1
   return array[:, 0] if is_column else array
 

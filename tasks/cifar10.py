@@ -1,8 +1,8 @@
-"""CIFAR-10 over clients.
+"""CIFAR-10, divided among clients.
 
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The
-default is the cut of AdaFed's first set-up and of FedFV: 200 label shards over
-100 clients. Other papers' cuts: partition=dirichlet with concentration 0.5 over
+default is the partition of AdaFed's first set-up and of FedFV: 200 label shards
+over 100 clients. Other papers use partition=dirichlet: concentration 0.5 over
 10 clients (AdaFed), 0.05 over 50 with test_data=local, test_fraction=0.5
 (Semi-VRed), 0.1 over 16 with test_data=local (AdaFedAdam).
 """

@@ -1,13 +1,13 @@
-"""CIFAR-100 over clients.
+"""CIFAR-100, divided among clients.
 
-Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009), cut
-here or over TFF's 500 clients (Reddi et al., ICLR 2021). The default has the
-clients of AdaFed's first set-up; its second set-up and Semi-VRed's have
-concentration 0.05 and 50 clients. Semi-VRed tests on a share of each client's
-training images (test_data=local); we take AdaFed to do the same.
+Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009),
+divided by this task, or by TFF among 500 clients (Reddi et al., ICLR 2021). The
+default has the clients of AdaFed's first set-up; AdaFed's second set-up and
+Semi-VRed have concentration 0.05 and 50 clients. Semi-VRed tests on a share of
+each client's training images (test_data=local); AdaFed is assumed to do so.
 
 TFF's 100 test clients are not among its 500 training clients. With partition
-"users", each of the 500 gets test images with the labels that it trains on.
+"users", each training client gets test images with its training labels.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def load(
 
   `data_dir` has `cifar-100-python` or `cifar-100-binary` (or is that folder), a
   folder `cifar100` of tensorflow-datasets, or TFF's `cifar100.sqlite`, which is
-  downloaded if none exists. Partition "users" reads only the last.
+  downloaded if none exists. Partition "users" reads only `cifar100.sqlite`.
   """
   users: np.ndarray | None = None
   halves = None if config.partition == "users" else _central(data_dir)

@@ -1,11 +1,11 @@
-"""Any file of client data in TFF's format, such as `prepare_data` writes.
+"""Any file of client data in TFF's format, such as one from `prepare_data`.
 
 --task=client_data --task_option=file=images.sqlite --data_dir=DIR
 
 An example has a label called y, label or target: a class number, or a float to
-predict. Its one other numeric feature becomes x: integers are the bytes of an
-image, and are divided by 255. The option `shape` gives the shape of x if there
-is no feature of that name.
+predict. Its only other numeric feature becomes x: integers are the bytes of an
+image, and are divided by 255. The shape of x comes from the option `shape` or,
+without it, from the feature of that name.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ if typing.TYPE_CHECKING:
 
 _HALVES = ("train", "test")
 _SHAPE = "shape"  # The feature in which `prepare_data` writes images' shapes.
-_CHANNELS = (1, 3)  # Tried for images of unknown shape.
+_CHANNELS = (1, 3)  # Numbers of channels to try without a shape.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def load(
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
-  """Describes the parts of a file that are left out."""
+  """Describes the clients and splits of a file that are left out."""
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
@@ -126,9 +126,9 @@ def _first_example(path: pathlib.Path, client: str) -> dict[str, np.ndarray]:
 def _roles(
   path: pathlib.Path, example: dict[str, np.ndarray]
 ) -> tuple[str, str]:
-  """Returns the names of the features that are x and y."""
+  """Returns the names of the features that become x and y."""
   labels = [k for k in example if k in LABELS and example[k].size == 1]
-  # CIFAR-100 has two kinds of labels.
+  # Leaves out all labels: CIFAR-100 has label and coarse_label.
   inputs = [k for k in example if k != _SHAPE and "label" not in k]
   inputs = [k for k in inputs if k not in labels]
   if len(labels) != 1 or len(inputs) != 1:
@@ -145,7 +145,7 @@ def _roles(
 def _shape(
   config: Options, path: pathlib.Path, name: str, example: dict[str, np.ndarray]
 ) -> tuple[int, ...]:
-  """Returns the shape of x, from the option, the file or the image size."""
+  """Returns the shape of x, from the option, the file or the size of x."""
   x = example[name]
   if config.shape is not None:
     shape = options.shape_of(config.shape)
@@ -175,7 +175,7 @@ def _half(
   features: dict[str, np.ndarray],
   shape: tuple[int, ...],
 ) -> "tff.simulation.datasets.ClientData":
-  """Returns the clients of a half, with examples `(x, y)`."""
+  """Returns the clients of a split, with examples `(x, y)`."""
   import tensorflow as tf  # noqa: PLC0415
   import tensorflow_federated as tff  # noqa: PLC0415
 

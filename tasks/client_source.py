@@ -24,7 +24,7 @@ from tff_fair import user_functions
 
 SplitName = Literal["train", "test", "validation"]
 
-# Two, for a process that alternates between two populations.
+# Two, for a process that alternates between two tasks.
 _NUM_CACHED_TASKS = 2
 # The number of clients whose examples determine a version.
 _NUM_CLIENTS_IN_VERSION = 8
@@ -41,9 +41,9 @@ class ClientSource:
     seed: The task's seed.
     data_dir: The folder with the data files, the same on each host; None for
       the default location of the task's loader.
-    split: Which part of the clients' data.
-    validation_fraction: As for `tasks.with_validation`; 0 sets no examples
-      aside.
+    split: The part of each client's data to return.
+    validation_fraction: The share of each client's training examples to hold
+      out, as in `tasks.with_validation`.
   """
 
   task: str
@@ -88,9 +88,9 @@ class ClientSource:
   def version(self) -> str:
     """A digest of the data as this process finds it, 64 hexadecimal digits.
 
-    It covers every client's number of examples in this part and level of label
-    noise, and the names and examples of 8 clients, evenly spaced from the first
-    to the last.
+    It covers every client's number of examples in this part and its level of
+    label noise. It also covers the names and the examples of 8 clients, evenly
+    spaced from the first to the last.
 
     Raises:
       ValueError: If the task cannot be loaded.

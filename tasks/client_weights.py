@@ -10,7 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns weights by client name; they must be equal in all of its rows."""
+  """Returns weights by client; all rows of a client must have the same one."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))
@@ -49,7 +49,7 @@ def of_parts(
   halves: Sequence[Sequence[np.ndarray]],
   source: str,
 ) -> np.ndarray:
-  """Returns clients' weights, float64[clients], from the rows of halves."""
+  """Returns clients' weights, float64[clients], from train and test rows."""
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)
   )

@@ -1,11 +1,11 @@
-"""Clothing1M over clients: a million images with noisy labels, from its lists.
+"""Clothing1M, a million images with noisy labels, divided among clients.
 
 Xiao et al., "Learning from Massive Noisy Labeled Data for Image Classification"
 (CVPR 2015). Training uses the noisy labels, testing the clean ones. The number
 of clients, 500, is that of FedCorr (Xu et al., CVPR 2022), whose setting AdaFed
-follows. FedCorr's release gives a client each class with probability 0.7 and
-shares a class among its clients by Dirichlet(10): Dirichlet(0.5) is our choice,
-and so is ResNet-18 instead of a ResNet-50 trained on ImageNet.
+follows. FedCorr's code gives a client each class with probability 0.7, and
+divides each class among its clients by Dirichlet(10). The defaults here are
+Dirichlet(0.5), and a ResNet-18 instead of a ResNet-50 trained on ImageNet.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ CLASS_NAMES = (
   *("hoodie", "windbreaker", "jacket", "downcoat", "suit"),
   *("shawl", "dress", "vest", "underwear"),
 )
-# Lists of images and their labels; some copies have them in a folder.
+# The lists of images and of their labels; some copies have them in a folder.
 _TRAIN = ("noisy_train_key_list.txt", "noisy_label_kv.txt")
 _TEST = ("clean_test_key_list.txt", "clean_label_kv.txt")
 _LISTS_FOLDER = "annotations"

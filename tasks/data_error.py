@@ -1,4 +1,4 @@
-"""The error of data that cannot be used."""
+"""The error for data that cannot be used."""
 
 import contextlib
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class DataError(ValueError):
 
 @contextlib.contextmanager
 def reporting_file_option() -> Iterator[None]:
-  """Blames the option `file` for a `DataError` within the context."""
+  """Sets `file` as the setting of a `DataError` within the context."""
   try:
     yield
   except DataError as error:

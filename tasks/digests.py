@@ -8,20 +8,21 @@ from tasks.formats import source_files
 from tasks.task import Split, Task
 
 EXAMPLES = "examples"
-# In a larger population, evenly spread clients determine the digest.
+# With more clients than this, evenly spaced clients determine the digest.
 _MOST_CLIENTS = 5000
 _SAMPLED_CLIENTS = 1000
 
 
 def data_digests(task: Task) -> dict[str, str]:
-  """Returns the SHA-256 of a task's data, by name.
+  """Returns the SHA-256 digests of a task's data, by name.
 
   Args:
     task: The task.
 
   Returns:
-    The digests of the files that the task read, or if it read none, the digest
-    of its examples; of more than 5,000 clients, 1,000 are used.
+    The digests of the files that the task read, by path. If it read none, one
+    digest of its examples: those of all clients, or if there are more than
+    5,000, those of 1,000 clients.
 
   Raises:
     DataError: If the data cannot be read.

@@ -1,8 +1,8 @@
-"""Downloads files over HTTP, and TFF's native data sets to where TFF looks.
+"""Downloads files over HTTP, and TFF's data sets to where TFF looks for them.
 
-An interrupted HTTP download leaves NAME.part, and the server's version of the
-file in NAME.part.version: it only resumes with the same version (RFC 9110,
-sections 13.1.5 and 14).
+An interrupted HTTP download leaves NAME.part, and the file's version according
+to the server in NAME.part.version. The download resumes only if the server
+still has that version (RFC 9110, sections 13.1.5 and 14).
 """
 
 import contextlib
@@ -90,7 +90,7 @@ def _fetch_part(
   except urllib.error.HTTPError as error:
     if error.code != 416 or not start:
       raise
-    # No more bytes: the part is complete, or belongs to another file.
+    # The server has no further bytes: the part is complete or of another file.
     error.close()
     if error.headers.get("Content-Range") == f"bytes */{start}":
       on_progress(start, start)
@@ -170,10 +170,10 @@ def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
 
 
 class Archive(NamedTuple):
-  """A published file."""
+  """A published file and its checksum."""
 
   url: str
-  sha256: str | None = None  # None if TFF has none.
+  sha256: str | None = None  # None if TFF has no checksum.
 
   @property
   def name(self) -> str:
@@ -211,7 +211,7 @@ def archives(name: str) -> list[Archive]:
 def find_native(
   filename: str, data_dir: pathlib.Path | None, data_set: str
 ) -> pathlib.Path:
-  """Returns the path of a complete file in the format of TFF's data sets."""
+  """Returns the path of a TFF data set's file; downloads a missing file."""
   path = (data_dir or pathlib.Path.home() / ".tff") / filename
   if not os.path.lexists(path):
     fetch_missing(path, data_set)
@@ -222,7 +222,7 @@ def find_native(
 def fetch_missing(
   path: pathlib.Path, data_set: str, *, cached_in: str = "~/.tff"
 ) -> None:
-  """Fetches a file of a TFF data set; several programs may do so at once."""
+  """Downloads a file of a TFF data set; several programs may do so at once."""
   directory = path.parent
   try:
     with (
@@ -249,7 +249,7 @@ def fetch_missing(
 
 
 def destination(archive: Archive, directory: pathlib.Path) -> pathlib.Path:
-  """Returns the path of the file that TFF's loaders would unpack."""
+  """Returns the path to which TFF's loaders would unpack an archive."""
   stem = archive.name.removesuffix(".lzma").removesuffix(".tar.bz2")
   is_table = archive.name.endswith(".tar.bz2")
   return directory / "datasets" / stem if is_table else directory / stem
@@ -263,7 +263,7 @@ def fetch(
   overwrite: bool = False,
   on_progress: OnProgress = lambda *_: None,
 ) -> pathlib.Path:
-  """Downloads a file, unpacks it and returns its path."""
+  """Downloads and unpacks an archive; returns the path of the unpacked file."""
   path = destination(archive, directory)
   data_files.check_free(path, overwrite=overwrite)
   packed = path.with_name(archive.name)
@@ -281,7 +281,7 @@ def fetch(
       shutil.copyfileobj(data_files.limit_size(source, packed), file)
     if staged.suffix == ".sqlite":
       sqlite_file.check(staged)
-  # TFF unpacks its tables every time, from an archive that it compares.
+  # Keeps archives of tables, which TFF checks and unpacks at every load.
   if packed.suffix == ".lzma":
     packed.unlink()
   return path
@@ -289,7 +289,7 @@ def fetch(
 
 @contextlib.contextmanager
 def _unpacked(packed: pathlib.Path, name: str) -> Iterator[IO[bytes]]:
-  """Opens an archive's only file, or its file of a name."""
+  """Opens the only file of an archive, or the one with this name."""
   if packed.suffix == ".lzma":
     with lzma.open(packed) as source:
       yield source

@@ -3,8 +3,8 @@
 FEMNIST-skewed of AdaFed, after the FEMNIST of Li et al., "Federated
 Optimization in Heterogeneous Networks" (MLSys 2020). The letters come from
 TFF's Federated EMNIST or from EMNIST "byclass" (Cohen et al., 2017), with all
-writers pooled. Pixels are as in TFF, with background 1; TFF's own are rounded
-to multiples of 1/255.
+writers pooled. As in TFF, the background of images is 1; TFF's pixels are
+rounded to multiples of 1/255.
 """
 
 import dataclasses

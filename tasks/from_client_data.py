@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
   from tasks.models.objectives import LossFn
 
 _HALVES = ("train", "test")
-_BATCH = 1024  # Examples held at a time while counting.
+_BATCH = 1024  # Examples in memory at a time while counting.
 
 
 def from_client_data(
@@ -100,7 +100,7 @@ def from_client_data(
       You may also pass a `tf.keras.losses.Loss`.
     num_classes: Number of classes; by default the largest label plus one.
     name: The name of the task.
-    seed: Seed of the initial weights, and of the shares for testing.
+    seed: Seed of the initial weights, and of the choice of test examples.
 
   Raises:
     DataError: If no client has training and test examples, the examples are
@@ -164,7 +164,7 @@ def from_client_data(
 def _clients(
   halves: Sequence[Any], roles: user_arrays.Roles, name: str
 ) -> "_Clients":
-  """Returns the clients, for any kind of data."""
+  """Returns the clients in data of any kind."""
   are_client_data = [
     hasattr(half, "create_tf_dataset_for_client") for half in halves
   ]
@@ -220,7 +220,7 @@ def _halves(
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
-  """Returns training and test data; a `fraction` is drawn for testing."""
+  """Returns training and test data; draws the latter if given a fraction."""
   splits = [
     clients.split(
       place,
@@ -316,7 +316,7 @@ def _objective(
 def _unreduced_loss(
   loss: "tf.keras.losses.Loss", y: "tf.Tensor", outputs: "tf.Tensor"
 ) -> "tf.Tensor":
-  """Returns each example's loss from a Keras loss, which averages them."""
+  """Returns each example's loss, without the averaging of a Keras loss."""
   if y.shape.rank == outputs.shape.rank == 1:  # Keras expects columns.
     y, outputs = y[:, None], outputs[:, None]
   return loss.call(y, outputs)
@@ -343,7 +343,7 @@ def _check_class_weights(
 
 
 class _DatasetClients:
-  """The clients of one or two `ClientData`, like `in_memory.ArrayClients`."""
+  """The clients of one or two `ClientData`, like `user_arrays.ArrayClients`."""
 
   class_names: Sequence[str] | None = None
   group_names: Sequence[str] | None = None
@@ -351,7 +351,7 @@ class _DatasetClients:
   def __init__(
     self, halves: "Sequence[tff.simulation.datasets.ClientData]", name: str
   ) -> None:
-    """Takes the data; all elements must be like those of the first."""
+    """Takes train and test data, whose elements must have the same type."""
     self.name = name
     self.weights: dict[str, float] = {}
     self.num_halves = len(halves)
@@ -366,7 +366,7 @@ class _DatasetClients:
           "examples, with one example per element.",
         )
     self.is_classifier = y.dtype.is_integer
-    # A column of labels means one label per example.
+    # A label of shape [1] becomes one of shape [].
     y_shape = [] if y.shape == [1] else y.shape.as_list()
     if not self.is_classifier and (not y.dtype.is_floating or len(y_shape) > 1):
       raise DataError(
@@ -383,7 +383,7 @@ class _DatasetClients:
     self._halves = [self._converted(half) for half in halves]
 
   def names(self, half: int) -> Sequence[str]:
-    """Returns the client ids of a half of the data."""
+    """Returns the names of the clients in train or test."""
     return self._halves[half].client_ids
 
   def count(self, half: int, client: str) -> ClientCounts:
@@ -403,7 +403,7 @@ class _DatasetClients:
     counted: Sequence[ClientCounts],
     source: str,
   ) -> Split:
-    """Returns a half's data of the clients that take part."""
+    """Returns the train or test data of the clients `names`."""
     counts = np.array([c.num_examples for c in counted], np.int64)
     return native_clients.split(
       native_clients.reader(self._halves[half]),
@@ -417,7 +417,7 @@ class _DatasetClients:
   def _converted(
     self, client_data: "tff.simulation.datasets.ClientData"
   ) -> "tff.simulation.datasets.ClientData":
-    """Returns data whose elements are mappings of x and y, in task types."""
+    """Returns data whose elements are mappings of x and y, with `spec`."""
     import tensorflow as tf  # noqa: PLC0415
 
     if client_data.element_type_structure != self._elements:

@@ -70,7 +70,7 @@ NAMES = tuple(options.fields_of(Options))
 def draw_levels(
   num_clients: int, noisy_clients: float, least: float, seed: int
 ) -> np.ndarray:
-  """Draws mu_k, float64[num_clients], whatever the number of clients is."""
+  """Draws mu_k, float64[num_clients]; mu_k does not depend on num_clients."""
   rng = cuts.generator((seed, _STREAM, _LEVELS))
   is_noisy, level = rng.random([num_clients, 2]).T
   return np.where(is_noisy < noisy_clients, least + (1 - least) * level, 0.0)
@@ -122,8 +122,8 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
 def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   """Returns a task in which some clients train on other labels.
 
-  Label correction uses it. `Task.train.true_labels` of the result are the
-  labels of `task`, or its own `true_labels` if it has any.
+  Label correction uses it. The result's `train.true_labels` are those of
+  `task` or, if it has none, the labels of `task`.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
@@ -163,7 +163,7 @@ def no_class_labels(name: str) -> ValueError:
 def extend_options(
   base: type[options.TaskOptions],
 ) -> type[options.TaskOptions]:
-  """Returns options extended by label noise, unless names collide."""
+  """Returns a class with the options of label noise, unless names collide."""
   if set(NAMES) & set(options.fields_of(base)):
     return base
   return dataclasses.make_dataclass(
@@ -190,7 +190,7 @@ _X = TypeVar("_X")
 def replace_labels(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
-  """Returns data with other labels, which keeps the true labels, too."""
+  """Returns data with other labels, and the original ones as `true_labels`."""
 
   def with_y(
     read: Callable[[int], tuple[_X, np.ndarray]],

@@ -18,7 +18,7 @@ from tasks.formats import example_checks, leaf_json
 from tff_fair import declared
 from tff_fair.declared import FieldError
 
-_IMAGE_SHAPE = (28, 28, 1)  # For the network of McMahan et al.
+_IMAGE_SHAPE = (28, 28, 1)  # The input of the network of McMahan et al.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Options(options.LocalTestOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, ...] as for the first user, y int32[n]."""
+  """Builds the task; x is float32[n, *shape], y is int32[n]."""
   everyone = leaf_json.load_users(
     data_dir,
     _ToArrays(config),
@@ -102,7 +102,7 @@ def load(
 
 
 class _ToArrays:
-  """Checks the examples of all users, which must have one shape."""
+  """Converts users' examples, which must all have the same shape, to arrays."""
 
   def __init__(self, config: Options) -> None:
     self._num_classes = config.num_classes

@@ -1,4 +1,4 @@
-"""MNIST over clients, by label shards or by writer.
+"""MNIST, divided among clients by label shards or by writer.
 
 LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998).
 The 200 clients with shards are those of Wang et al., "Federated Learning with

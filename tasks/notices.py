@@ -11,7 +11,7 @@ __all__ = ["Notice", "endings", "notify", "notify_left_out"]
 
 
 def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
-  """Counts files by ending, or by name without one; skips dot files."""
+  """Counts files by ending, or by name if they have none; skips dot files."""
   return Counter(
     file.suffix.lower() or file.name
     for file in files
@@ -22,7 +22,7 @@ def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
 def notify_left_out(
   place: object, files: Iterable[pathlib.Path], taken: Sequence[str]
 ) -> None:
-  """Warns of files that are left out, if any, and counts them."""
+  """Warns of files that are left out, if any, with their numbers."""
   found = endings(files)
   if not found:
     return

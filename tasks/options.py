@@ -53,7 +53,7 @@ class ClientOptions(TaskOptions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LocalTestOptions(ClientOptions):
-  """Options of tasks that may have to split each client into train and test."""
+  """Options of tasks that may have to split a client's data for testing."""
 
   test_fraction: float = declared.value(
     0.2,
@@ -74,7 +74,7 @@ class LstmOptions(TaskOptions):
 
 
 def fields_of(options_type: type) -> Mapping[str, declared.Field]:
-  """Returns the options by name, in their order."""
+  """Returns the options by name, in the order of declaration."""
   found = declared.fields_of(options_type)
   for field in dataclasses.fields(options_type):
     if field.name not in found:

@@ -1,4 +1,4 @@
-"""Finds tasks and models by name: ours, installed packages', and users'.
+"""Finds tasks and models of this project, installed packages and users by name.
 
 The name of a user's function is path/to/file.py:function or
 PACKAGE.MODULE:function; see `tff_fair.user_functions`. Installed packages add
@@ -28,7 +28,7 @@ from tff_fair.declared import FieldError
 
 Value = task_options.Value
 
-# Each is a module of this package with `Options` and `load`.
+# Each name is that of a module of this package with `Options` and `load`.
 _NAMES = (
   "digits",
   "emnist_character",
@@ -52,13 +52,13 @@ _NAMES = (
   "tfds",
   "client_data",
 )
-# Options of the task that reads a user's file, besides the file.
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
+# The task that reads files of an ending, and its options besides `file`.
 _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),
 }
-# Their labels are several words or tags. All others support label noise.
+# Tasks without label noise: the label of an example is several words or tags.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
@@ -103,12 +103,12 @@ def _unknown(name: str) -> FieldError:
 
 
 def names() -> tuple[str, ...]:
-  """Returns the names of all tasks, with installed packages' last."""
+  """Returns the names of all tasks; those of installed packages come last."""
   return (*_NAMES, *_installed())
 
 
 def check_name(name: str) -> None:
-  """Checks that a name is a task's; imports a user's function.
+  """Checks that there is a task of this name; imports a user's function.
 
   Raises:
     FieldError: If there is no such task, the user's function cannot be
@@ -128,12 +128,12 @@ def is_task(name: str) -> bool:
 
 
 def short_name(name: str) -> str:
-  """Returns a task's name for folders; for a user's, the function's name."""
+  """Returns a task's name for folders; for a function, its name alone."""
   return user_functions.short_name(name)
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of a user's files for a task; None for our own tasks.
+  """Returns a digest of the files of a user's task; None for other tasks.
 
   Raises:
     FieldError: If there is no such file.
@@ -154,14 +154,14 @@ def load(
   """Builds a task.
 
   Args:
-    name: One of `names()`, or a user's function as above.
+    name: One of `names()`, or a function such as path/to/file.py:function.
     data_dir: An existing directory with the data files of the task; None for
       the default location of the task's loader. Tasks whose data is part of an
       installed package do not use it.
     seed: Seed, at least 0, of everything random about the data: partition,
       train and test split, choice of clients.
-    model_seed: Seed, at least 0, of the initial weights of the model; `seed`
-      for `None`.
+    model_seed: Seed, at least 0, of the initial weights of the model; None
+      means `seed`.
     **options: Options of the task; see `option_defaults`.
 
   Returns:
@@ -192,7 +192,7 @@ def load(
       seed=int(seed),
       model_seed=int(model_seed),
     )
-  # A user's function may also read files without our readers.
+  # A user's function may also read other files, which are not recorded.
   if function is None:
     task = dataclasses.replace(task, files=tuple(files))
   if isinstance(config, label_noise.Options):
@@ -275,7 +275,7 @@ def check_options(
 def _options_type(
   name: str, given: Iterable[str] = ()
 ) -> type[task_options.TaskOptions]:
-  """Returns a task's options class; checks that it has the given names."""
+  """Returns a task's options class; raises if it does not support `given`."""
   base_type = _module(name).Options
   if name in _WITHOUT_CLASS_LABELS:
     if set(label_noise.NAMES) & set(given):
@@ -301,7 +301,7 @@ def _may_not_run(name: str) -> bool:
 
 
 def _function(name: str) -> str | None:
-  """Returns the function behind a task that is not ours."""
+  """Returns the function of a task; None for the tasks of this project."""
   if name in _NAMES:
     return None
   return name if ":" in name else _installed().get(name)
@@ -327,11 +327,11 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
-  """Returns the tasks of installed packages with names that are not taken."""
+  """Returns the tasks of installed packages, except those with taken names."""
   return user_functions.entry_points("tff_fair.tasks", "task", _NAMES)
 
 
-# Replaces a task's model by one of ours, by name, or by a user's.
+# Replaces a task's model by a named model of this project or a user's model.
 
 
 def check_model(name: str) -> None:
@@ -358,7 +358,7 @@ def check_model(name: str) -> None:
 
 
 def model_digest(name: str) -> str | None:
-  """Returns a digest of a user's files for a model; None for our own models.
+  """Returns a digest of the files of a user's model; None for other models.
 
   Raises:
     FieldError: If there is no such file.

@@ -2,14 +2,14 @@
 
 Go et al., "Twitter Sentiment Classification using Distant Supervision" (2009),
 as LEAF's JSON (Caldas et al., 2018): x is the text, or a list whose fifth entry
-is the text; y is 0 or 1, or 4 for 1. The model has two LSTMs of 100 units, as
-in LEAF and AdaFedAdam, over the first 25 words, as in LEAF.
+is the text; y is 0 for negative, 1 or 4 for positive. The model has two LSTMs
+of 100 units, as in LEAF and AdaFedAdam, over the first 25 words, as in LEAF.
 
-Words are LEAF's: runs of letters, digits and apostrophes, and .,!?; but in
-lower case, as in GloVe. The vocabulary is the most frequent words of the
-training data, with ties in alphabetical order. The file `glove`, if given, has
-their vectors, which are not trained, and words that it lacks are unknown.
-Without it, the model trains an embedding.
+Words are those of LEAF: runs of letters, digits and apostrophes, and each of
+".,!?;"; but in lower case, as in GloVe. The vocabulary is the most frequent
+words of the training data, with ties in alphabetical order. The file `glove`,
+if given, has vectors of words, which are not trained; words without a vector
+are unknown. Without this file, the model trains an embedding.
 """
 
 import collections

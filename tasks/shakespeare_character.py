@@ -9,9 +9,9 @@ consecutive characters are an example, and the next character is the label. With
 "every", as in TFF's baseline, a speech is one or more examples, and every next
 character is a label.
 
-`LEAF_CHARACTERS` are the 80 of LEAF (Caldas et al., 2018), numbered from 0;
-other characters are left out. The 86 of `tff.simulation.baselines.shakespeare`
-are numbered from 1; 0 is padding, and three more numbers stand for any other
+`LEAF_CHARACTERS` are the 80 characters of LEAF (Caldas et al., 2018), numbered
+from 0; other characters are left out. The 86 characters of TFF's baseline are
+numbered from 1; 0 is padding, and three more numbers stand for any other
 character, and for the beginning and the end of a text.
 """
 
@@ -29,9 +29,9 @@ from tasks.formats import leaf_json
 from tasks.tff_native import native_clients
 from tff_fair import declared
 
-# Files with the whole text of each role.
+# A pattern of files with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
-# The share of a role's samples, in order, that LEAF's authors train on.
+# LEAF's authors train on this share of a role's samples, the first ones.
 _LEAF_TRAIN_SHARE = 0.8
 
 
@@ -302,7 +302,7 @@ _LEFT_OUT = 255
 
 
 def _numbers(characters: str, first: int, others: int) -> np.ndarray:
-  """Returns a table of the number of each byte, uint8[256]."""
+  """Returns the number that each byte is encoded as, uint8[256]."""
   table = np.full([256], others, np.uint8)
   table[np.frombuffer(characters.encode(), np.uint8)] = np.arange(
     first, first + len(characters)
@@ -336,8 +336,8 @@ def _num_sequences(text: bytes, length: int) -> int:
 def _sequences(
   texts: Iterable[bytes], length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Cuts texts into sequences, int32[n, length], as TFF's baseline does, and
-  returns them and the same one character later, with 0 at padding.
+  """Returns sequences, int32[n, length], cut as in TFF's baseline, and
+  the same sequences one character later; padding is 0.
   """
   rows = [np.zeros([0, length + 1], np.int32)]
   for text in texts:

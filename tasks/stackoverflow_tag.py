@@ -5,8 +5,8 @@ data set. As in `tff.simulation.baselines.stackoverflow`, the input is the share
 of each known word in a sentence and its post's title, and the labels are the
 post's known tags.
 
-The accuracy is recall at 5, as is usual for this task: the share of all known
-tags of a client's examples that are among their example's five largest logits.
+The accuracy is recall at 5, as is usual for this task: over a client's
+examples, the share of known tags that are among the five largest logits.
 """
 
 import dataclasses

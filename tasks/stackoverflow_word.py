@@ -1,11 +1,11 @@
 """Next-word prediction on Stack Overflow, by user.
 
-Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), and VRed and
-Semi-VRed with 20 users and a random cut in halves, on TFF's native data set.
-Words become numbers as in `tff.simulation.baselines.stackoverflow`: 0 is
-padding, 1 ... V are the known words, followed by numbers for unknown words, for
-the beginning and for the end of a sentence. Here a client's examples are whole
-arrays, and padding does not count in the loss.
+The data set is TFF's, as in Reddi et al., "Adaptive Federated Optimization"
+(ICLR 2021), and in VRed and Semi-VRed, with 20 users and a random split into
+halves. Words become numbers as in `tff.simulation.baselines.stackoverflow`: 0
+is padding, 1 ... V are the known words, followed by numbers for unknown words,
+for the beginning and for the end of a sentence. Unlike there, a client's
+examples are whole arrays, and the loss excludes padding.
 """
 
 import dataclasses

@@ -7,7 +7,7 @@ There are two generators, as in their authors' code:
   2020). Client k has W_k, b_k ~ N(u_k, 1) with u_k ~ N(0, alpha), and inputs
   x ~ N(v_k, Sigma) with v_k ~ N(B_k, 1), B_k ~ N(0, beta), Sigma diagonal with
   j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard deviations as in
-  the code, not variances as in the text. The IID version has the same W and b
+  the code, not variances as in the paper. The IID version has the same W and b
   for all clients, and v_k = 0. Sizes are 50 + lognormal(4, 2).
 - "leaf": Caldas et al., "LEAF" (2018): one cluster of clients with nearly the
   same W_k, and with inputs that differ as above with beta = 1. Sizes are 5 +

@@ -2,7 +2,8 @@
 
 It is a CSV file, compressed or not, or a Parquet file. `tasks.tabular.features`
 describes how columns become x, by the moments of all clients' training rows.
-The label becomes a class, or a number with mean 0 and deviation 1 in training.
+The label becomes a class, or a number that is standardized to mean 0 and
+deviation 1 over the training rows.
 """
 
 import dataclasses
@@ -208,7 +209,7 @@ def _columns(
   units = config.units or ()
   as_texts = {config.client, *(config.categories or ()), *units}
   as_texts |= {*filter(None, (config.split, config.split_by, config.group))}
-  # The column of client weights may be a feature, too.
+  # Without duplicates: the column of client weights may be a feature, too.
   wanted = list(dict.fromkeys([*roles, *names]))
   measured = [
     name
@@ -221,7 +222,7 @@ def _columns(
     table,
     wanted,
     texts=as_texts,
-    # The number of groups is checked below.
+    # `row_task` checks the number of groups.
     categories=[
       n
       for n in names
@@ -250,7 +251,7 @@ def _clients_and_labels(
   found: dict[str, columns.Column],
   seed: int,
 ) -> tuple[population.Population, labels.Labels]:
-  """Gives rows to clients, and derives labels from their training rows."""
+  """Assigns rows to clients, and derives labels from the training rows."""
   label, source = found[config.label], f"{table.path}, column {config.label!r}"
   classes = labels.classes_of(label, config.kind, source=source)
   clients = _clients(config, table, found, classes, seed)
@@ -270,12 +271,12 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
   given["missing"] = config.columns_with_missing()
   reading.check_names(table, given)
   if config.features:
-    # Each once, in the given order.
+    # Without duplicates, in the given order.
     return list(dict.fromkeys(given["features"]))
-  # All other columns are features.
+  # All columns without a role are features, and so is the group.
   roles = {*_ROLES, "ignore"} - {"group"}
   others = {name for role in roles for name in given.get(role, ())}
-  # A column without a name has pandas' row numbers.
+  # Leaves out a column without a name, which has pandas' row numbers.
   left = [name for name in table.names if name and name not in others]
   if not left:
     raise DataError(
@@ -285,7 +286,7 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
 
 
 def _may_be_id(config: Options, name: str) -> bool:
-  """Returns whether a column is to be left out if it turns out to have ids."""
+  """Returns whether a column must be left out if it has ids or row numbers."""
   if config.features or name == config.group:
     return False
   lists = (config.keep, config.categories, config.units)
@@ -382,13 +383,13 @@ def _groups(
   if config.group is None:
     return None
   column = found[config.group]
-  assert isinstance(column, columns.Texts)  # It was read as such.
+  assert isinstance(column, columns.Texts)  # It was read as texts.
   source = f"{table.path}, column {config.group!r}"
   return row_task.Groups(column.codes, column.values, source)
 
 
 class _Preprocessing:
-  """Statistics of the training rows, as Keras layers around a model."""
+  """Encodes columns by statistics of the training rows, as Keras layers."""
 
   columns: Mapping[str, Literal["number", "text"]]
   typical: Mapping[str, float | str]
@@ -407,7 +408,7 @@ class _Preprocessing:
     self.typical = {feature.name: _typical(feature) for feature in found}
 
   def wrap(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model from columns by name to probabilities or numbers."""
+    """Returns a model that maps columns by name to probabilities or numbers."""
     from tasks.tabular import layers  # noqa: PLC0415
 
     inputs = layers.inputs(self.columns, taken=[model.name])
@@ -415,7 +416,7 @@ class _Preprocessing:
     return layers.model(inputs, layers.in_label_units(outputs, self.labels))
 
   def encoder(self) -> "tf.keras.Model":
-    """Returns the part before the model: from raw values to x."""
+    """Returns the part before the model, which maps raw values to x."""
     from tasks.tabular import layers  # noqa: PLC0415
 
     inputs = layers.inputs(self.columns)

@@ -58,8 +58,8 @@ class Split:
     groups: If the task has groups of people, maps a client id to the groups of
       its examples, int[n], in the order of `load`: indices of
       `Task.group_names`.
-    noise_levels: If labels are noisy, the share that was replaced by client id,
-      float64[num_clients].
+    noise_levels: If labels are noisy, the share of each client's labels that
+      was replaced, float64[num_clients].
   """
 
   num_examples: np.ndarray
@@ -91,8 +91,8 @@ def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
 
 
 def one_element(arrays: Arrays) -> "tf.data.Dataset":
-  """Returns a client's whole arrays as a dataset of one element, with the spec
-  of the task.
+  """Returns a client's whole arrays as a dataset of one element, whose spec is
+  that of the task.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -110,14 +110,14 @@ def _no_functional_model_fn(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
-  """A loss and a metric, which turn a Keras model into TFF's forms.
+  """A loss and a metric, with functions that turn Keras models into TFF models.
 
   Attributes:
     model_fn: Maps a function that returns a new Keras model, and the specs of
       the data, to `Task.model_fn`.
-    functional_model_fn: Maps the same to `Task.functional_model_fn`.
-    activation: Turns the model's outputs into probabilities, like the loss
-      does; None if the outputs are the predictions.
+    functional_model_fn: Maps the same arguments to `Task.functional_model_fn`.
+    activation: Turns the model's outputs into probabilities, as the loss does;
+      None if the outputs are the predictions.
     padding: The class of padding labels in sequences.
   """
 
@@ -130,11 +130,11 @@ class Objective:
 
 
 class Preprocessing(Protocol):
-  """Converts raw values to a model's input, and its output back.
+  """Converts raw values to a model's input, and outputs to labels' own units.
 
   Attributes:
-    columns: The kind of each column of raw values, by name: float32[n] with NaN
-      for a missing number, or string[n] with "" for a missing text.
+    columns: The kind of each column of raw values, by name: "number" for
+      float32[n] with NaN if missing, "text" for string[n] with "" if missing.
     typical: A typical value of each column in the training rows.
   """
 
@@ -148,7 +148,7 @@ class Preprocessing(Protocol):
       model: A model of the task, from its x to its outputs.
 
     Returns:
-      A model of plain Keras layers, from a dictionary of columns to class
+      A model of plain Keras layers that maps a dictionary of columns to class
       probabilities, float32[n, classes], or to numbers in the label's own
       units, float32[n].
     """
@@ -168,8 +168,8 @@ class Task:
     client_names: Names of the clients in the data.
     train: The clients' training data.
     test: The clients' test data.
-    element_spec: `(x, y)` specs of whole arrays: leading dimension None. Equal
-      to the model's `input_spec`.
+    element_spec: Specs of the whole arrays `(x, y)`, whose leading dimension is
+      None; equal to the model's `input_spec`.
     num_classes: The number of classes of labels and of the model's outputs;
       None if the label is a number, and the model has one output.
     keras_model_fn: Returns a new Keras model, uncompiled; its initial weights
@@ -183,10 +183,10 @@ class Task:
     preprocessing: How raw values become x, if the task has raw values.
     client_weights: Each client's weight by id, float64[num_clients], if the
       data has weights; used with `client_weighting="column"`.
-    validation: Training examples that are set aside for choosing settings (see
+    validation: Training examples that are held out for choosing settings (see
       `tasks.with_validation`); a client may have none. None if no examples are
-      set aside.
-    files: The files that the examples come from, if our readers read them.
+      held out.
+    files: The files that the examples come from, if this project reads them.
   """
 
   name: str
@@ -213,7 +213,7 @@ class Task:
 
   @property
   def has_class_labels(self) -> bool:
-    """Whether each example has one class, not a number or several words."""
+    """Whether each label is a single class, not a number or several words."""
     label = self.element_spec[1]
     return (
       self.num_classes is not None
@@ -223,12 +223,12 @@ class Task:
 
   @functools.cached_property
   def model_fn(self) -> ModelFn:
-    """Returns a new model in TFF's form, with the Keras model's weights."""
+    """Returns a new `VariableModel` with the weights of the Keras model."""
     return self.objective.model_fn(self.keras_model_fn, self.element_spec)
 
   @functools.cached_property
   def functional_model_fn(self) -> FunctionalModelFn:
-    """Returns the same as a `FunctionalModel`; None if that is not faster."""
+    """Returns the model as a `FunctionalModel`; None if that is not faster."""
     return self.objective.functional_model_fn(
       self.keras_model_fn, self.element_spec
     )
@@ -285,12 +285,12 @@ class Task:
     return int(self.test.num_examples[client_id])
 
   def check_client_id(self, client_id: int) -> None:
-    """Checks that there is a client.
+    """Checks that there is a client with this id.
 
     Raises:
       ValueError: If there is no such client.
     """
-    # A negative id would silently count from the end.
+    # A negative id would silently select a client from the end.
     if not 0 <= client_id < self.num_clients:
       raise ValueError(
         f"Task {self.name} has no client {client_id}: its client ids run from "

@@ -4,7 +4,8 @@
 
 Images become floats by the option `pixels`, texts become bags of words, and
 several features become the columns of a table (`tasks.tabular.features`).
-The option `partition` makes artificial clients; `client` names a feature.
+The clients are artificial, as the option `partition` says, or those of the
+feature that the option `client` names.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ from tff_fair import declared, spelling
 from tff_fair.declared import FieldError
 
 _NUM_CLIENTS = 10
-_WITHOUT_CLASSES = ("iid", "power_law", "users")  # For labels that are numbers.
+_WITHOUT_CLASSES = ("iid", "power_law", "users")  # For numeric labels.
 # The class of an example without a label, as in tensorflow-datasets; also the
 # code of an empty text in a column.
 _NO_LABEL = -1
@@ -122,8 +123,8 @@ class _Examples(typing.NamedTuple):
   values: Mapping[str, Sequence[Any]]  # The values of each feature.
   classes: np.ndarray  # The class of each example, int32[n].
   class_names: Sequence[str]  # Empty if numbers are predicted.
-  numbers: np.ndarray | None  # Labels, float64[n]; then all classes are 0.
-  num_train: int  # The first `num_train` are of the split "train".
+  numbers: np.ndarray | None  # Numeric labels, float64[n]; all classes are 0.
+  num_train: int  # The first `num_train` examples are of the split "train".
   num_left_out: int  # The number of examples without a label.
 
 
@@ -320,7 +321,7 @@ def _texts(feature: tfds_format.Feature, values: Sequence[Any]) -> np.ndarray:
 def _central_data(
   config: Options, data_set: tfds_format.DataSet, found: _Examples
 ) -> central.CentralData:
-  """Returns all that a cut needs; x is added later."""
+  """Returns the data without x, which suffices to divide it among clients."""
   title = f"{config.name.partition(':')[0]} {data_set.directory.name}"
   if found.num_left_out:
     title += f" ({found.num_left_out:,} without label left out)"
@@ -382,7 +383,7 @@ def _inputs(
   found: _Examples,
   train: population.ClientRows,
 ) -> tuple[str, LoadX, tuple[int, ...]]:
-  """Returns x in words, the function that loads it, and its shape."""
+  """Returns a description of x, the function that loads it, and its shape."""
   kinds = {data_set.features[name].kind for name in names}
   if kinds == {"text"} and _has_free_text(data_set, names, found):
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]
@@ -447,7 +448,7 @@ def _column(
 def _has_free_text(
   data_set: tfds_format.DataSet, names: Sequence[str], found: _Examples
 ) -> bool:
-  """Returns whether some text feature does not hold categories."""
+  """Returns whether a text feature is the only one, or has no categories."""
   return len(names) == 1 or any(
     text_columns.refusal(set(texts), len(texts)) is not None
     for texts in (

@@ -1,9 +1,9 @@
-"""Tiny ImageNet over clients, read from its folders.
+"""Tiny ImageNet, read from its folders and divided among clients.
 
 Le and Yang, "Tiny ImageNet Visual Recognition Challenge" (2015): 100,000 images
-of 64 x 64 pixels in 200 classes. The default is AdaFed's cut: 20 clients by
-Dirichlet(0.05). The test images have no labels, so the validation images serve
-as the published test data.
+of 64 x 64 pixels in 200 classes. The default is AdaFed's partition: 20 clients
+by Dirichlet(0.05). The test images have no labels, so the validation images
+serve as the published test data.
 """
 
 import dataclasses

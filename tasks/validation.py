@@ -1,4 +1,4 @@
-"""Sets training examples aside for choosing settings."""
+"""Holds out training examples for choosing settings."""
 
 import dataclasses
 import functools
@@ -15,21 +15,21 @@ _NUM_CACHED_CUTS = 1024
 
 
 def with_validation(task: Task, fraction: float, seed: int) -> Task:
-  """Returns a task that sets a share of the training examples aside.
+  """Returns a task in which a share of the training examples is held out.
 
-  Each client is cut separately, class by class if each example has one class.
-  A client whose share rounds to zero trains on all its examples. Statistics
-  that a task takes from all training examples before the cut, such as the
-  moments of columns, include the examples set aside.
+  Each client's examples are drawn separately, stratified by class if each
+  example has one class. A client whose share rounds to zero trains on all its
+  examples. Statistics that a task computes before the draw, such as the moments
+  of columns, include the held-out examples.
 
   Args:
     task: The task.
     fraction: Share of each client's training examples, in [0, 1).
-    seed: Seed of the cut.
+    seed: Seed of the draw.
 
   Returns:
     The task itself if the share is 0. Otherwise a task whose `validation` has
-    the examples set aside, and whose `train` has the others.
+    the held-out examples, and whose `train` has the others.
 
   Raises:
     FieldError: If the share rounds to zero for every client.
@@ -85,7 +85,7 @@ def draw(
 
 
 def _in_words(number: np.ndarray) -> str:
-  """Describes how many examples are set aside, and of how many clients."""
+  """Describes how many examples are held out, and of how many clients."""
   lacking = np.count_nonzero(number == 0)
   text = (
     f"{number.sum():,} of the train examples set aside for validation, at "

@@ -4,8 +4,8 @@ Methods that aim at uniform performance across clients, and their parts. Each
 method is a TFF learning process built from federated computations.
 
 By default, TensorFlow logs missing hardware and each session. If a program
-imports this package before TensorFlow, it logs neither, unless the user has set
-TF_CPP_MIN_LOG_LEVEL.
+imports this package before TensorFlow, TensorFlow logs neither, unless the user
+has set TF_CPP_MIN_LOG_LEVEL.
 """
 
 import atexit
@@ -20,16 +20,16 @@ from tff_fair import lazy
 if "tensorflow" not in sys.modules:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   # TensorFlow sets this one, too, but only after importing some of its modules.
-  # If imported within `absl.app.run`, it would create its context before it is
-  # eager, and Keras could not build models.
+  # If it is imported within `absl.app.run`, it would create its context before
+  # it is in eager mode, and Keras could not build models.
   os.environ.setdefault("TF2_BEHAVIOR", "1")
 
 
 @atexit.register
 def _let_tff_end() -> None:
-  """Replaces TFF's own context, so that it ends its worker.
+  """Replaces TFF's own context, so that this context ends its worker now.
 
-  Otherwise the context would try after Python's teardown of modules, and fail.
+  Otherwise it would try after Python's teardown of modules, and fail.
   """
   tff = sys.modules.get("tensorflow_federated")
   if tff is None or not hasattr(tff, "framework"):

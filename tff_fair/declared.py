@@ -1,4 +1,4 @@
-"""Declares users' values once: type, default, bounds and meaning.
+"""Declares values that users choose: type, default, bounds and meaning.
 
   @dataclasses.dataclass(frozen=True, kw_only=True)
   class TermRule(types.SeparableRule):
@@ -7,7 +7,8 @@
 Checks, keywords, help, flags and parsers all derive from such a declaration.
 Methods' hyperparameters and runs' settings are declared like this. An
 annotation is int, float, bool, str, `Literal[...]` or `Names`, or a union of
-these and None. Every wrong value raises `FieldError`. Does not need TensorFlow.
+these and None. Every wrong value raises `FieldError`. This module does not need
+TensorFlow.
 """
 
 import csv
@@ -37,7 +38,7 @@ _WORDS: Mapping[Any, str] = {
 }
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
 _KEY = "declared"
-_MOST_LETTERS = 100  # Of a value in an error.
+_MOST_LETTERS = 100  # Letters of a value that an error shows.
 
 
 class FieldError(ValueError):
@@ -47,7 +48,7 @@ class FieldError(ValueError):
     field: The argument, option, setting or user function at fault.
     key: The key within the field, if that is a mapping such as `hparams`.
     value: The value found; None if there is none to show.
-    problem: The expected values, or how to fix it.
+    problem: The expected values, or how to fix the problem.
   """
 
   def __init__(
@@ -72,7 +73,7 @@ class FieldError(ValueError):
     return make, (self.field, self.problem)
 
   def within(self, mapping: str, value: object = None) -> Self:
-    """Returns this error as one of a mapping that has the field as a key.
+    """Returns this error for a mapping in which the field is a key.
 
     Args:
       mapping: The name of the mapping.
@@ -165,7 +166,7 @@ def check_boolean(name: str, found: bool) -> None:
 
 
 def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
-  """Raises `FieldError`, which lists the choices, unless a value is one."""
+  """Raises `FieldError` unless a value is one of the choices."""
   if found not in choices:
     raise _invalid(name, f"one of {', '.join(choices)}", found)
 
@@ -190,7 +191,7 @@ def _interval(
 
 
 def check(name: str, annotation: object, found: object) -> Any:
-  """Returns a value in its annotated type, such as an integer as a float.
+  """Returns a value converted to its type, such as an integer to a float.
 
   Raises `FieldError` if the value does not have that type.
   """
@@ -363,7 +364,7 @@ class Field:
     exclude_maximum: Whether `maximum` itself is not allowed.
     in_float32: Whether the value is for float32 tensors; see `check_number`.
     expects: The valid values in words; by default derived from the type.
-    is_valid: Decides whether a value is valid, if bounds do not suffice.
+    is_valid: Returns whether a value is valid, if bounds do not suffice.
     decides: Whether the value affects the results of a run.
   """
 
@@ -382,7 +383,7 @@ class Field:
 
   @property
   def is_required(self) -> bool:
-    """Whether it has no default."""
+    """Whether the field has no default."""
     return self.default is dataclasses.MISSING
 
   @property
@@ -411,7 +412,7 @@ class Field:
     return self.expects or f"{describe(self.annotation)}{within}"
 
   def check(self, found: Any) -> Any:
-    """Returns a value in its annotated type, such as an integer as a float.
+    """Returns a value converted to its type, such as an integer to a float.
 
     Raises `FieldError` if the value has a wrong type or is not valid.
     """
@@ -462,7 +463,7 @@ class Field:
       self._check_bounds(found)
     try:
       is_valid = self.is_valid(found)
-    except ValueError:  # Raised for a text that it cannot read.
+    except ValueError:  # `is_valid` cannot read a text.
       is_valid = False
     if not is_valid:
       raise self._invalid(found)
@@ -530,7 +531,8 @@ def value(
 def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
   """Declares a field without a default.
 
-  A method takes it from the option of this name, such as AFL's `num_clients`.
+  A method takes its value from the option of the same name, as AFL does with
+  `num_clients`.
 
   Args:
     meaning: The meaning, in sentences for users.
@@ -566,7 +568,7 @@ def positive_number(
 def fields_of(cls: type) -> Mapping[str, Field]:
   """Returns the declared fields of a dataclass by name, in order.
 
-  If a subclass only changes a field's default, the declaration still holds.
+  If a subclass only changes a field's default, the declaration still applies.
   """
   return _fields_of(cls)
 

@@ -26,7 +26,7 @@ def line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-  """Returns a text of several lines, each treated as by `line`."""
+  """Returns a text of several lines, each escaped by `line`."""
   return _HIDDEN_EXCEPT_NEWLINE_PATTERN.sub(_escape_sequence, text)
 
 
@@ -35,7 +35,7 @@ def _escape_sequence(match: re.Match[str]) -> str:
 
 
 # What may begin emphasis, code, HTML, an entity, a cell, math or a link. For
-# links, only the bracket before the address is escaped, so intervals stay.
+# links, only the bracket before the address is escaped, so [0, 1] stays.
 _MARKDOWN = re.compile(r"[\\|*`<_~&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.", re.I)
 # Begins a heading, quotation, list or rule at the start of a paragraph.
 _BLOCK = re.compile(r"^(\s*)(#|>|[-+](?=\s)|[-=](?=[-=]+\s*$))")
@@ -84,7 +84,7 @@ def latex(text: str, *, is_first: bool = True) -> str:
   escaped = re.sub("-(?=-)", "-{}", escaped)  # Two would become a dash.
   if not is_first:
     return escaped
-  # At the start of a row, LaTeX would read these as part of the last `\\`.
+  # At the start of a row, LaTeX would read these as part of the `\\` before.
   return re.sub(r"^(\s*)([\[*])", r"\1{\2}", escaped)
 
 

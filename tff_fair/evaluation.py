@@ -95,7 +95,7 @@ def build_personal_evaluation(
   """Builds a computation that evaluates each client's personal model.
 
   Args:
-    model_fn: The one that the process was built with.
+    model_fn: The `model_fn` with which the learning process was built.
     batch_size: The most examples in one forward pass.
     sums: As for `build_client_evaluation`.
     outputs: As for `build_client_evaluation`.
@@ -160,7 +160,7 @@ def build_personal_evaluation(
 
 
 def _with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments with the table's rows distributed to clients."""
+  """Returns the arguments, with each client's row instead of the table."""
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
   return weights, client_table.rows_of(table, ids), data

@@ -1,9 +1,9 @@
-"""Keeps our use of Keras from breaking a user's layers.
+"""Keeps this project's use of Keras from breaking users' layers.
 
 Keras has one set of base classes for eager programs and one for `tf.Graph`, and
 changes the bases of all layer classes whenever a layer is built in the other
 mode. Earlier layers then raise "Your Layer or Model is in an invalid state".
-TFF traces models in a `tf.Graph`, so our code restores the bases after tracing.
+TFF traces models in a `tf.Graph`, so `preserve` restores the bases afterwards.
 
 All of this is private in Keras; `requirements.txt` pins the version.
 """
@@ -24,7 +24,7 @@ _EAGER = {
 
 @contextlib.contextmanager
 def preserve() -> Iterator[None]:
-  """Lets a block or function build in graphs; eager layers work afterwards.
+  """Restores eager layers after a block or function that builds in graphs.
 
   Within a `tf.Graph`, nothing is restored: the graph's layers may be in use.
   """

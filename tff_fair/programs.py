@@ -2,7 +2,8 @@
 
 TFF's own `tff.program.DatasetDataSource` cannot be used there: `train_model`
 copies it, and TensorFlow's datasets cannot be copied. Programs that tune with
-Vizier only accept numbers as measurements, but our metrics include vectors.
+Vizier accept only numbers as measurements, but the metrics of this project's
+processes include vectors.
 """
 
 import collections
@@ -18,7 +19,7 @@ from tff_fair import declared
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
-  """Draws the cohorts of a program; TFF's saved states hold only the round."""
+  """Draws the cohorts of a program; its saved state is only the round."""
 
   datasets: ClassVar[Sequence[tf.data.Dataset]]
   seed: ClassVar[int]
@@ -26,8 +27,8 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   def __init__(self, round_num: int = 0) -> None:
     self._round_num = round_num
-    # How often each round was drawn. Copies share this count, so a round that a
-    # program discards and repeats has other clients.
+    # How often each round was drawn. Copies share these counts, so that a round
+    # that a program discards and repeats has other clients.
     self._draws: collections.Counter[int] = collections.Counter()
 
   @classmethod
@@ -75,7 +76,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
 
     Args:
       datasets: One for each client, from `tff_fair.client_dataset` or as the
-        process takes it. Their elements may only differ in size.
+        process takes it. Their elements may differ only in size.
       seed: Determines the draws, together with the number of earlier rounds.
 
     Raises:
@@ -103,7 +104,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
           "Cast, or batch, all in the same way."
         ) from error
     element_type = tff.types.tensorflow_to_type(spec)
-    # TFF restores an iterator by its class alone, so each source has its own.
+    # TFF restores an iterator by its class alone, so each source has a class.
     self._iterator_class: type[_Iterator] = type(
       "ClientDataIterator",
       (_Iterator,),

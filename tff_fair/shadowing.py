@@ -1,7 +1,7 @@
-"""Detects a package that shadows one of ours.
+"""Detects a package that shadows one of this project's.
 
 Python looks for packages in the working directory first. If the user has a
-folder `tasks` there, it hides ours, and our imports fail.
+folder `tasks` there, it hides this project's `tasks`, whose imports then fail.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ _PACKAGE = "tasks"
 
 
 def check() -> None:
-  """Checks that `import tasks` finds ours."""
+  """Checks that `import tasks` finds this project's package."""
   ours = _ROOT / _PACKAGE
   spec = importlib.util.find_spec(_PACKAGE)
   if spec is None or not ours.is_dir():

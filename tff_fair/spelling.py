@@ -1,7 +1,7 @@
-"""Matches names as people spell them: understands, guesses, or lists them.
+"""Finds the known name that a user means, or suggests similar names.
 
-A name is understood if it differs from a known name only in case, in "-" and
-"_", or in "+" for "plus": "FedMGDA+" is fedmgda_plus.
+A user's name matches a known name if they differ only in case, in "-" and "_",
+or in "+" for "plus": "FedMGDA+" is fedmgda_plus.
 """
 
 import difflib
@@ -13,7 +13,7 @@ _MOST_GUESSES = 3
 
 
 def resolve(name: str, known: Iterable[str]) -> str:
-  """Returns the known name that a name spells, or the name itself."""
+  """Returns the known name that a name matches, or the name itself."""
   known = list(known)
   if name in known:
     return name
@@ -50,8 +50,8 @@ def advice(
 ) -> str:
   """Returns the hint shown for an unknown name.
 
-  It guesses, or lists all names if none is similar; `always_all` lists them
-  after a guess, too. `what` is the plural noun for the names, or "".
+  It has guesses, or lists all names if none is similar; `always_all` lists them
+  after guesses, too. `what` is the plural noun for the names, or "".
   """
   known = list(known)
   heading = f"valid {what}" if what else "valid"

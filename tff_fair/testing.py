@@ -169,17 +169,17 @@ def check_rule(
   the reference, are finite for hard cohorts (one client, zero and opposite
   updates, losses of any size), and do not depend on the order of clients; equal
   clients get equal coefficients; the rule reads only what it asks for, and
-  keeps the type of its state; it has the form that `SeparableRule` promises,
-  also from sums; and every way of summing that it allows gives its direction,
+  keeps the type of its state; it has the form that `SeparableRule` requires,
+  also from sums; and every aggregation kind that it allows has its direction,
   except secure sums of a `ComparingRule`, which may round losses.
 
   Args:
-    rule_class: The rule.
-    reference: The formula in NumPy, as above; None skips this check.
+    rule_class: The class of the rule.
+    reference: The formula in NumPy; see the module. None skips this check.
     settings: Hyperparameters to check in addition to the defaults.
 
   Raises:
-    AssertionError: If a check fails; it names all failed checks.
+    AssertionError: If a check fails; the message names all failed checks.
   """
   failures = [
     f"{case}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -219,7 +219,7 @@ def _failures(
     for check in checks:
       try:
         check(rule)
-      except Exception as error:  # A user's code may raise anything.
+      except Exception as error:  # A user's code may raise any error.
         title = getattr(check, "func", check).__name__.removeprefix("_check_")
         yield f"{title.replace('_', ' ')} {dict(setting) or ''}".strip(), error
 
@@ -328,7 +328,7 @@ def _check_state(rule: types.Rule) -> None:
 
 
 def _check_form(rule: Any) -> None:
-  """Checks c_k = exp(l_k) (u + v x_k), each l_k and x_k from client k only."""
+  """Checks c_k = exp(l_k) (u + v x_k), with l_k and x_k of client k only."""
   cohort = _random_cohort(6)
   cohort = cohort._replace(weight=cohort.num_examples)
   together = rule.log_weight(_tensors(cohort)).numpy()
@@ -369,10 +369,10 @@ def _tensors(cohort: types.Cohort) -> types.Cohort:
 
 
 def _check_sums(rule: types.Rule) -> None:
-  """Sums updates in each way, and compares with the direction of the rule."""
+  """Compares each aggregation kind with the direction of the rule."""
   if not chosen_context.use():
     runtime.use_local()
-  # In float32, as clients send them.
+  # Updates and signals are in float32, as clients send them.
   updates, cohort = _float32_clients()
   expected = _apply(rule, cohort).coefficients @ updates
   clients = [

@@ -33,9 +33,9 @@ class ClientSignals(NamedTuple):
   Attributes:
     client_id: int64, identifies the client across rounds.
     num_examples: float32, n_k, the number of the client's training examples. A
-      client without any is left out of the round; so is a client whose update
-      or signals are not finite, or whose accuracy, learning rate, steps or
-      gradient norm is negative.
+      client without examples is excluded from the round; so is a client whose
+      update or signals are not finite, or whose accuracy, learning rate, steps
+      or gradient norm is negative.
     loss: float32, f_k, mean loss of the received model over the client's
       training examples.
     accuracy: float32, a_k in [0, 1], of the received model over the same
@@ -63,7 +63,7 @@ class ClientSignals(NamedTuple):
   initial_loss: tf.Tensor
 
 
-# Signals measured on demand; ids and example counts are always there.
+# Signals measured on demand; ids and example counts are always reported.
 MEASURED_SIGNALS = tuple(
   name
   for name in ClientSignals._fields
@@ -88,7 +88,7 @@ def client_dataset(
 
   Returns:
     A dataset of `(client_id, batch)`, with client_id an int64 scalar. Without
-    batches there is no id: the process then leaves the client out of the round.
+    batches there is no id: the process then excludes the client from the round.
 
   Raises:
     TypeError: If `examples` is not a `tf.data.Dataset`, or `client_id` is not
@@ -142,7 +142,7 @@ def _with_ids(
 class Cohort(NamedTuple):
   """The data that a rule gets about a round's m clients, by ascending id.
 
-  It has only clients that count. Signals that a rule has not asked for may be
+  Excluded clients are not in it. Signals that a rule has not asked for may be
   `None`.
 
   Attributes:
@@ -179,7 +179,7 @@ class Cohort(NamedTuple):
 
 
 class Geometry(enum.Enum):
-  """How much a rule needs to know about the geometry of the updates."""
+  """What a rule needs to know about the geometry of the updates."""
 
   NONE = "none"
   NORMS = "norms"
@@ -209,8 +209,8 @@ class RoundUpdate(NamedTuple):
 
   Attributes:
     update: The direction d, with the structure of a client's update.
-    num_clients: int32[], the number of clients that counted. If it is 0, d is
-      zero and the finalizer does not change weights and state.
+    num_clients: int32[], the number of included clients. If it is 0, d is zero
+      and the finalizer does not change weights and state.
     scalars: float32 scalars that the rule sends along, by name.
   """
 
@@ -225,15 +225,15 @@ class Rule(declared.Hyperparameters, abc.ABC):
   A rule is a frozen dataclass; its fields are its hyperparameters.
 
   A rule must be equivariant: clients with equal signals and geometry get equal
-  coefficients, whatever their position in the cohort. Its cohorts are never
-  empty.
+  coefficients, whatever their position in the cohort. It never gets an empty
+  cohort.
 
   Attributes:
     signals: Names of the `ClientSignals` that the rule reads besides
       `client_id` and `num_examples`.
     takes_gaps: Whether the losses may be gaps from a reference, which may be
       negative.
-    counts_negative_as_zero: Whether losses below 0 count as 0.
+    counts_negative_as_zero: Whether the rule sets losses below 0 to 0.
     is_measured: Whether a caller writes values that it measures or draws into
       the rule's state between rounds.
     geometry: What the rule needs to know about the updates.
@@ -385,7 +385,7 @@ class ComparingRule(Rule):
     num_phases: The number of phases before the last.
     num_factors: The number of factors e_kj of each client.
     needs_uniform_weights: Whether all clients must have equal weights.
-    loss_bound: B: a client with |f_k| > B does not count; None for no bound.
+    loss_bound: B: a client with |f_k| > B is excluded; None for no bound.
   """
 
   num_phases: ClassVar[int] = 1
@@ -438,7 +438,7 @@ class PopulationRule(Rule):
     """Returns the positions of a cohort's clients in the state.
 
     Args:
-      cohort: Of m clients.
+      cohort: A cohort of m clients.
 
     Returns:
       int64[m], their ids; computing them fails if an id is out of range.

@@ -1,10 +1,10 @@
 """Users' functions and classes, by names that fit a command line.
 
-`path/to/file.py:function` or `PACKAGE.MODULE:function`. Paths are relative to
-the working directory. A file runs like a script: it can import files in its
-folder, it need not be in a package, and no file is written next to it. Two
-files with the same name are two modules. After an edit, the next call runs the
-new file.
+A name is path/to/file.py:function or PACKAGE.MODULE:function. Paths start in
+the working directory, or are absolute. A file runs like a script: it can import
+files in its folder, it need not be in a package, and no file is written next to
+it. Two files with the same name are two modules. After an edit, the next call
+runs the new file.
 """
 
 import ast
@@ -40,13 +40,14 @@ class _LoadedModule(NamedTuple):
 _imported: dict[pathlib.Path, _LoadedModule] = {}
 
 
-# Whether new code may run: other people's records may name functions.
+# Whether code that has not run before may run. It must not while records are
+# read, which may be other people's and may name functions.
 _may_run = contextvars.ContextVar("may_run", default=True)
 
 
 @contextlib.contextmanager
 def reading_records() -> Iterator[None]:
-  """Prevents functions named within from running, unless they ran before."""
+  """Prevents user code in the block from running unless it ran before."""
   token = _may_run.set(False)
   try:
     yield
@@ -97,7 +98,7 @@ def entry_points(
 ) -> dict[str, str]:
   """Returns the entry points of installed packages in a group, by name.
 
-  A name in `taken` is left out, with a notice. `kind` is the noun for an entry.
+  A name in `taken` is left out, with a notice, which calls an entry a `kind`.
   """
   found: dict[str, str] = {}
   points = importlib.metadata.entry_points(group=group)
@@ -254,7 +255,7 @@ def _top_level_names(tree: ast.AST) -> Iterator[str]:
   for node in ast.iter_child_nodes(tree):
     match node:
       case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-        yield node.name  # Names defined inside do not count.
+        yield node.name  # Names defined inside are not top-level.
       case ast.alias():
         yield node.asname or node.name.partition(".")[0]
       case ast.Name(ctx=ast.Store()):
@@ -288,7 +289,7 @@ def _module_or_error(
   if folder not in sys.path:
     sys.path.insert(0, folder)
   try:
-    # Compiled here, since bytecode files date their source only in seconds.
+    # Not from a bytecode file, which has the source's time only in seconds.
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     exec(code, vars(module))
   except (Exception, SystemExit) as error:
@@ -298,7 +299,7 @@ def _module_or_error(
 
 
 def _forget_neighbours(path: pathlib.Path) -> None:
-  """Makes a changed file import its neighbours again, as they may be new."""
+  """Makes a changed file import its neighbours again: they may differ, too."""
   files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
@@ -382,9 +383,9 @@ def _files_of(
 def _imports(
   path: pathlib.Path, time: int, size: int
 ) -> tuple[tuple[int, str], ...]:
-  """Returns a file's imports, each as levels up and name.
+  """Returns a file's imports, each as (levels up, name).
 
-  The cache takes the file's time and size as a key to its content.
+  `time` and `size` are part of the cache's key, because a file may change.
   """
   del time, size
   try:

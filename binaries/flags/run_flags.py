@@ -1,6 +1,6 @@
 """Defines the flags of a run, reads them as a `RunSpec`, and prints `--list`.
 
-Sweeps share the flags about how to compute runs.
+Sweeps share the flags that say how to compute runs.
 """
 
 import copy
@@ -22,7 +22,7 @@ from tff_fair.runtime import schedulers
 
 # The time within which a Dask scheduler must answer.
 _SECONDS_TO_DASK = 5.0
-# Errors for an invalid address, or one where no program answers.
+# The errors if an address is invalid, or if no program answers there.
 _CONNECTION_ERRORS = (ConnectionError, ValueError)
 
 # The catalog: all tasks and methods, with defaults and meanings.
@@ -51,7 +51,7 @@ def catalog() -> str:
 
 
 def _options_of(task: str) -> str:
-  """Returns a task's options; for an installed package's, perhaps an error."""
+  """Returns a task's options, or the error if its package cannot be used."""
   try:
     defaults = tasks.option_defaults(task)
   except declared.FieldError as error:
@@ -60,7 +60,7 @@ def _options_of(task: str) -> str:
 
 
 def check_name(name: str) -> None:
-  """Checks that a name is a task's or a method's."""
+  """Checks that a name is that of a task or of a method."""
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
@@ -79,7 +79,7 @@ def check_name(name: str) -> None:
 
 
 def catalog_entry(name: str) -> str:
-  """Explains a task's options, or a method's hyperparameters."""
+  """Returns the meanings of a task's options, or a method's hyperparameters."""
   name = methods.canonical_name(name)
   if not methods.is_method(name):
     lines = [f"Options of --task={name}, as --task_option=NAME=VALUE"]
@@ -102,12 +102,12 @@ def _lines(name: str, description: str) -> list[str]:
   return [f"  {name}", *(f"      {line}" for line in lines)]
 
 
-# How a run is computed.
+# Flags that say how a run is computed.
 
 
 @dataclasses.dataclass(frozen=True)
 class _ComputeOptions:
-  """How to compute a run: arguments of `experiments.run`."""
+  """Arguments of `experiments.run` that say how to compute a run."""
 
   engine: Literal["local", "dask"] | None = declared.value(
     None,
@@ -149,7 +149,7 @@ COMPUTE_FLAGS = tuple(declared.fields_of(_ComputeOptions))
 
 
 def define_compute_flags(namespace: flags.FlagValues) -> None:
-  """Defines the flags about how to compute runs."""
+  """Defines the flags that say how to compute runs."""
   for setting in declared.fields_of(_ComputeOptions).values():
     command_line.define(setting, namespace)
 
@@ -157,7 +157,7 @@ def define_compute_flags(namespace: flags.FlagValues) -> None:
 def compute_options(
   namespace: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
-  """Returns these flags, checked without TensorFlow, for `experiments.run`."""
+  """Returns the values of these flags, after checks without TensorFlow."""
   found = {name: namespace[name].value for name in COMPUTE_FLAGS}
   scheduler, number = found["scheduler"], found["dask_workers"]
   if scheduler is not None and number is not None:
@@ -183,11 +183,11 @@ def compute_options(
   return {**found, "wandb": found["wandb"] or None}
 
 
-# If the flags name no experiment: an included flagfile, and FedAvg's rate.
+# Used if flags describe no experiment: an included flagfile, and FedAvg's rate.
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 
-# The help, by field, for flags that set a mapping entry by entry.
+# The help of flags that set a mapping entry by entry, by field.
 _ASSIGNMENTS = {
   "task_options": "NAME=VALUE, an option of the task; --list shows all",
   "hparams": "NAME=VALUE, a hyperparameter of the method; --list shows all",
@@ -195,12 +195,12 @@ _ASSIGNMENTS = {
 
 
 class _ListParser(flags.ArgumentParser):
-  """Reads whether to show the catalog, or the name of an entry."""
+  """Parses the value of --list: a boolean, or the name of an entry."""
 
   syntactic_help = "the name of a task or of an algorithm"
 
   def parse(self, argument: Any) -> bool | str:
-    """Returns whether to show the catalog, or the name of an entry."""
+    """Returns whether to show the whole catalog, or the name of one entry."""
     try:
       return bool(flags.BooleanParser().parse(argument))
     except ValueError:
@@ -208,7 +208,7 @@ class _ListParser(flags.ArgumentParser):
     return str(argument)
 
 
-# The flags in --help; --helpfull has all.
+# The flags that --help shows; --helpfull shows all.
 _COMMON_FLAGS = frozenset(
   (
     *("task", "data_dir", "model", "task_option"),
@@ -231,7 +231,7 @@ def define_group(
   namespace: flags.FlagValues = flags.FLAGS,
   without: Container[str] = (),
 ) -> command_line.Group:
-  """Defines the flags of a group of settings, except some."""
+  """Defines the flags of a group of settings, except those in `without`."""
   fields = [field.name for field in dataclasses.fields(group)]
   fields = [name for name in fields if name not in without]
   for name in fields:
@@ -368,7 +368,7 @@ def take_first_look() -> None:
 def spec(
   namespace: flags.FlagValues = flags.FLAGS, without: Container[str] = ()
 ) -> RunSpec:
-  """Returns the flags' run; settings in `without` have their defaults."""
+  """Returns the run that flags describe, with defaults for `without`."""
   values = {
     name: namespace[name].value
     for name in RunSpec.fields()
@@ -385,13 +385,13 @@ def spec(
 
 
 def is_run_setting(name: str) -> bool:
-  """Returns whether `spec` uses a flag."""
+  """Returns whether a flag sets a part of a run's `RunSpec`."""
   return name in (*RunSpec.fields(), *spec_text.FLAG_NAMES.values())
 
 
 def spec_of_file(name: str) -> RunSpec:
   """Returns the run that a flagfile describes."""
-  # Starts from defaults, not from this program's command line.
+  # Start from the defaults, not from the values on the command line.
   namespace = copy.deepcopy(flags.FLAGS)
   for flag in namespace:
     namespace[flag].unparse()
@@ -410,7 +410,7 @@ def spec_of_file(name: str) -> RunSpec:
 
 
 def output_dir() -> pathlib.Path | None:
-  """Returns the user's folder for the results, if any."""
+  """Returns the folder for results that the user names, if any."""
   return paths.parse_optional(_OUTPUT_DIR)
 
 

@@ -21,8 +21,8 @@ from tff_fair.experiments.sweeps.jobs import Executor
 from tff_fair.experiments.sweeps.study import SearchSettings
 from tff_fair.experiments.sweeps.sweep_file import Sweep
 
-# Except the flags about how to compute runs, these share names with training's
-# flags, but not meanings.
+# These flags may have the names of training flags with other meanings, except
+# for the shared flags that say how to compute runs.
 NAMESPACE = command_line.Flags()
 run_flags.define_compute_flags(NAMESPACE)
 
@@ -111,7 +111,7 @@ _SWEEP_FLAGS = tuple(n for n in NAMESPACE if n not in run_flags.COMPUTE_FLAGS)
 
 
 _SEARCH_FLAGS = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
-for _name in _SEARCH_FLAGS:  # A sweep's file may also set these.
+for _name in _SEARCH_FLAGS:  # Default None, as a sweep's file may set them.
   command_line.define(
     dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE
   )
@@ -165,7 +165,7 @@ def sweep() -> sweep_file.Sweep:
 
 
 def base() -> RunSpec | None:
-  """Returns the run with the settings that the sweep does not vary, if any."""
+  """Returns the run of --base, if given, whose settings the sweep varies."""
   if _BASE.value is None:
     return None
   place = f"--base={_BASE.value}"
@@ -184,7 +184,7 @@ def base() -> RunSpec | None:
 
 
 def _with_code(run: Run) -> RunSpec:
-  """Returns a run's settings; refuses user code without --trust."""
+  """Returns a run's settings; raises an error for user code without --trust."""
   code = ", ".join(configuration.user_files(run.spec))
   if code and not NAMESPACE["trust"].value:
     raise RunError(
@@ -195,7 +195,7 @@ def _with_code(run: Run) -> RunSpec:
 
 
 def training_flag_hint(name: str) -> str | None:
-  """Returns advice about a training flag; None for other flags."""
+  """Returns a hint for a flag of training; None for other flags."""
   if not run_flags.is_run_setting(name) or name == "algorithm":
     return None
   return (
@@ -221,14 +221,14 @@ def file() -> pathlib.Path | None:
 
 
 def included_files() -> tuple[str, ...]:
-  """Returns the names of the included files for `--file`."""
+  """Returns the names of the included sweep files."""
   return tuple(
     sorted(path.stem for path in FILES.glob(f"*{sweep_file.SUFFIX}"))
   )
 
 
 def output_dir() -> pathlib.Path:
-  """Returns the folder that has the runs' folders."""
+  """Returns the folder in which runs have their folders."""
   path = paths.parse_optional(_OUTPUT_DIR)
   if path is None:
     sweep = file()
@@ -245,7 +245,8 @@ def executor(*, is_search: bool) -> Executor:
     _EXECUTOR.value,
     _assignments("executor_option", _EXECUTOR_OPTION.value),
     folder=output_dir(),
-    # Trials that begin together cannot learn from each other.
+    # By default, a search has one job: parallel trials cannot use each other's
+    # results.
     jobs=1 if is_search and jobs is None else jobs,
   )
 
@@ -258,7 +259,7 @@ def criterion() -> str:
 
 
 def _settings(flag: str, texts: list[str]) -> dict[str, str]:
-  """Parses settings, including training's form task_option=NAME=VALUE."""
+  """Parses settings; task_option=NAME=VALUE is valid, as in training."""
   for prefix in spec_text.PREFIXES.values():
     word = f"{prefix[:-1]}="
     texts = [
@@ -274,7 +275,7 @@ def _assignments(flag: str, texts: list[str]) -> dict[str, str]:
 
 
 def search(sweep: Sweep) -> SearchSettings | None:
-  """Returns how to search; None to run every combination.
+  """Returns the settings of a search; None if every combination is run.
 
   Flags override the sweep's file.
   """

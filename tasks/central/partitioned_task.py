@@ -1,4 +1,4 @@
-"""Builds tasks from central data, such as images, partitioned over clients.
+"""Builds tasks from central data, such as images, divided among clients.
 
 Images may be in memory or on disk.
 """
@@ -29,8 +29,8 @@ def build_task(
   seed: int,
   split: cuts.ClientSplit | None = None,
 ) -> task.Task:
-  """Cuts a data set over clients, and builds a task of those with train and
-  test examples; its description counts the others.
+  """Divides data among clients, and builds a task of clients that have train
+  and test examples; its description counts the other clients.
   """
   split = split or partitioning.make_split(config, data, seed)
   used = [
@@ -84,7 +84,7 @@ def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
-  """Returns the labels; numbers are standardized by the training rows."""
+  """Returns the labels; standardizes numbers over the training rows."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
   rows = population.ClientRows(
@@ -106,9 +106,9 @@ def _split(
 
 Pixels = Literal["unit", "standardized", "per_channel"]
 
-# Images whose squares are summed at a time: 25 MB for 28 x 28 pixels.
+# The number of images to sum at a time; with 28 x 28 pixels, they take 25 MB.
 _CHUNK = 4096
-# A constant pixel becomes zero; this bound is that of Li et al.
+# Added to each deviation as by Li et al., so that constant pixels become zero.
 _LEAST_DEVIATION = 1e-3
 
 
@@ -117,9 +117,9 @@ def pixel_scaling(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the shift and the divisor for pixels, float32.
 
-  "standardized" is as in Li et al., "Fair Resource Allocation in Federated
-  Learning". "per_channel" divides by the mean of the deviations within images
-  uint8[n, height, width, channels]: for CIFAR-10 0.4914, 0.4822, 0.4465 and
+  Images are uint8[n, height, width, channels]. "standardized" is as in Li et
+  al., "Fair Resource Allocation in Federated Learning". "per_channel" divides
+  by the mean deviation within an image: for CIFAR-10 0.4914, 0.4822, 0.4465 and
   0.2023, 0.1994, 0.2010 times 255, the numbers in many PyTorch programs.
   """
   if pixels == "standardized":
@@ -140,7 +140,7 @@ def image_loader(
 
 
 def _moments_of_pixels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  # In integers, so the order of summation does not matter on any machine.
+  # Sums integers, so the order of summation does not affect the result.
   total = np.zeros(images.shape[1:], np.int64)
   squares = np.zeros(images.shape[1:], np.int64)
   for chunk in _chunks(images):
@@ -160,7 +160,7 @@ def _moments_of_channels(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     squares = (chunk * chunk).sum(axis=(1, 2))
     total += totals.sum(axis=0)
     deviations.append(_deviation(totals, squares, count))
-  # Summed without rounding, so it is the same on every machine.
+  # Sums without rounding, so the result is the same on every machine.
   deviation = [
     math.fsum(channel) / len(images) + _LEAST_DEVIATION
     for channel in np.concatenate(deviations).T
@@ -220,7 +220,7 @@ def build_image_task(
   seed: int,
   model_seed: int,
 ) -> task.Task:
-  """Cuts images over clients and builds a task, like `build_task`."""
+  """Divides images among clients and builds a task, like `build_task`."""
   build = models.image_classifier(
     config.model,
     data.x_shape,
@@ -272,7 +272,7 @@ def images_on_disk(
   *,
   resize: bool = False,
 ) -> CentralData:
-  """Returns image files as a data set; reads a client's on demand, over 255."""
+  """Returns image files as a data set; reads and divides by 255 on demand."""
   found = images.concatenate(halves)
 
   def read(positions: np.ndarray) -> np.ndarray:

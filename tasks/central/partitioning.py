@@ -1,4 +1,4 @@
-"""Partitions a centrally stored data set over clients."""
+"""Divides a centrally stored data set among clients."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ from tasks.data_error import DataError
 from tff_fair import declared
 from tff_fair.declared import FieldError
 
-# The options of the cut.
+# The options of the partition and of the train/test split.
 
 
 Partition = Literal[
@@ -32,7 +32,7 @@ _NATURAL = ("users", "labels")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CutOptions(options.TaskOptions):
-  """How a data set is cut over clients, and each client into train and test."""
+  """How to divide data among clients, and each client into train and test."""
 
   num_clients: int | None = declared.positive_integer(
     100,
@@ -159,7 +159,7 @@ class CentralData:
   x_shape: tuple[int, ...]
   class_names: Sequence[str]  # Empty if the labels are numbers to predict.
   users: np.ndarray | None = None  # The author of each example, [n].
-  weights: np.ndarray | None = None  # Its client's weight, float[n].
+  weights: np.ndarray | None = None  # Weights of examples' clients, float[n].
   numbers: np.ndarray | None = None  # Numbers to predict, float64[n].
 
   @property
@@ -190,14 +190,14 @@ def select_classes(
 
 _Parts = Sequence[np.ndarray]
 
-# The program reports a cut that moves a larger share of the examples.
+# `make_split` reports a partition that moves this share of examples or more.
 _NOTABLE_SHARE_MOVED = 0.05
 
 
 def make_split(
   config: CutOptions, data: CentralData, seed: int
 ) -> cuts.ClientSplit:
-  """Cuts a data set over clients, or reads a cut; some halves may be empty."""
+  """Returns a new or saved split; some train or test parts may be empty."""
   split = _new_or_saved_split(config, data, seed)
   if split.share_moved >= _NOTABLE_SHARE_MOVED:
     notices.notify(
@@ -241,7 +241,7 @@ def _new_or_saved_split(
 
 
 def _has_defaults(config: CutOptions) -> bool:
-  """Returns whether the split file decides the cut."""
+  """Returns whether all options except the split file have their defaults."""
   defaults = type(config)()
   return all(
     getattr(config, field.name) == getattr(defaults, field.name)
@@ -257,7 +257,7 @@ def _split_from_file(
   path: pathlib.Path,
   seed: int,
 ) -> cuts.ClientSplit:
-  """Returns the cut from a file that has the client of each example."""
+  """Returns the split from a file that has the client of each example."""
   sizes = [data.num_train, len(data.labels)]
   clients, half_of = example_clients
   pool = sizes[config.test_data == "pooled"]
@@ -322,7 +322,7 @@ def _halves(
   parts: list[np.ndarray],
   seed: int,
 ) -> tuple[_Parts, _Parts]:
-  """Returns the training and test rows of clients, from parts of the pool."""
+  """Returns clients' train and test positions, from their parts of the pool."""
   if config.test_data == "published":
     return parts, [
       pool + part
@@ -404,7 +404,7 @@ def _parts(
 def _share_moved(
   config: CutOptions, labels: np.ndarray, parts: _Parts, seed: int
 ) -> float:
-  """Returns the share of examples that the least client size moves."""
+  """Returns the share of examples that `min_size` moves to other clients."""
   if config.partition not in ("dirichlet", "power_law"):
     return 0.0
   free = _parts(

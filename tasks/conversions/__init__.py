@@ -1,5 +1,5 @@
 """Converts published data into TFF's SQLite format for client data.
 
-Nothing here imports TensorFlow except to decode images, so conversions start at
+Only the decoding of images imports TensorFlow, so other conversions start at
 once.
 """

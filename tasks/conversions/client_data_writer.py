@@ -19,7 +19,7 @@ from tasks import cuts
 from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 
-# Takes a client's name and number of examples; decides which are for testing.
+# Maps a client's name and number of examples to whether each is for testing.
 TestChoice = Callable[[str, int], Iterable[bool]]
 
 _TABLES = """
@@ -45,7 +45,7 @@ class Example(NamedTuple):
 
   client: str  # The client's name.
   serialized: bytes  # A serialized `tf.train.Example`.
-  split: str | None = None  # None leaves it to `SplitSettings`.
+  split: str | None = None  # If None, `SplitSettings` applies.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class SplitSettings:
 
 
 class DroppedCounts(NamedTuple):
-  """The number of clients that were too small, and of their examples."""
+  """The number of clients that were dropped, and of their examples."""
 
   clients: int
   examples: int
@@ -75,7 +75,7 @@ def write(
   *,
   overwrite: bool = False,
 ) -> DroppedCounts:
-  """Writes a file for TFF's loaders, whole or not at all."""
+  """Writes a file for TFF's loaders atomically; returns what it dropped."""
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
       return _write(path, staged, examples, cut)
@@ -117,7 +117,7 @@ def _write(
 
 
 def _sort(connection: sqlite3.Connection, cut: SplitSettings) -> DroppedCounts:
-  """Copies client by client, so that a client's examples are contiguous."""
+  """Copies examples by client, so that a client's examples are contiguous."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
     "GROUP BY client ORDER BY client"
@@ -142,7 +142,7 @@ def _copy(
     "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
   )
   is_test = iter(cut.choose_test(client, num_to_cut) if num_to_cut else ())
-  # Memory holds only the examples' numbers.
+  # Memory holds only the numbers of rows, not the examples.
   chosen = sorted(
     (split or (cut.test if next(is_test) else cut.train), rowid)
     for split, rowid in rows
@@ -199,7 +199,7 @@ def _dropped_text(dropped: DroppedCounts, cut: SplitSettings) -> str:
 
 
 def random_share(test_fraction: float, seed: int) -> TestChoice:
-  """Returns the seeded choice of a random share: at least one, and not all."""
+  """Returns a `TestChoice` of random examples: at least one, and not all."""
 
   def choose(client: str, num_examples: int) -> np.ndarray:
     digest = hashlib.sha256(client.encode()).digest()
@@ -214,7 +214,7 @@ def random_share(test_fraction: float, seed: int) -> TestChoice:
 
 
 def last_share(test_fraction: float) -> TestChoice:
-  """Returns the choice of a client's last examples: at least one, not all."""
+  """Returns a `TestChoice` of the last examples: at least one, and not all."""
 
   def choose(client: str, num_examples: int) -> np.ndarray:
     del client

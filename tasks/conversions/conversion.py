@@ -41,7 +41,7 @@ from tff_fair.declared import FieldError
 class Conversion:
   """A conversion that is ready to start; reads examples while it runs."""
 
-  request: ConversionRequest  # What was asked for.
+  request: ConversionRequest  # The request to fulfil.
   filename: str  # Default name of the file to write.
   split: Split  # Which examples are test data.
   total: int  # The amount of work, in the unit of progress.
@@ -68,7 +68,7 @@ class Conversion:
   def write(
     self, on_progress: data_files.OnRead = data_files.ignore
   ) -> DroppedCounts:
-    """Writes the client data, whole or not at all; returns what was dropped."""
+    """Writes the client data atomically; returns what it dropped."""
     request = self.request
     choose_test = (
       client_data_writer.last_share(request.test_fraction)
@@ -88,7 +88,7 @@ class Conversion:
     )
 
   def write_tables(self) -> None:
-    """Counts the words and tags of the written data."""
+    """Writes the counts of words and tags, if the format has tables of them."""
     if self.tables:
       stack_exchange.write_counts(
         self.path,
@@ -168,7 +168,7 @@ def _leaf(request: ConversionRequest) -> Conversion:
 def _mnist(request: ConversionRequest) -> Conversion:
   (source,) = request.sources
   images = image_sets.mnist_images(source)
-  # Few writers occur in both halves.
+  # By writer, the published split is not the default: few writers are in both.
   possible: list[Split] = ["source", "random", "order"]
   if images.clients and request.num_clients is None:
     possible = ["random", "order", "source"]
@@ -215,7 +215,7 @@ def _images(
   train: str = "train",
   test: str = "test",
 ) -> Conversion:
-  """Converts images by their own clients, or dealt out to artificial ones."""
+  """Converts images by client, or divides them among artificial clients."""
   split = _split(request, possible)
   clients = None
   if not images.clients or request.num_clients is not None:

@@ -3,7 +3,7 @@
 The published sets are CIFAR, and MNIST and data sets in its format. Their
 features are those of `tff.simulation.datasets`: `cifar100` for CIFAR, `emnist`,
 with its background of 1, for MNIST. With QMNIST's labels, clients are the
-writers; all other images are dealt out to artificial clients.
+writers; all other images are divided among artificial clients.
 """
 
 import pathlib
@@ -33,10 +33,10 @@ MNIST_TRAIN, MNIST_TEST = "digits_only_train", "digits_only_test"
 
 
 class CentralImages(NamedTuple):
-  """Images whose labels are known before they are read."""
+  """Images whose labels are known before the images are read."""
 
   labels: np.ndarray  # Labels, int64[num_examples].
-  splits: Sequence[str]  # Published halves, "train" or "test", if any.
+  splits: Sequence[str]  # The published split of each image, if any.
   serialized: Callable[[int], bytes]  # From a position to a `tf.train.Example`.
   clients: Sequence[str] = ()  # The client of each image, if known.
   classes: Sequence[str] = ()  # Names of the classes, if they have names.
@@ -91,7 +91,7 @@ def _cifar_folder(directory: pathlib.Path) -> tuple[cifar.Kind, pathlib.Path]:
 
 
 def mnist_images(directory: pathlib.Path) -> CentralImages:
-  """Returns the images of both halves; by writer if QMNIST's labels exist."""
+  """Returns training and test images, by writer if QMNIST's labels exist."""
   halves = mnist.read_halves(directory, what="MNIST")
   for half in halves:
     if half.images.shape[1:] != (28, 28, 1):
@@ -209,7 +209,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
       "only one of train and test has folders of clients; give both, or "
       "neither, such folders.",
     )
-  # A client may lack a class in one of the halves.
+  # Images of clients may lack a class in train or in test.
   one_sided = {image.label for image in train} ^ {image.label for image in test}
   if train[0].client is None and one_sided:
     raise DataError(
@@ -218,7 +218,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
 
 
 def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
-  """Yields images by path; counts labels without an image in `left_out`."""
+  """Yields images by path; adds labels without an image to `left_out`."""
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)
@@ -269,7 +269,7 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _labels(path: pathlib.Path) -> dict[str, str]:
-  """Returns the label of each file in a table."""
+  """Returns the label of each file that a table lists, by name."""
   table = reading.open_table(path)
   reading.check_names(table, {"the images": ["file"], "their class": ["label"]})
   names = ("file", "label")

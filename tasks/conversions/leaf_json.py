@@ -1,8 +1,8 @@
 """Converts LEAF's JSON, with its users as clients.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). The features
-keep LEAF's names, x and y: numbers become floats, a whole number y an integer,
-and texts stay as they are.
+keep LEAF's names, x and y. Numbers become floats, but a whole number as y
+becomes an integer; texts remain texts.
 """
 
 import collections
@@ -21,7 +21,7 @@ Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
 def files(path: pathlib.Path) -> Files:
-  """Returns LEAF's files by half; None stands for files without a half."""
+  """Returns LEAF's files of "train" and "test"; None: files without a split."""
   if path.is_file():
     return {None: [path]}
   halves: Files = {

@@ -7,9 +7,9 @@ date, and authors whose id is divisible by ten are held out.
 
 Texts are as `tff.simulation.datasets.stackoverflow` describes them: lower case,
 HTML symbols unescaped, non-ASCII characters removed, each punctuation mark a
-token (except apostrophes and hyphens), URLs replaced by `<URL>`. Two choices
-are ours: blocks of code (`<pre>`) are left out, and a sentence ends after `.`,
-`!` or `?` before white space, and at the end of a block of text.
+token (except apostrophes and hyphens), URLs replaced by `<URL>`. This module
+adds two rules: blocks of code (`<pre>`) are left out, and a sentence ends after
+`.`, `!` or `?` before white space, and at the end of a block of text.
 """
 
 import collections
@@ -48,7 +48,7 @@ class StackExchangePosts:
     test_date: str | None = "2018-01-01",
     heldout_every: int = 10,
   ) -> None:
-    """Initializes."""
+    """Takes dumps; a `test_date` of None does not split posts by date."""
     # Number of posts that did not become examples, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
@@ -111,7 +111,7 @@ class StackExchangePosts:
       )
 
   def _split(self, author: int, date: str) -> str | None:
-    """Returns the split of a post; None leaves it to `SplitSettings`."""
+    """Returns the split of a post; None if `SplitSettings` applies."""
     if self._heldout_every and author % self._heldout_every == 0:
       return HELDOUT
     if self._test_date is None:
@@ -161,7 +161,7 @@ class _Questions:
 
   def add(self, row: _Row) -> None:
     number = row.text("Id")
-    # <a><b> in old dumps, |a|b| in new ones.
+    # Tags are <a><b> in old dumps, |a|b| in new ones.
     tags = "|".join(_TAG.findall(row.attributes.get("Tags", "")))
     try:
       self._connection.execute(
@@ -218,7 +218,7 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
 
   def declare_entity(name: str, *definition: object) -> None:
     del definition
-    # Dumps have no entities, which can make a short file expand without limit.
+    # Dumps have no entities, and entities could expand without limit.
     raise DataError(
       f"{path}, line {parser.CurrentLineNumber}",
       f"declares the entity {name}, which no Posts.xml does.",
@@ -258,7 +258,7 @@ _BLOCK = re.compile(
 _ELEMENT = re.compile(r"</?[a-z][^>]*>", re.IGNORECASE)
 _END = re.compile(r"(?<=[.!?])\s+|\n")
 _URL = re.compile(r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[\w/#=&%-]")
-# Until words are found, a character that no text has stands for a URL.
+# While a text is split, a character that no text contains stands for a URL.
 _URL_MARK, _URL_TOKEN = "\0", "<URL>"
 _TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
 
@@ -278,7 +278,7 @@ def tokens(text: str) -> str:
   return " ".join(_TOKEN.findall(text)).replace(_URL_MARK, _URL_TOKEN)
 
 
-# The words and tags for TFF's `load_word_counts` and `load_tag_counts`.
+# The word and tag counts for TFF's `load_word_counts` and `load_tag_counts`.
 #
 # A count is the number of clients that have the word or tag in a training
 # example. The files are like those that TFF unpacks from its downloads.
@@ -290,7 +290,7 @@ TAG_COUNTS = pathlib.Path("datasets/stackoverflow.tag_count")
 def write_counts(
   data: pathlib.Path, *, directory: pathlib.Path, overwrite: bool = False
 ) -> None:
-  """Writes the counts of a file in the format of TFF's `stackoverflow`."""
+  """Writes the word and tag counts of data in TFF's `stackoverflow` format."""
   with contextlib.closing(sqlite3.connect("")) as connection:
     connection.execute(
       "CREATE TABLE counts (kind TEXT, token TEXT, count INTEGER,"

@@ -1,8 +1,8 @@
 """Divides a data set among clients, and a client into train and test.
 
-All are pure functions: the same seed gives the same cut on every machine. They
-return positions (int64); each example is in exactly one part, unless a function
-is documented to leave some out.
+Random functions are pure: the same seed gives the same result on every machine.
+Partitions are arrays of positions (int64); each example is in exactly one part,
+unless the function's docstring says that it leaves examples out.
 """
 
 from tasks.cuts.draws import (

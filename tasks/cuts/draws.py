@@ -1,4 +1,4 @@
-"""Random choices: of clients, and of a client's examples for testing."""
+"""Random choices of clients, and of test examples."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ def client_names(count: int) -> list[str]:
 def random_subset(
   clients: np.ndarray, num_clients: int | None, seed: Seed, *, what: str
 ) -> np.ndarray:
-  """Returns random `clients`, in order; `what` names them in errors."""
+  """Returns random `clients`, sorted; `what` describes them in errors."""
   if num_clients is None:
     return clients
   if num_clients > len(clients):
@@ -38,8 +38,8 @@ def random_subset(
 
 
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
-  """Returns how many of `sizes` examples are for testing, int64[clients]; two
-  or more leave at least one on either side, a single one is for training.
+  """Returns each client's number of test examples, int64[clients]: at least one
+  and fewer than `sizes`, but none if the client has a single example.
   """
   num_test = np.rint(sizes * test_fraction).astype(np.int64)
   return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))
@@ -52,7 +52,7 @@ def train_test_split(
   *,
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Splits a client's examples at random, with neither side empty."""
+  """Returns random train and test examples; two or more leave neither empty."""
   num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
   num_unused = round(len(indices) * unused_fraction)
   num_train = max(len(indices) - num_test - num_unused, 1)
@@ -63,7 +63,7 @@ def train_test_split(
 def local_split(
   whole: Split, test_fraction: float, seed: int
 ) -> tuple[Split, Split]:
-  """Cuts clients' examples at random into train and test, on demand."""
+  """Splits each client's examples at random into train and test, on demand."""
   sizes = whole.num_examples
   num_test = num_test_examples(sizes, test_fraction)
 
@@ -80,7 +80,7 @@ def local_split(
 def with_rows(
   whole: Split, rows: Callable[[int], np.ndarray], num_examples: np.ndarray
 ) -> Split:
-  """Returns a split with only the rows, int64[n], that `rows` has for an id."""
+  """Returns a split with only the rows, int64[n], that `rows` maps ids to."""
 
   def load(client_id: int) -> Arrays:
     x, y = whole.load(client_id)

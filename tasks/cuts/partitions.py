@@ -31,7 +31,7 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 
 
 def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
-  """Apportions a number by largest remainders of weights; ties to the first."""
+  """Divides a number by weights (largest remainders; ties go to the first)."""
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
   # Rounded, so that equal weights give equal remainders on every machine.
@@ -43,10 +43,11 @@ def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
 def label_shards(
   labels: np.ndarray, num_clients: int, shards_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Sorts by label, cuts into equal shards and deals the shards at random.
+  """Sorts examples by label, and gives each client random shards of equal size.
 
-  The pathological non-IID cut of McMahan et al., "Communication-Efficient
-  Learning of Deep Networks from Decentralized Data" (AISTATS 2017), Section 3.
+  This is the pathological non-IID partition of McMahan et al.,
+  "Communication-Efficient Learning of Deep Networks from Decentralized Data"
+  (AISTATS 2017), Section 3.
   """
   _check_clients(num_clients, len(labels))
   most = len(labels) // num_clients
@@ -70,12 +71,12 @@ def label_shards(
 def few_labels(
   labels: np.ndarray, num_clients: int, labels_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Gives each client some labels; clients with a label share it evenly.
+  """Gives each client some labels; clients with a label get equal shares of it.
 
   For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
-  Heterogeneous Networks" (MLSys 2020); equal shares are our choice. Examples of
-  a label that no client draws are left out. A part may be empty if its labels
-  have fewer examples than clients.
+  Heterogeneous Networks" (MLSys 2020), but equal shares are a choice of
+  this project. Examples of a label that no client draws are left out. A part
+  may be empty if its labels have fewer examples than clients.
   """
   _check_clients(num_clients, len(labels))
   values = np.unique(labels)
@@ -98,7 +99,7 @@ def few_labels(
     if len(holders) > 0:
       positions = rng.permutation(np.flatnonzero(labels == value))
       pieces = np.array_split(positions, len(holders))
-      # Dealt at random, since the first pieces may be larger by one.
+      # Assigned at random, since the first pieces may be larger by one.
       for holder, piece in zip(rng.permutation(holders), pieces, strict=True):
         parts[holder].append(piece)
   return [np.concatenate(pieces) for pieces in parts]
@@ -110,7 +111,7 @@ def match_label_proportions(
   other_labels: np.ndarray,
   seed: draws.Seed,
 ) -> list[np.ndarray]:
-  """Divides a second data set in the label proportions of the first's parts.
+  """Divides a second data set in the label proportions of `parts` of the first.
 
   Examples with a label that no part has are left out.
   """
@@ -143,7 +144,7 @@ def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
 def iid(
   num_examples: int, num_clients: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Deals the examples out at random, in numbers that differ by at most one."""
+  """Divides examples at random into parts whose sizes differ by at most one."""
   _check_clients(num_clients, num_examples)
   return np.array_split(
     draws.generator(seed).permutation(num_examples), num_clients
@@ -158,10 +159,10 @@ def power_law(
   *,
   min_size: int = 1,
 ) -> list[np.ndarray]:
-  """Deals the examples out at random, so that few clients have most of them.
+  """Divides examples at random, so that few clients have most of them.
 
-  Beyond `min_size` each, the client of rank r = 1, 2, ... has a share
-  proportional to r^-exponent (Zipf's law). Ranks are random.
+  Each client gets `min_size` examples, and the client of rank r = 1, 2, ... a
+  share of the rest proportional to r^-exponent (Zipf's law). Ranks are random.
   """
   _check_sizes(num_clients, min_size, num_examples)
   rng = draws.generator(seed)
@@ -172,7 +173,7 @@ def power_law(
   return np.split(rng.permutation(num_examples), np.cumsum(sizes)[:-1])
 
 
-# Beyond these, NumPy's sampler does not end, or overflows; well within them, a
+# Outside this range, NumPy's sampler does not end, or overflows. Well inside, a
 # class is already at a single client, or spread evenly over all.
 CONCENTRATION_RANGE = (1e-6, 1e9)
 
@@ -191,7 +192,7 @@ def dirichlet(
   Networks" (ICML 2019), Section 4: for each label, p ~ Dir(concentration · 1)
   over the clients. Common code redraws until no client is smaller than
   min_size, which never ends for small concentrations. Here each client that is
-  too small takes random examples from the largest one.
+  too small takes random examples from the largest client.
   """
   _check_sizes(num_clients, min_size, len(labels))
   rng = draws.generator(seed)
@@ -214,8 +215,8 @@ def dirichlet_per_client(
   As in Hsu et al., "Measuring the Effects of Non-Identical Data Distribution
   for Federated Visual Classification" (2019): each client draws
   p ~ Dir(concentration · 1) over the labels, and gets examples in these
-  proportions, rounded. If clients want more examples of a label than there are,
-  all get the same share of what they want, and fill up proportionally with
+  proportions, rounded. If clients need more examples of a label than there are,
+  all get the same share of what they need, and proportionally more examples of
   other labels. So all clients' proportions have the same distribution; if
   clients took their examples in turn, the last ones would get the remnants.
   """
@@ -245,7 +246,7 @@ def dirichlet_per_client(
 def _allocate(
   stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
 ) -> np.ndarray:
-  """Shares out `stock`, int64[labels], by the proportions that clients want."""
+  """Divides `stock`, int64[labels], by the clients' proportions of labels."""
   shared = np.zeros(proportions.shape)
   # Each iteration uses up a label, or is the last.
   for _ in range(len(stock) + 1):

@@ -1,9 +1,9 @@
-"""Files that record which example belongs to which client.
+"""Files that record the client of each example.
 
-A split in a file survives changes of seeds, of this code or of NumPy, and
-others can use it. The file (npz) has the number of examples and a fingerprint
-of their labels, so that it is refused for other data. A user's own file has
-only the client of each example, and perhaps its half.
+A split in a file does not change with seeds, this code or NumPy, and others can
+use it. The npz file has the number of examples and a fingerprint of
+their labels, by which `load_split` refuses it for other data. A user's own file
+has only the client of each example, and perhaps "train" or "test".
 """
 
 import dataclasses
@@ -30,10 +30,10 @@ class ClientSplit:
   client_names: tuple[str, ...]
   train: tuple[np.ndarray, ...]  # Each client's positions, int64[n].
   test: tuple[np.ndarray, ...]
-  description: str  # How the data set was cut, in words.
-  # Share of the examples that the least client size moved.
+  description: str  # How the data set was divided, in words.
+  # Share of the examples that the option `min_size` moved to other clients.
   share_moved: float = 0.0
-  # The cut in words that follow "clients", if the options do not describe it.
+  # The partition in words that follow "clients", if options do not describe it.
   partition_text: str = ""
 
 
@@ -44,12 +44,12 @@ class ExampleClients(NamedTuple):
   # negative number for an example without a client.
   clients: np.ndarray
   # "train", "test" or an empty text for each example; None if the file has no
-  # halves.
+  # array `split`.
   halves: np.ndarray | None
 
 
 def load_clients(path: pathlib.Path) -> ExampleClients | None:
-  """Reads a user's own file of clients; None for a file of `save_split`."""
+  """Reads a user's file of clients; returns None for one of `save_split`."""
   if "client" not in npz.names(path, what="split of clients"):
     return None
   arrays = npz.read(
@@ -160,7 +160,7 @@ def _check_positions(
 
 
 def _fingerprint(labels: np.ndarray) -> str:
-  # In one byte format, whichever integers the data's reader returned.
+  # Converts to int64, since readers may return other integers.
   return hashlib.sha256(np.asarray(labels).astype("<i8").tobytes()).hexdigest()
 
 

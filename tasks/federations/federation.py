@@ -40,7 +40,7 @@ class Federation:
   files: str = ""  # Files that `read` expects; empty if a package has them.
   # Further options of the task `table`.
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
-  sha256: str | None = None  # Of the table behind published numbers.
+  sha256: str | None = None  # Digest of the table behind published numbers.
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns the options of the task `table` that read a prepared table."""
@@ -76,7 +76,7 @@ class Federation:
   def prepare(
     self, source: Source, path: pathlib.Path, *, overwrite: bool = False
   ) -> bool:
-    """Writes the table; returns whether it is the one of published numbers."""
+    """Writes the table; returns whether published numbers are from it."""
     data_files.check_free(path, overwrite=overwrite)
     content = self.table(source).encode()
     with data_files.replacement(path, overwrite=overwrite) as staged:

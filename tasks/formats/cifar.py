@@ -4,7 +4,7 @@ Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009);
 https://www.cs.toronto.edu/~kriz/cifar.html describes the batches. An npz file
 holds x_train, y_train, x_test and y_test, as Keras names them. JPEG copies may
 replace x: jpeg_train, the concatenated bytes of all training images, and
-offset_train, int[n + 1], where each of them begins.
+offset_train, int[n + 1], the position at which each image begins.
 """
 
 import io
@@ -28,11 +28,11 @@ class Kind(NamedTuple):
   """CIFAR-10 or CIFAR-100, as published."""
 
   name: str  # "cifar10" or "cifar100".
-  # Names of the folders of the Python and of the binary version.
+  # Folder names of the Python version and the binary version.
   folders: tuple[str, str]
   # The split, "train" or "test", of each batch, without its ending.
   splits: Mapping[str, str]
-  # The pickle key and the number of classes of each kind of label.
+  # Each kind of label, with its pickle key and number of classes.
   labels: Mapping[str, tuple[bytes, int]]
 
 
@@ -49,7 +49,7 @@ CIFAR100 = Kind(
   {"coarse_label": (b"coarse_labels", 20), "label": (b"fine_labels", 100)},
 )
 
-# CIFAR's pickles need only these; a pickle could name any function.
+# CIFAR's pickles need only these functions; others could run any code.
 _ALLOWED_GLOBALS = {
   ("numpy.core.multiarray", "_reconstruct"),
   ("numpy", "ndarray"),
@@ -145,7 +145,7 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
   """Returns the folder with the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
-    # A name such as "train" may belong to something else.
+    # Requires both, since "train" alone may be another data set.
     if any(
       all((folder / f"{name}{ending}").is_file() for name in (first, test))
       for ending in ("", ".bin")
@@ -162,7 +162,7 @@ def read_all(
   """
   batches = [read_batch(path) for path in _paths(folder, kind)]
   pixels = np.concatenate([pixels for pixels, _ in batches])
-  # Stored channel by channel.
+  # Batches store images channel by channel.
   planes = pixels.reshape(-1, 3, _SIDE, _SIDE)
   splits = [
     split
@@ -210,7 +210,7 @@ def read(
 
 
 def read_npz(path: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
-  """Reads the images and labels of both halves."""
+  """Reads the training and test images with their labels."""
   names = ("x", "jpeg", "offset")
   arrays = npz.read(
     path,
@@ -258,7 +258,7 @@ def _npz_labels(path: pathlib.Path, y: np.ndarray) -> np.ndarray:
 
 
 def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
-  """Returns concatenated JPEG images, decoded, uint8[n, 32, 32, 3]."""
+  """Decodes concatenated JPEG images; returns uint8[n, 32, 32, 3]."""
   import tensorflow as tf  # noqa: PLC0415
 
   if (

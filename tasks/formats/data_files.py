@@ -23,7 +23,7 @@ PAGE = "docs/tasks.md"  # Documents the files of each task.
 def require(
   data_dir: pathlib.Path | None, *, what: str, files: str
 ) -> pathlib.Path:
-  """Returns the directory that the user named."""
+  """Returns the data directory; raises if the user has not named one."""
   if data_dir is None:
     raise DataError(
       "data_dir",
@@ -60,7 +60,7 @@ def ignore(num_bytes: int) -> None:
 def open_file(
   path: pathlib.Path, on_read: OnRead = ignore
 ) -> Iterator[typing.IO[bytes]]:
-  """Yields a file's content, decompressed from gzip, bzip2, xz or zip."""
+  """Yields a file's content; decompresses gzip, bzip2, xz and zip."""
   source_files.note(path)
   try:
     with path.open("rb") as file:
@@ -82,7 +82,7 @@ def open_file(
     ) from error
   except (
     *(gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
-    NotImplementedError,  # For compression that zipfile does not have.
+    NotImplementedError,  # From zipfile: an unknown compression method.
   ) as error:
     raise DataError(path, f"is damaged: {error}.") from error
   except OSError as error:
@@ -91,8 +91,8 @@ def open_file(
     ) from error
 
 
-# The most that a compressed file may hold, in bytes or as a multiple of its
-# size: for measurements this is 3 to 30, for terabytes of zeros 1,000.
+# The most that a compressed file may unpack to: this many bytes or, if larger,
+# this multiple of its size. Measured data has 3 to 30 times, zeros 1,000 times.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 
@@ -174,7 +174,7 @@ def reporting_damage(
   place: object, problem: str = "is damaged"
 ) -> Iterator[None]:
   """Turns any error into a `DataError`, since parsers of damaged bytes raise
-  many classes; put only the parser's call into the block.
+  errors of many kinds; put only the parser's call into the block.
   """
   try:
     yield
@@ -203,7 +203,7 @@ class _ReportingFile(io.RawIOBase):
     return True
 
   def seekable(self) -> bool:
-    return self._file.seekable()  # A zip file lists its members at the end.
+    return self._file.seekable()  # zipfile seeks its list of members.
 
   def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
     return self._file.seek(offset, whence)

@@ -46,7 +46,7 @@ def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
 
 def check_pixels(pixels: np.ndarray) -> None:
   """Checks that pixels are from 0 to 1."""
-  # Written so that NaN counts as out of range.
+  # In this form, the condition holds for NaN, too.
   if not np.all((pixels >= 0) & (pixels <= 1)):
     raise ValueError(
       f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
@@ -57,7 +57,7 @@ def check_finite(source: object, what: str, array: np.ndarray) -> None:
   """Checks that floats are not missing, and finite in float32."""
   if array.dtype.kind != "f" or not array.size:
     return
-  # In parts, since x may fill half of the memory.
+  # Checks parts, since x may fill half of the memory.
   step = max(1, (1 << 22) // array[0].size)
   for start in range(0, len(array), step):
     part = np.abs(array[start : start + step]).reshape(

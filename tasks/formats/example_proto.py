@@ -34,7 +34,7 @@ _MESSAGES: Mapping[str, Sequence[tuple[str, int | str, int]]] = {
     ("float_list", "FloatList", _ONE),
     ("int64_list", "Int64List", _ONE),
   ],
-  # A map in TensorFlow; encoded the same way.
+  # TensorFlow declares a map, which is encoded in the same way.
   "Entry": [("key", _Field.TYPE_STRING, _ONE), ("value", "Feature", _ONE)],
   "Features": [("feature", "Entry", _MANY)],
   "Example": [("features", "Features", _ONE)],

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# The number of bytes that `of_content` needs; a tar file's mark comes late.
+# The number of bytes that `of_content` needs, the most for a tar file.
 BEGINNING = 512
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
@@ -70,7 +70,7 @@ _PICTURE = Kind("a picture", advice="prepare_data reads folders of pictures.")
 _OF_R = Kind("a file of R", advice="In R, write CSV: write.csv.")
 PARQUET = Kind("a Parquet file", "pandas.read_parquet({})")
 
-# By the first bytes, if a zero byte follows: a text may begin like this, too.
+# Kinds by first bytes that also a text may have, so a zero byte must follow.
 _LETTERS = {
   b"PAR1": PARQUET,
   b"ARROW1": Kind("a Feather or Arrow file", "pandas.read_feather({})"),
@@ -81,7 +81,7 @@ _LETTERS = {
   b"RDX": _OF_R,
   b"Rar!": Kind("a RAR archive", advice=_ARCHIVE),
 }
-# By the first bytes alone.
+# Kinds by the first bytes.
 _MAGIC = {
   b"SQLite format 3\0": Kind(
     "an SQLite database",
@@ -111,7 +111,7 @@ _MAGIC = {
   b"\x28\xb5\x2f\xfd": Kind("compressed with zstd", advice="Unpack it first."),
   b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", advice=_ARCHIVE),
 }
-# By patterns of the first bytes.
+# Kinds by patterns of the first bytes.
 _PATTERNS = {
   # A pickle: the protocol, or the first opcodes of protocol 0.
   re.compile(rb"\x80[\x02-\x05]|ccopy_reg\n|cpandas\.|cnumpy|\([dl]p\d"): (
@@ -131,7 +131,7 @@ _PATTERNS = {
   re.compile(rb"(\xef\xbb\xbf)?\s*\{\"[^\n]*\}\s*\n\s*\{"): _JSON_LINES,
   re.compile(rb"(\xef\xbb\xbf)?\s*(\{\s*\"|\[\s*[\[{\"])"): _JSON,
 }
-# By the name of a zip file's member.
+# Kinds by the name of a zip file's member.
 _MEMBERS = {
   "xl/workbook.xml": EXCEL,
   "xl/workbook.bin": Kind(

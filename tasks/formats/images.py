@@ -33,7 +33,7 @@ class LabeledImages:
 
 
 def resize(images: Any, size: int) -> np.ndarray:
-  """Returns uint8[..., height, width, channels] resized, by interpolation."""
+  """Resizes images, uint8[..., height, width, channels], by interpolation."""
   import tensorflow as tf  # noqa: PLC0415
 
   # Antialiased: each pixel of a smaller image is a mean.
@@ -123,7 +123,7 @@ def concatenate(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 def read_images(
   root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
-  """Returns uint8[n, image_size, image_size, 3]; resizes others, or raises."""
+  """Returns uint8[n, image_size, image_size, 3]; `resize` permits others."""
   images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
   for k, encoded in enumerate(paths):
     path = root / encoded.decode()

@@ -21,7 +21,7 @@ from tasks.formats import (
 # Names of labels in TFF's files, and in files converted from LEAF's JSON.
 _LABELS = ("label", "y")
 _MAX_LABELS = 100
-_JSON_BEGINNING = 1 << 20  # Bytes within which LEAF's first names occur.
+_JSON_BEGINNING = 1 << 20  # Bytes to search for the keys of LEAF.
 
 # The beginning of the description of an unusable file.
 UNUSABLE = "CANNOT BE USED"

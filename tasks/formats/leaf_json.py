@@ -1,8 +1,8 @@
 """Reads LEAF's JSON: `users`, `num_samples`, and `user_data` or `text`.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). A folder holds
-`train` and `test`, each with its own files, or one set of files, whose users
-are then cut at random. Within a set, a user is in one file.
+`train` and `test`, each with its own files, or one set of files; then users'
+examples are split at random. Within a set, each user is in one file only.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ def read_users(
 def read_set(
   paths: Iterable[pathlib.Path], on_read: data_files.OnRead = data_files.ignore
 ) -> Iterator[tuple[str, str, UserData]]:
-  """Yields users' places, names and data; holds one file at a time."""
+  """Yields each user's place, name and data; holds one file in memory."""
   sources: dict[str, pathlib.Path] = {}
   for path in paths:
     for user, data in read_users(path, on_read):
@@ -119,7 +119,7 @@ class Users:
   train: Split  # Training data.
   test: Split  # Test data.
   num_too_small: int  # Users left out for having too few examples.
-  num_in_one_half: int = 0  # Users left out for lacking one half.
+  num_in_one_half: int = 0  # Users left out for lacking train or test.
 
   def sample(
     self, num_clients: int | None, seed: int, *, what: str = "users in the data"

@@ -1,4 +1,4 @@
-"""Reads MNIST and data sets in its format: two halves of idx files, writers.
+"""Reads MNIST and data sets in its format (idx files), and digits' writers.
 
 LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998);
 http://yann.lecun.com/exdb/mnist describes idx files. QMNIST's extended labels
@@ -25,7 +25,7 @@ _TYPES: Mapping[int, np.dtype] = {
   0x0D: np.dtype(">f4"),
   0x0E: np.dtype(">f8"),
 }
-# QMNIST's files of labels for MNIST's halves.
+# QMNIST's files of labels for MNIST's training and test images.
 _WRITERS = [f"qmnist-{half}-labels-idx2-int" for half in ("train", "test")]
 _CLASS, _WRITER = 0, 2
 
@@ -51,7 +51,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
     shape = struct.unpack(f">{magic[3]}I", sizes)
     expected = math.prod(shape) * dtype.itemsize
     content = bytearray()
-    # In pieces, since a damaged header may ask for more than there is.
+    # Reads pieces, since a damaged header may claim a huge size.
     while chunk := file.read(min(1 << 20, expected + 1 - len(content))):
       content += chunk
   if len(content) != expected:
@@ -67,7 +67,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
 def find_and_read(
   data_dir: pathlib.Path | None, name: str, *, what: str
 ) -> tuple[pathlib.Path, tuple[LabeledImages, LabeledImages]]:
-  """Finds MNIST or a similar data set; returns its path and both halves."""
+  """Finds MNIST or a similar data set; returns its folder and images."""
   files = "train-images-idx3-ubyte and its three companions"
   data_dir = data_files.require(data_dir, what=what, files=files)
   for directory in (data_dir, data_dir / name):
@@ -84,13 +84,13 @@ def find_and_read(
 
 
 def has_half(directory: pathlib.Path, half: str) -> bool:
-  """Returns whether a directory has a half's images."""
+  """Returns whether a directory has the images of a half, such as "train"."""
   names = _names(f"{half}-images-idx3-ubyte")
   return any((directory / name).exists() for name in names)
 
 
 def has_writers(directory: pathlib.Path) -> bool:
-  """Returns whether QMNIST's labels for both halves exist."""
+  """Returns whether QMNIST's training and test labels exist."""
   return all(
     any((directory / name).exists() for name in _names(file))
     for file in _WRITERS
@@ -104,7 +104,7 @@ def read_halves(
   test: str = "t10k",
   what: str,
 ) -> tuple[LabeledImages, LabeledImages]:
-  """Returns training and test images with one channel, as stored."""
+  """Returns training and test images, uint8[n, height, width, 1]."""
   return (_read_half(directory, train, what), _read_half(directory, test, what))
 
 
@@ -146,7 +146,7 @@ def _read_half(directory: pathlib.Path, half: str, what: str) -> LabeledImages:
 
 
 def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
-  """Returns the writers of the images in a half with these labels."""
+  """Returns the writers of the training or test images with these labels."""
   table = read_idx(path, 2)
   # QMNIST has more test digits than MNIST, after MNIST's own.
   if table.shape[1] <= _WRITER or len(table) < len(labels):

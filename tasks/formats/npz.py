@@ -22,7 +22,7 @@ def read(
   what: str,
   optional: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-  """Returns arrays by name."""
+  """Returns the arrays `names`, and those of `optional` that exist, by name."""
   with _open(path, what) as arrays:
     missing = [name for name in names if name not in arrays]
     if missing:

@@ -48,9 +48,9 @@ def note(*paths: pathlib.Path) -> None:
 def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
   """Returns the SHA-256 of files by their paths below their common folder.
 
-  Beyond `MOST_BYTES` in total, they cover evenly spaced blocks, and each file's
-  size. More than 20 files get a single digest, with the number of files as its
-  name.
+  If the files have more than `MOST_BYTES` in total, digests cover only evenly
+  spaced blocks and each file's size. More than 20 files get a single digest,
+  with the number of files as its name.
   """
   sizes = {}
   for path in dict.fromkeys(map(os.path.abspath, files)):

@@ -61,7 +61,7 @@ def serialized_examples(
     "SELECT serialized_example_proto FROM examples "
     "WHERE split_name = ? AND client_id = ? LIMIT ?"
   )
-  # To SQLite, a negative limit means none.
+  # To SQLite, a negative limit means no limit.
   values = [split, client, -1 if limit is None else limit]
   with connect(path) as connection:
     # Returns bytes, even for an example that is stored as text.
@@ -100,7 +100,7 @@ def check_pages(path: pathlib.Path) -> None:
 def split_names(connection: sqlite3.Connection) -> list[str]:
   """Returns the splits that have clients, in alphabetical order."""
   found = connection.execute("SELECT DISTINCT split_name FROM client_metadata")
-  # In a damaged file, they may be of any type.
+  # In a damaged file, names may be of any type.
   return sorted(str(split) for (split,) in found)
 
 
@@ -153,7 +153,7 @@ def check(path: pathlib.Path) -> None:
 
 
 def header_problem(path: pathlib.Path) -> str | None:
-  """Compares a file with its header (https://sqlite.org/fileformat.html)."""
+  """Returns a problem that the header shows; see sqlite.org/fileformat.html."""
   size = path.stat().st_size
   with path.open("rb") as file:
     header = file.read(_HEADER_BYTES)

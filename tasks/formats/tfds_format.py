@@ -77,8 +77,8 @@ class DataSet:
       for path, found in _flat(info.features)
     }
     self.splits: Sequence[str] = list(info.splits)
-    # The features to predict from, and the one to predict; None if the data set
-    # does not define them.
+    # The features to predict from, and the feature to predict; None if the data
+    # set does not define them.
     self.supervised = self._supervised(info.supervised_keys)
 
   def _supervised(self, keys: Any) -> tuple[list[str], str] | None:

@@ -44,5 +44,5 @@ if typing.TYPE_CHECKING:
     word_lstm as word_lstm,
   )
 
-# Only on use, since importing TensorFlow takes seconds.
+# Imports modules on first use, since importing TensorFlow takes seconds.
 __getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -80,7 +80,7 @@ class _Recall(tf.keras.metrics.Mean):
     y_pred: tf.Tensor,
     sample_weight: tf.Tensor | None = None,
   ) -> tf.Operation:
-    """Adds a batch: zeros and ones [n, labels], logits [n, labels]."""
+    """Adds a batch of labels, 0 or 1, and logits, both [n, labels]."""
     del sample_weight  # TFF passes none.
     is_predicted = _is_among_largest(y_pred)
     return super().update_state(is_predicted, tf.cast(y_true, tf.float32))

@@ -14,7 +14,7 @@ from tasks.models.names import HIDDEN_UNITS, InitialWeights
 from tasks.task import ElementSpec
 from tff_fair.declared import FieldError
 
-# The input and outputs of a task's model.
+# The shapes of a task's model.
 
 
 class Shapes(NamedTuple):
@@ -23,12 +23,12 @@ class Shapes(NamedTuple):
   # The shape of the input; None for a size that differs between batches.
   x: tuple[int | None, ...]
   x_dtype: tf.DType  # Type of the input.
-  outputs: tuple[int | None, ...]  # Of the outputs.
+  outputs: tuple[int | None, ...]  # The shape of the outputs.
   # Whether there are two classes, for which a single output is enough, too.
   are_two_classes: bool = False
 
   def __str__(self) -> str:
-    """Returns both in words."""
+    """Returns the shapes and types in words."""
     return (
       f"x {as_text(self.x, self.x_dtype)} and outputs "
       f"{as_text(self.outputs, tf.float32)}"
@@ -38,7 +38,7 @@ class Shapes(NamedTuple):
 def required_shapes(
   element_spec: ElementSpec, num_classes: int | None
 ) -> Shapes:
-  """Returns the shapes of a task's models."""
+  """Returns the shapes that the model of a task must have."""
   x, y = element_spec
   outputs: tuple[int | None, ...] = (num_classes or 1,)
   are_classes = num_classes is not None and y.dtype.is_integer
@@ -130,7 +130,7 @@ def build_fn(
 
 
 def _takes(name: str, sides: list[int]) -> str:
-  """Describes the inputs that a model takes, if the task has others."""
+  """Describes a model's inputs; returns "" if those of the task fit."""
   if name in HIDDEN_UNITS:
     return ""
   if name == "cnn_dropout":

@@ -19,7 +19,7 @@ def fedavg_cnn(
   input_shape: tuple[int, ...] = (28, 28, 1),
   dense_units: int = 512,
 ) -> tf.keras.Model:
-  """The CNN of McMahan et al. (AISTATS 2017): two layers, pooled, two dense.
+  """The CNN of McMahan et al. (AISTATS 2017): 2 convolutions, 2 dense layers.
 
   It has 1,663,370 weights with 10 classes and 28 x 28 images: the model "cnn"
   of TFF's EMNIST baselines. LEAF's has 2,048 dense units.
@@ -132,7 +132,7 @@ def _normalized(
   strides: int,
   initializers: Iterator[tf.keras.initializers.Initializer],
 ) -> tf.Tensor:
-  """Returns a convolution without biases, which its normalization has."""
+  """Returns a convolution and its normalization; only the latter has biases."""
   x = tf.keras.layers.Conv2D(
     filters,
     size,

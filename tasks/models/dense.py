@@ -20,7 +20,7 @@ def mlp(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network; logistic regression without hidden layers."""
+  """Fully connected network; without hidden layers, logistic regression."""
   inputs = [math.prod(input_shape), *hidden_units]
   initializers = _initializers(initial_weights, inputs, seed)
   return tf.keras.Sequential(
@@ -63,9 +63,9 @@ def mlp_double_softmax(
 ) -> tf.keras.Model:
   """Fully connected network with a superfluous softmax before its loss.
 
-  A mistake that is kept because published numbers depend on it: those of Wang
-  et al., "Federated Learning with Fair Averaging" (IJCAI 2021). For C classes,
-  the loss never falls below log(1 + (C - 1) / e).
+  The softmax is a mistake in the code of Wang et al., "Federated Learning with
+  Fair Averaging" (IJCAI 2021), on which their published numbers depend. For C
+  classes, the loss never falls below log(1 + (C - 1) / e).
   """
   return tf.keras.Sequential(
     [
@@ -93,8 +93,8 @@ def functional_if_dense(
   build: task.KerasModelFn,
   functional_model: Callable[[], tff.learning.models.FunctionalModel],
 ) -> task.FunctionalModelFn:
-  """Returns the functional form of dense networks, built once; convolutions
-  train as fast in Keras models.
+  """Returns a function that builds the functional form once; it returns None if
+  the network is not dense, since convolutions train as fast in Keras models.
   """
 
   @functools.cache
@@ -107,7 +107,7 @@ def functional_if_dense(
 
 
 def is_dense(model: tf.keras.Model) -> bool:
-  """Returns whether a model has only plain dense layers, like this module's."""
+  """Returns whether a model has only plain dense layers, as in this module."""
   if type(model) is not tf.keras.Sequential:
     return False
   kinds = (tf.keras.layers.Flatten, tf.keras.layers.Dense, _Probabilities)
@@ -133,12 +133,12 @@ def _is_plain(layer: tf.keras.layers.Layer) -> bool:
   )
 
 
-# The types of activations, or None for layers without one.
+# Plain activations are functions; a layer without an activation has None.
 _FUNCTIONS = (types.NoneType, types.FunctionType)
 
 
 class _Probabilities(tf.keras.layers.Layer):
-  """A softmax that Keras' cross entropy does not bypass, as it does others."""
+  """A softmax that Keras' cross entropy does not bypass, unlike others."""
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     return tf.identity(tf.nn.softmax(inputs))

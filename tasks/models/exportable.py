@@ -1,8 +1,8 @@
-"""Models of Keras' own layers, which programs can load without our code.
+"""Models of Keras' own layers, which programs can load without this project.
 
-The method `exportable` of our layers returns a Keras layer or model that does
-the same, with the same name, and weights of the same shapes in the same order.
-A model can replace a layer only in a sequential model.
+The method `exportable` of this project's layers returns a Keras layer or model
+that does the same, with the same name, and with weights of the same shapes in
+the same order. A model can replace a layer only in a sequential model.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from tasks.models import keras_parts
 # A model as Keras describes it in its files, ready for JSON.
 Config = Mapping[str, Any]
 
-_MOST_LETTERS = 100  # Shown of a Keras error.
+_MOST_LETTERS = 100  # Letters to show of a Keras error.
 _ZEROS = {
   "module": "keras.initializers",
   "class_name": "Zeros",
@@ -63,7 +63,7 @@ def build(config: Config) -> tf.keras.Model:
   _check(config)
   try:
     with without_custom_objects():
-      # Some layers remove parts from a config.
+      # Copies the config, since some layers remove parts from it.
       model = tf.keras.saving.deserialize_keras_object(copy.deepcopy(config))
   except (LookupError, RecursionError, TypeError, ValueError) as error:
     raise NotExportableError(
@@ -76,7 +76,7 @@ def build(config: Config) -> tf.keras.Model:
 
 def reason(error: Exception) -> str:
   """Returns the message of a Keras error in one line."""
-  # Keras shows the whole config of a layer first.
+  # Before the reason, Keras shows the whole config of a layer.
   text = str(error).rpartition("Exception encountered: ")[2]
   return " ".join(text.split())[:_MOST_LETTERS] or type(error).__name__
 

@@ -1,7 +1,7 @@
 """Rebuilds a user's Keras model with the same initial weights each time.
 
-A seed determines them. Weights without an initializer, such as trained weights,
-are copied from one model, built outside of graphs, to all others.
+A seed determines these weights. Weights without an initializer, such as trained
+weights, are copied from one model, built outside of graphs, to all others.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tff_fair.declared import FieldError
 class SeededModelBuilder:
   """Builds a user's model, with weights that a seed determines.
 
-  It is not a dataclass, so later programs compile it again: we do not know what
-  else a user's function depends on.
+  It is not a dataclass, so two builders are never equal and share no compiled
+  programs: a user's function may depend on more than its arguments.
   """
 
   def __init__(
@@ -61,12 +61,12 @@ class SeededModelBuilder:
     return make
 
   def __call__(self) -> tf.keras.Model:
-    """Returns a new model with its weights."""
+    """Returns a new model with its initial weights."""
     return self.new_model() if self._starting is None else self._starting()
 
   @property
   def digest(self) -> str | None:
-    """The digest of copied weights; None if initializers create all."""
+    """The digest of copied weights; None if initializers create all weights."""
     return None if self._starting is None else self._starting.digest
 
   @keras_state.preserve()
@@ -76,7 +76,7 @@ class SeededModelBuilder:
     try:
       with tf.Graph().as_default():
         build()
-    # A user's layer may report wrong settings.
+    # A user's layer may have a wrong config, so that it cannot be cloned.
     except Exception:
       build = self.new_model
     self._starting = FixedWeightsBuilder.from_weights(
@@ -216,7 +216,7 @@ def _cast_weights(
 
 
 def digest(build: task.KerasModelFn) -> str | None:
-  """Returns the digest of a model's given weights; None without any."""
+  """Returns the digest of the weights that a builder copies, or None."""
   found = getattr(build, "digest", None)
   return found if isinstance(found, str) else None
 
@@ -227,7 +227,8 @@ def clone(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
     return tf.keras.models.clone_model(layer, clone_function=clone)
   new = type(layer).from_config(layer.get_config())
   if isinstance(layer, tf.keras.layers.Lambda):
-    new.function = layer.function  # A config loses the names that it refers to.
+    # A config loses the names that the function of a `Lambda` refers to.
+    new.function = layer.function
   return new
 
 
@@ -244,7 +245,7 @@ _TWO_CLASSES = "two_classes"
 def with_two_logits(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Gives a model with a single output, sigmoid or not, a logit per class."""
+  """Turns the single output of a model, sigmoid or not, into two logits."""
   last = last_layer(model)
   if type(last) not in _LAST or last.activation not in (
     tf.keras.activations.sigmoid,
@@ -287,7 +288,7 @@ def with_one_tensor(
 def _call_symbolically(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tuple[tf.Tensor, Any]:
-  """Returns an input and the outputs; None if the model does not take it."""
+  """Returns an input and outputs; outputs are None if the model refuses it."""
   x = tf.keras.Input(wanted.x, dtype=wanted.x_dtype)
   with contextlib.suppress(Exception), layers.seeded(seed):
     return x, model(x)
@@ -338,7 +339,7 @@ def with_seed_0(task: Task) -> Task:
 
 
 def _is_ours(function: object) -> bool:
-  """Returns whether a function builds one of our models from a seed."""
+  """Returns whether a function builds a model of this project from a seed."""
   module, name = (
     getattr(function, attribute, "")
     for attribute in ("__module__", "__qualname__")

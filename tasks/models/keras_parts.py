@@ -24,8 +24,8 @@ _WITH_CODE = ("Lambda", "TFSMLayer")
 _OF_CALLS = ("get", "serialize", "deserialize")
 # Values that Keras writes as objects, without importing anything.
 _VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
-# `y + 1` and `tf.nn.relu(y)` become layers that name a TensorFlow function by
-# its first name.
+# `y + 1` and `tf.nn.relu(y)` become layers that have the canonical name of a
+# TensorFlow function.
 _CALL_LAYERS = ("TFOpLambda", "SlicingOpLambda")
 _CALL_MODULE = "keras.src.layers.core.tf_op_layer"
 _CALLS = (
@@ -65,7 +65,7 @@ def find_foreign(config: object) -> Iterator[str]:
 
 
 def _foreign_object(config: Mapping[str, object]) -> Iterator[str]:
-  """Yields the name of an object that is not Keras' own, ignoring its parts."""
+  """Yields the name of an object if it is not Keras' own; ignores its parts."""
   name, inner = config["class_name"], config.get("config")
   shown = str(name)
   if not isinstance(name, str):

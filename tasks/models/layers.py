@@ -1,4 +1,4 @@
-"""Our layers (a fast LSTM, repeatable dropout), and seeds for any layers."""
+"""Custom layers (a fast LSTM, repeatable dropout), and seeds for any layers."""
 
 import contextlib
 import random
@@ -47,9 +47,9 @@ def seeded(seed: int) -> Iterator[None]:
     np.random.set_state(of_numpy)
 
 
-_MOST_STEPS = 10  # In one iteration of a loop.
+_MOST_STEPS = 10  # The most steps in one iteration of a loop.
 
-# A step takes a state and one row of each input; returns new state and outputs.
+# A step maps a state and one row of each input to a new state and the outputs.
 _State = tuple[tf.Tensor, tf.Tensor]
 _Step = Callable[
   [_State, Sequence[tf.Tensor]], tuple[_State, Sequence[tf.Tensor]]
@@ -119,7 +119,7 @@ def lstm(
     recurrent_kernel: tf.Tensor,
     bias: tf.Tensor,
   ) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
-    # sigmoid(z) = tanh(z / 2) / 2 + 1 / 2, so one tanh serves all four.
+    # sigmoid(z) = tanh(z / 2) / 2 + 1 / 2, so one tanh computes all four.
     scale = np.repeat([0.5, 0.5, 1.0, 0.5], units).astype(inputs.dtype.name)
     inner = tf.matmul(inputs, kernel * scale) + bias * scale
     step = _forward(recurrent_kernel * scale, scale)
@@ -173,7 +173,7 @@ def _d_inner(
   recurrent_kernel: tf.Tensor,
   zeros: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the gradient by z of all steps, float[length, n, 4 * units]."""
+  """Returns gradients w.r.t. the gate inputs z, float[length, n, 4 * units]."""
   i, f, a, o = tf.split(gates, 4, -1)
   carry_before = tf.concat([zeros[tf.newaxis], carries[:-1]], 0)
   tanh = tf.tanh(carries)
@@ -196,7 +196,7 @@ def _d_inner(
     for mask in masks:
       d_inner = tf.where(mask, d_inner, 0)
     before, d_carry_before = tf.matmul(d_inner, back), d_new_carry * f
-    for mask in masks:  # A masked step passes both on unchanged.
+    for mask in masks:  # A masked step keeps both gradients.
       before = tf.where(mask, before, d_output)
       d_carry_before = tf.where(mask, d_carry_before, d_carry)
     return (before, d_carry_before), (d_inner,)
@@ -263,9 +263,9 @@ class _Repeatable(tf.keras.layers.Layer):
   """A layer whose random draws depend only on its input and a seed.
 
   TFF restarts a Keras layer's generator for every client in every round: with a
-  seed, all get the same draws; without one, runs are not repeatable. Here the
-  bits of the input choose the draw, so it changes with every batch and model,
-  and runs are repeatable.
+  seed, all clients get the same draws; without one, runs are not repeatable.
+  Here the bits of the input determine the draws, so they change with every
+  batch and model, and runs are repeatable.
   """
 
   def __init__(self, *, seed: int) -> None:
@@ -273,7 +273,7 @@ class _Repeatable(tf.keras.layers.Layer):
     self._seed = int32_seeds(seed, 1)[0]
 
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-    """Returns float32 inputs, which are changed only in training."""
+    """Returns the inputs, float32[...], changed at random only in training."""
     if not training:
       return inputs
     # Integers wrap around, so the order of summation does not matter.
@@ -320,7 +320,7 @@ class RepeatableAlphaDropout(_Repeatable):
     self._rate = rate
 
   def _perturb(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Sets a share to SELU's limit; keeps a mean of 0 and a variance of 1."""
+    """Sets a share of inputs to SELU's limit; keeps mean 0 and variance 1."""
     rate, limit = self._rate, -1.7580993408473766
     keep = rate <= tf.random.stateless_uniform(tf.shape(inputs), seed=seed)
     scale = ((1 - rate) * (1 + rate * limit**2)) ** -0.5

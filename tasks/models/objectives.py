@@ -19,7 +19,7 @@ from tff_fair import keras_state
 
 # A mean as a sum and a weight, float32[] each.
 _Mean = tuple[tf.Tensor, tf.Tensor]
-# Tensors or unfinished means, by name.
+# Tensors, or means as sums and weights, by name.
 _Metrics = collections.OrderedDict[str, tf.Tensor]
 
 # Without AutoGraph, which takes time and has nothing to convert here.
@@ -47,12 +47,12 @@ def variable_model_fn(
 
 @dataclasses.dataclass(frozen=True)
 class LossAndMetric:
-  """The loss and the metric, a mean, of a Keras model in TFF's forms."""
+  """A loss and a metric, with conversions of Keras models to TFF's forms."""
 
   loss: Callable[[], tf.keras.losses.Loss]  # The mean over a batch.
-  metric: Callable[[str], tf.keras.metrics.Metric]  # Takes its name.
+  metric: Callable[[str], tf.keras.metrics.Metric]  # Takes the metric's name.
   metric_name: str
-  # From a batch's labels and predictions to the sum and the weight that it adds
+  # Maps a batch's labels and predictions to the sum and the weight that it adds
   # to the metric, float32[] each.
   count: Count
 
@@ -86,8 +86,8 @@ class LossAndMetric:
   def functional_if_dense(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns the functional form of dense networks; None for others, which
-    train as fast as Keras models.
+    """Returns a builder of the functional form of dense networks; it returns
+    None for others, which train as fast as Keras models.
     """
     return dense.functional_if_dense(
       build, functools.partial(self.functional_model, build, element_spec)
@@ -96,7 +96,7 @@ class LossAndMetric:
   def functional(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns the functional form of any network."""
+    """Returns a builder of the functional form of any network."""
     return functools.cache(
       functools.partial(self.functional_model, build, element_spec)
     )
@@ -170,7 +170,7 @@ _ACCURACY = "sparse_categorical_accuracy"
 _cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy
 
 # Returns losses, float32[n], from class numbers, int32[n], and logits,
-# float32[n, C]; or from numbers and predictions, float32[n] or [n, t] both.
+# float32[n, C]; or from numbers and predictions, both float32[n] or [n, t].
 LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -308,14 +308,14 @@ class _LossOfNumbers(_Loss):
 
 
 class _SquaredError(tf.keras.losses.Loss):
-  """The mean of an example's squared errors."""
+  """The mean of the squared errors of an example's numbers."""
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     return _mean_of_errors(tf.square, labels, outputs)
 
 
 class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
-  """The mean over examples; Keras would average batches of labels [n]."""
+  """The mean over examples; with labels [n], Keras would average batches."""
 
   def update_state(
     self,

@@ -28,7 +28,7 @@ def character_lstm(
   """The character model of McMahan et al. (AISTATS 2017), as in TFF's baseline.
 
   It maps int[n, length] to float32[n, length, num_tokens], or to float32[n,
-  num_tokens] without `every_step`.
+  num_tokens] if `every_step` is false.
   """
   layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
   model = _start_model(_embedding(num_tokens, 8, next(layer_seeds)))
@@ -150,7 +150,7 @@ PADDING = 0
 def next_token_objective(
   *, not_counted: Collection[int] = ()
 ) -> task.Objective:
-  """Returns the objective of `next_token_model_fn`."""
+  """Returns the objective with the loss and metric of `next_token_model_fn`."""
   return task.Objective(
     model_fn=functools.partial(next_token_model_fn, not_counted=not_counted),
     activation="softmax",
@@ -164,8 +164,8 @@ def next_token_model_fn(
   *,
   not_counted: Collection[int] = (),
 ) -> task.ModelFn:
-  """Returns the TFF form of a sequence model: mean cross entropy without
-  padding, and accuracy over the counted tokens.
+  """Returns a builder of a sequence model in TFF's form; its mean cross entropy
+  excludes padding, and its accuracy excludes padding and `not_counted` tokens.
   """
   return objectives.variable_model_fn(
     build,
@@ -179,7 +179,7 @@ class MaskedCrossentropy(tf.keras.losses.Loss):
   """Mean cross entropy from logits, over the tokens that are not padding."""
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Returns the mean, float32[]; 0 if all is padding."""
+    """Returns the mean, float32[]; 0 if all tokens are padding."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y_true, y_pred)
     counts = tf.cast(tf.not_equal(y_true, PADDING), losses.dtype)
     return tf.math.divide_no_nan(
@@ -188,7 +188,7 @@ class MaskedCrossentropy(tf.keras.losses.Loss):
 
 
 class MaskedAccuracy(tf.keras.metrics.Mean):
-  """The share of counted tokens whose logit is the largest."""
+  """The share of correctly predicted tokens, except `not_counted` tokens."""
 
   def __init__(
     self,

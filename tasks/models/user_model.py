@@ -65,7 +65,7 @@ def deterministic_build_fn(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns a builder of a user's model that always gives equal weights."""
+  """Returns a builder of a user's model whose initial weights never differ."""
   wanted = catalog.required_shapes(element_spec, num_classes)
   make = SeededModelBuilder(name, build, {}, wanted, seed)
   _check(make, is_classifier=num_classes is not None)
@@ -103,8 +103,8 @@ def check_loss(
     )
 
 
-_EXAMPLES = 4  # In the batch that tests a model.
-_UNKNOWN_SIZE = 3  # For an axis whose size differs between batches.
+_EXAMPLES = 4  # The number of examples in the batch that tests a model.
+_UNKNOWN_SIZE = 3  # The size of that batch along axes of any size.
 _TOLERANCE = 1e-5
 
 
@@ -117,7 +117,7 @@ def _check(make: SeededModelBuilder, *, is_classifier: bool) -> None:
     raise FieldError(
       make.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
-  # Before `adapted_model`, which changes the last layer.
+  # Compares before `adapted_model` changes the last layer.
   if last_layer(make.raw_model()) is last_layer(returned):
     raise FieldError(
       make.name, "returns the same model each time; build a new one."
@@ -244,7 +244,8 @@ def _differ(
 def _values_in_graph(make: SeededModelBuilder) -> list[np.ndarray] | None:
   """Returns the initial weights in a graph; None if Keras cannot build it."""
   with tf.Graph().as_default() as graph:
-    tf.random.uniform([])  # TensorFlow's seeds count operations.
+    # Shifts the seeds that TensorFlow derives from the number of operations.
+    tf.random.uniform([])
     try:
       built = make()
     except FieldError:
@@ -326,7 +327,7 @@ def _check_calls(
 
 _DROPOUT = "RepeatableDropout(rate, seed=seed)"
 _SPATIAL = "RepeatableDropout(rate, seed=seed, spatial=True)"
-# The repeatable layers of tasks.models for random Keras layers.
+# The repeatable replacements for random Keras layers, from tasks.models.
 _REPEATABLE = {
   "Dropout": _DROPOUT,
   "GaussianDropout": _DROPOUT,
@@ -365,7 +366,7 @@ def _adds_only_weight_losses(model: tf.keras.Model, x: tf.Tensor) -> bool:
     in_function(x)
     return tf.add_n([tf.zeros([]), *model.losses])
 
-  with contextlib.suppress(Exception):  # Other checks report these.
+  with contextlib.suppress(Exception):  # Other checks report such errors.
     tf.function(predict).get_concrete_function(x)
     try:
       penalty.get_concrete_function(x)

@@ -11,7 +11,7 @@ class Numbers:
   """A column of numbers."""
 
   values: np.ndarray  # A float for each row, NaN if missing.
-  # Whether they may be row numbers; see `identifiers`.
+  # Whether the values may be row numbers; see `identifiers`.
   may_be_row_numbers: bool = False
 
 
@@ -24,7 +24,7 @@ class Texts:
 
 
 Column = Numbers | Texts
-# Some rows of a column: numbers, float64[rows] with NaN; or codes, -1 if
+# Some rows of a column: numbers, float64[rows], NaN if missing; or codes, -1 if
 # missing, with their texts; or None if there are other fields than numbers.
 ColumnChunk = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
 # A number of rows, and their columns by name.
@@ -44,10 +44,10 @@ class TextGatherer:
     return self._codes.keys()
 
   def add(self, codes: np.ndarray, values: Sequence[str]) -> None:
-    """Adds rows: indices of `values`; -1, or that of "", for a missing text."""
+    """Adds rows as indices of `values`; -1 or the index of "" if missing."""
     known = self._codes
     places = [known.setdefault(v, len(known)) if v else -1 for v in values]
-    # The place of missing texts comes last, where code -1 finds it.
+    # Appends the code of missing texts, which the index -1 selects.
     self._parts.append(np.array([*places, -1], np.int32)[codes])
 
   @property

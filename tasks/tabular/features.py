@@ -9,8 +9,8 @@ The columns of x are, in this order:
   missing, else 0;
 - for each column of texts: a constant 0 for all texts that do not occur in any
   client's training rows, then a one-hot encoding of those that do, starting
-  with the missing text if some row lacks one. No client learns what an unseen
-  text means, so it must not affect the model.
+  with the missing text if a training row lacks a text. No client learns what an
+  unseen text means, so it must not affect the model.
 
 All of this is computed in float32, in exactly the steps of `layers`.
 """
@@ -69,7 +69,7 @@ def _fit_numbers(
   found = moments.of_federation(moments.of_clients(values, train.sizes))
   with np.errstate(divide="ignore", over="ignore"):
     scale = np.float32(1 / found.deviation)
-  # Not finite in float32 also if all numbers are equal.
+  # If all numbers are almost equal, the scale is not finite in float32.
   scale = scale if np.isfinite(scale) else np.float32(0)
   shift = np.float32(found.mean)
   return NumberFeature(
@@ -93,7 +93,7 @@ def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
 def raw_values(
   columns: Mapping[str, Column], rows: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """Returns rows' values by column: float32[n] with NaN, or texts with ""."""
+  """Returns values by column: float32[n] with NaN if missing, texts with ""."""
   return {
     name: column.values[rows].astype(np.float32)
     if isinstance(column, Numbers)
@@ -119,7 +119,7 @@ class Encoder:
     )
     self._is_flagged = np.array([f.is_flagged for f in numbers], bool)
     width = len(numbers) + int(self._is_flagged.sum())
-    # Each text column's codes; each code's position in x, and its value there.
+    # For each column of texts: codes, and each code's position and value in x.
     self._texts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for feature in features:
       if isinstance(feature, TextFeature):
@@ -148,6 +148,6 @@ class Encoder:
 
 
 def _places(column: Texts, feature: TextFeature) -> np.ndarray:
-  """Returns each code's position: 0 for unseen texts; code -1 is last."""
+  """Returns the position of each code, and last of -1; 0 for unseen texts."""
   known = {value: 1 + k for k, value in enumerate(feature.values)}
   return np.array([known.get(value, 0) for value in (*column.values, "")])

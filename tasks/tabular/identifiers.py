@@ -51,7 +51,7 @@ class RiseCounter:
     if self._rising < _NEARLY * self._number:
       return False
     known = values[~np.isnan(values)]
-    if np.abs(known).max() > _MOST_EXACT:  # Rising has to suffice here.
+    if np.abs(known).max() > _MOST_EXACT:  # May be equal in float32.
       return True
     return len(np.unique(known)) >= _NEARLY * len(known)
 

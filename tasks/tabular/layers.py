@@ -68,7 +68,7 @@ def in_label_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
 def model(
   inputs: Mapping[str, tf.Tensor], outputs: tf.Tensor
 ) -> tf.keras.Model:
-  """Returns a model from columns by name to an output."""
+  """Returns a model that maps columns by name to an output."""
   return tf.keras.Model(dict(inputs), outputs)
 
 

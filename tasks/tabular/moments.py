@@ -20,9 +20,9 @@ import numpy as np
 class Moments(NamedTuple):
   """Moments of one or more clients' numbers."""
 
-  # How many numbers there are, without missing ones, float64[...].
+  # Count of the numbers that are not missing, float64[...].
   num: np.ndarray
-  mean: np.ndarray  # Their mean, float64[...]; 0 without numbers.
+  mean: np.ndarray  # Mean of the numbers, float64[...]; 0 without numbers.
   m2: np.ndarray  # The sum of squares around the mean, float64[...].
 
   @property
@@ -32,8 +32,8 @@ class Moments(NamedTuple):
 
 
 def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
-  """Returns the moments, float64[clients], of values, float[rows] with NaN,
-  that have one client's numbers after the other.
+  """Returns each client's moments, float64[clients], from `values`, float[rows]
+  with NaN if missing, which hold the numbers of one client after the other.
   """
   client = np.repeat(np.arange(len(sizes)), sizes)
   is_there = ~np.isnan(values)
@@ -54,7 +54,7 @@ def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
 
 
 def merge(a: Moments, b: Moments) -> Moments:
-  """Returns the moments of both together."""
+  """Returns the moments of the numbers of both `a` and `b`."""
   count = a.num + b.num
   at_least_one = np.maximum(count, 1)
   difference = b.mean - a.mean
@@ -68,7 +68,7 @@ def of_federation(clients: Moments) -> Moments:
   """Returns the moments, float64[], of all clients, merged in pairs."""
   while len(clients.num) > 1:
     half = -(-len(clients.num) // 2)
-    # Of an odd number, the middle one has no partner.
+    # If the number of clients is odd, the middle one has no partner.
     lacking = 2 * half - len(clients.num)
     second = Moments(*(np.pad(x[half:], (0, lacking)) for x in clients))
     clients = merge(Moments(*(x[:half] for x in clients)), second)

@@ -35,7 +35,7 @@ class ParquetFile:
     self._file = _open(path)
     with data_files.reporting_damage(path):
       names = list(self._file.schema_arrow.names)
-      # pandas writes categorical numbers as numbers, and notes which.
+      # pandas writes categorical numbers as numbers, and notes it in metadata.
       noted = self._file.schema_arrow.pandas_metadata or {}
       self._categories = {
         column["name"]
@@ -112,7 +112,7 @@ class ParquetFile:
   def count_missing_texts(
     self, names: Sequence[str]
   ) -> dict[str, Counter[str]]:
-    """Counts the missing texts of columns that have texts."""
+    """Counts, by column, the texts that are treated as missing numbers."""
     written = [name for name in names if name in self._sample]
     found: dict[str, Counter[str]] = {name: Counter() for name in written}
     for batch in self._batches(written, table_file.ROWS_PER_CHUNK):
@@ -164,7 +164,7 @@ class ParquetFile:
       if is_text:
         return self._texts(name, *_codes(array.cast(pa.string())))
       if pa.types.is_boolean(kind):
-        # Written as in Python and pandas.
+        # Booleans become True and False, as in Python and pandas.
         array = array.dictionary_encode()
         words = [str(value.as_py()) for value in array.dictionary]
         return self._texts(name, _codes(array)[0], words)
@@ -176,7 +176,7 @@ class ParquetFile:
         # A missing text has the code -1.
         return None if numbers is None else np.append(numbers, np.nan)[codes]
       if not pa.types.is_floating(kind):
-        # Unsafe, since large integers lose digits, as in any float.
+        # Permits rounding: large integers lose digits, as in any float.
         array = array.cast(pa.float64(), safe=False)
       values = array.to_numpy(zero_copy_only=False).astype(np.float64)
       return self._with_missing(name, values)

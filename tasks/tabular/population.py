@@ -1,4 +1,4 @@
-"""Gives a table's rows to clients, and cuts each client into train and test."""
+"""Assigns rows to clients, and splits those of each into train and test."""
 
 import dataclasses
 import functools
@@ -13,9 +13,9 @@ from tff_fair import spelling
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientRows:
-  """The rows of one half, in the order of clients."""
+  """The training or the test rows, in the order of clients."""
 
-  # Positions in the table, int64[rows]; a client's are contiguous, and in
+  # Positions in the table, int64[rows]; those of a client are contiguous and in
   # ascending order.
   rows: np.ndarray
   sizes: np.ndarray  # The number of rows of each client, int64[clients].
@@ -42,7 +42,7 @@ class Population:
   names: Sequence[str]  # Names of the clients.
   train: ClientRows  # Rows that they train on.
   test: ClientRows  # Rows that they are tested on.
-  # The number of clients without one of these, or with too few rows.
+  # The number of clients without training or test rows, or with too few rows.
   num_left_out: int
 
 
@@ -55,7 +55,8 @@ def choose_test_units(
 ) -> np.ndarray:
   """Chooses test rows, bool[rows]: all rows of a unit or none of them.
 
-  A unit is assigned to its rarest class, and to the client of its first row.
+  In the draw, a unit is one example of its rarest class, at the client of its
+  first row.
   """
   _, first, unit_of_row = np.unique(
     units, return_index=True, return_inverse=True
@@ -76,8 +77,9 @@ def choose_test_rows(
 ) -> np.ndarray:
   """Chooses a share of each client's rows for testing at random, bool[rows].
 
-  Of n rows of a class, it chooses n times the share, rounded up or down. Two or
-  more rows of a client leave one on either side; a single one is for training.
+  Of n rows of a class, it chooses n times the share, rounded up or down. If a
+  client has several rows, at least one is for training and one for testing; a
+  single row is for training.
   """
   generator = cuts.generator(seed)
   shuffled = generator.permutation(len(clients))
@@ -106,9 +108,9 @@ def divide(
   source: str,
   classes: np.ndarray | None = None,
 ) -> Population:
-  """Gives rows to clients by `clients`, int[rows], indices of `names`; with
-  `classes`, int[rows], rows may change halves so that each class has a training
-  row.
+  """Assigns rows to clients by `clients`, int[rows], indices of `names`; with
+  `classes`, int[rows], test rows may become training rows, and vice versa, so
+  that each class has a training row.
   """
   if len(names) < 2:
     raise DataError(
@@ -153,8 +155,8 @@ def divide(
 def _with_all_classes_in_training(
   ids: np.ndarray, is_test: np.ndarray, classes: np.ndarray
 ) -> np.ndarray:
-  """Gives each class a training row, in exchange for another of the same
-  client; ids are int[rows], -1 without a client.
+  """Gives each class a training row, in exchange for another row of its client;
+  `ids` are the rows' client ids, int[rows], -1 without a client.
   """
   is_test = is_test.copy()
   num_train, num_test = (

@@ -25,13 +25,13 @@ from tff_fair import declared, spelling
 def locate(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
 ) -> pathlib.Path:
-  """Returns the path that an option names: a file, or perhaps several."""
+  """Returns the path that an option names; `several` allows a folder, too."""
   if not file:
     raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
   if several and (os.path.isdir(path) or glob.has_magic(str(path))):
     return path
-  # Unlike pathlib's, these do not raise for names that no file system allows.
+  # Unlike pathlib, os.path does not raise for names that no file system allows.
   if os.path.isdir(path):
     raise DataError(path, "is a folder, expected a file.")
   if not os.path.exists(path):
@@ -117,7 +117,7 @@ def read(
   """
   reading = _ColumnReader(table, categories, exact, measured, remedies or {})
   if mixed := reading.gather(names, texts):
-    # Reads again, because numbers have lost their original spelling.
+    # Reads these again as texts, because numbers lose their original spelling.
     reading.gather(mixed, mixed)
   for name in names:
     reading.check_texts(name)
@@ -155,7 +155,7 @@ class _ColumnReader:
     self._numbers: dict[str, list[np.ndarray]] = {}
     self._texts: dict[str, columns.TextGatherer] = {}
     self._steps: dict[str, identifiers.RiseCounter] = {}
-    # What is wrong with columns, and how to fix it, by name.
+    # The error message of each faulty column, by name.
     self.faults: dict[str, str] = {}
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
@@ -249,7 +249,7 @@ class _ColumnReader:
     del self._texts[name]
 
   def strip_units(self, name: str, column: columns.Column) -> columns.Column:
-    """Converts texts that are numbers, perhaps with units, or notes a fault."""
+    """Converts texts to numbers without their units, or records a fault."""
     assert isinstance(column, columns.Texts)  # It was read as texts.
     values, fault = text_columns.parse_numbers(
       column.values, self._table.signs, table_file.NO_NUMBER
@@ -271,10 +271,10 @@ class _ColumnReader:
 
 @dataclasses.dataclass(frozen=True)
 class SelectedRows:
-  """The rows of a table that count; columns have only these rows."""
+  """A selection of a table's rows; columns have only these rows."""
 
-  table: Table  # The table.
-  rows: np.ndarray  # Their positions in the table, int64[n], ascending.
+  table: Table  # The whole table.
+  rows: np.ndarray  # Positions of the rows in the table, int64[n], ascending.
 
   @property
   def path(self) -> pathlib.Path:
@@ -319,7 +319,7 @@ def notify_unusual_cells(
   *,
   measured: Collection[str],
 ) -> None:
-  """Warns of cells that prevent a numeric column, and of marks as missing."""
+  """Warns of comments, of texts among numbers, and of texts read as missing."""
   if num_comments := getattr(table, "num_comments", 0):
     notices.notify(
       f"{table.path}: {num_comments:,} comment lines are left out."

@@ -90,7 +90,7 @@ def divide(
   source_of_split: Callable[[int], str],
   units: np.ndarray | None = None,
 ) -> population.Population:
-  """Gives rows to clients, and cuts each client into train and test."""
+  """Assigns rows to clients, and splits those of each into train and test."""
   if halves is None and units is not None:
     is_test = population.choose_test_units(
       clients, units, config.test_fraction, seed, classes
@@ -266,7 +266,7 @@ def _split(
   load_raw: Callable[[np.ndarray], dict[str, np.ndarray]] | None,
   groups: Groups | None,
 ) -> task.Split:
-  """Returns half of a task's data; see `build_task`."""
+  """Returns the training or test data of a task; see `build_task`."""
 
   def load(client_id: int) -> task.Arrays:
     rows = half.of_client(client_id)

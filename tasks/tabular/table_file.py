@@ -27,8 +27,8 @@ from tff_fair import declared
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Marks for a missing number. A missing text is only the empty one, so that NA
-# can be the name of a country.
+# Texts that mean a missing number. In a column of texts, only an empty text is
+# missing, because NA can be the name of a country.
 NO_NUMBER = (
   *("", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>"),
   *("NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "none"),
@@ -42,14 +42,14 @@ _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
 # How surrogateescape decodes bytes that are not UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 ROWS_PER_CHUNK = 1 << 18
-# The first rows, by which numbers and texts are told apart as far as possible.
+# The number of first rows that show, usually, which columns have numbers.
 SAMPLE_ROWS = 10_000
 # Usual beginnings of comment lines.
 _COMMENTS = ("#", "%", "//")
 
 
 def _sign(text: str) -> str:
-  """Returns a separator; on a command line, a tab is two characters."""
+  """Returns a separator; replaces two characters that stand for a tab."""
   return "\t" if text == "\\t" else text
 
 
@@ -151,7 +151,7 @@ class CsvFile:
       raise DataError(path, f"has {what}.")
     (_, names), first = beginning
     self.names: Sequence[str] = [name.strip() for name in names]
-    # pandas would use the first field of a longer row as its name.
+    # If this row is longer, pandas uses its first field as the index.
     self._check_length(*first)
     self.signs = Signs(
       csv_format.decimal or self._found_decimal(), csv_format.thousands
@@ -163,7 +163,7 @@ class CsvFile:
       _, names = next(self._rows(), (0, []))
       return len(names)
 
-    return max(_SEPARATORS, key=num_names)  # The first of equals.
+    return max(_SEPARATORS, key=num_names)  # The first of equal ones.
 
   def _found_decimal(self) -> str:
     if self._separator == ",":
@@ -180,8 +180,8 @@ class CsvFile:
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields numbers of rows with their columns by name; a column is None if it
-    began with numbers but has other fields here.
+    """Yields chunks: the number of rows, and columns by name. A column is None
+    if it began with numbers but has other fields in this chunk.
     """
     positions = {name: self.names.index(name) for name in names}
     texts = {*texts, *self.find_text_columns(names)}
@@ -349,10 +349,10 @@ class CsvFile:
 
 
 class _Lines:
-  """The lines of a text, with comments emptied to keep line numbers."""
+  """The lines of a text; comment lines become empty, to keep line numbers."""
 
   def __init__(self, text: Iterator[str], comment: str | None) -> None:
-    """Takes the lines, and the beginning of comments."""
+    """Takes the lines, and the sign with which comment lines begin."""
     self.num_comments = 0  # The number of comment lines so far.
     self._text = text
     self._comment = comment
@@ -394,8 +394,8 @@ def detect_decimal_sign(fields: Iterable[str]) -> str:
 def read_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> np.ndarray | None:
-  """Parses texts like fields of a CSV file, float64[n], NaN if missing; returns
-  None if any is not a number.
+  """Parses texts like fields of a CSV file; returns float64[n], NaN if missing,
+  or None if any text is not a number.
   """
   import pandas as pd  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
 """A table in several files: a file for each client, or a partitioned folder.
 
 Files are CSV or Parquet. A folder named hospital=north, as in partitions from
-pandas and Spark, gives its rows the column hospital. In other folders, the name
-of a file is the client of its rows, unless the files have a column of clients.
+pandas and Spark, gives its rows the column hospital. In other folders, a file's
+name is the client of its rows, unless the files have a column of clients.
 """
 
 import glob
@@ -56,7 +56,7 @@ def find_files(path: pathlib.Path) -> list[pathlib.Path] | None:
       and not any(
         part.startswith((".", "_")) for part in file.relative_to(path).parts
       )
-      # Subfolders count only if they are partitions.
+      # Subfolders are included only if they are partitions.
       and all("=" in part for part in file.relative_to(path).parts[:-1])
     ]
     found = [
@@ -79,7 +79,7 @@ def find_files(path: pathlib.Path) -> list[pathlib.Path] | None:
 
 
 def _client(name: str) -> str:
-  """Returns a file's name without endings, such as that of a compression."""
+  """Returns a file's name without its endings, such as .csv.gz."""
   path = file_kinds.strip_compression_suffix(name)
   return path.stem if path.suffix.lower() in _ENDINGS else path.name
 
@@ -215,7 +215,7 @@ class FolderTable:
 
 
 def _partitions(file: pathlib.Path, path: pathlib.Path) -> dict[str, str]:
-  """Returns the columns from the names of a file's folders."""
+  """Returns the columns that the names of a file's folders define."""
   base = next(p for p in (path, *path.parents) if not glob.has_magic(str(p)))
   parts = file.relative_to(base).parts[:-1]
   return {

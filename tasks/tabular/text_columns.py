@@ -1,4 +1,4 @@
-"""Decides what a text column holds: categories, numbers as text, or words."""
+"""Recognizes what a text column holds: categories, numbers, or words."""
 
 import functools
 import re
@@ -10,7 +10,7 @@ import numpy as np
 
 from tff_fair import declared
 
-# Each text gets a weight: if there are more, they are names, ids or dates.
+# The most categories, as each gets a weight; more texts are ids, names, dates.
 MAX_CATEGORIES = 1000
 
 _DATE = re.compile(
@@ -171,8 +171,8 @@ def parse_numbers(
 def number_refusal(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Returns a refusal that names the option for reading numbers, if at least 95
-  % of the texts are numbers; else None.
+  """Returns a refusal that names the options to read a column as numbers, if it
+  needs any and nearly all texts are numbers; else None.
   """
   present = list(texts)
   unit = _common_unit(present, signs)
@@ -202,7 +202,7 @@ def number_refusal(
 
 
 def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
-  """Returns the unit of nearly all texts, or ""; None if few are numbers."""
+  """Returns the unit of nearly all texts, or ""; None if few have numbers."""
   written = [found for text in texts if (found := read_number(text, signs))]
   units = Counter(found.unit for found in written)
   num_plain = units.pop("", 0)
@@ -218,7 +218,7 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 
 
 class BagOfWords:
-  """Encodes texts as x."""
+  """Encodes texts as x, the shares of the most frequent words."""
 
   def __init__(
     self, texts: Sequence[str], train: np.ndarray, num_words: int

@@ -1,1 +1,1 @@
-"""Data sets that come by client: TFF's native ones."""
+"""TFF's native data sets, whose examples are grouped by client."""

@@ -1,7 +1,7 @@
 """Reads the clients of TFF's native data sets as whole arrays.
 
 It reads their files directly, because TFF's `ClientData` lists all names first.
-Here a population is two arrays and a text, and examples are read on demand.
+Here two arrays and a text hold a population, and examples are read on demand.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
   import tensorflow_federated as tff
 
-# Reading a client takes milliseconds, as long as its share of a round. With 100
+# Reading a client takes milliseconds, like training on it in a round. With 100
 # images of 28 x 28 pixels per client, this many clients take 80 MB.
 _NUM_CACHED_CLIENTS = 256
 
@@ -96,7 +96,7 @@ class Clients:
     ]
 
   def contents(self, to_arrays: ToArrays) -> Iterator[dict[str, Arrays]]:
-    """Yields the arrays of all clients of each split, by their names."""
+    """Yields, for each split, the arrays of all clients by name."""
     for half in self.halves(to_arrays):
       there = np.flatnonzero(half.num_examples)
       yield {self.names[int(k)]: half.load(int(k)) for k in there}
@@ -201,8 +201,8 @@ def split(
   source: str,
   keeps_latest: bool = False,
 ) -> Split:
-  """Returns clients, read on demand, as one half of a task; a ValueError from
-  `to_arrays` becomes an error about the client's examples.
+  """Returns clients, read on demand, as a split of a task; a ValueError from
+  `to_arrays` becomes a `DataError` that names the client.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -233,7 +233,7 @@ def reader(client_data: "tff.simulation.datasets.ClientData") -> Read:
   """Returns a function that reads clients from a `ClientData` of mappings."""
   import tensorflow as tf  # noqa: PLC0415
 
-  # Traced once for all clients; several times faster than a pipeline each.
+  # Traced once for all clients; much faster than a pipeline for each client.
   @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
   def read_stacked(name: "tf.Tensor") -> "Mapping[str, tf.Tensor]":
     examples = client_data.serializable_dataset_fn(name)

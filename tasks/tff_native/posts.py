@@ -1,13 +1,13 @@
-"""Stack Overflow's posts by user, for both of its tasks.
+"""Stack Overflow's posts by user, which two tasks share.
 
 TFF's native data set (The TensorFlow Federated Authors, 2019): one example is a
 sentence with its post's title and tags; 342,477 users have training examples.
 
 Word and tag counts are those of `load_word_counts` and `load_tag_counts` of
-`tff.simulation.datasets.stackoverflow`, in the files that these unpack: a line
-"word count" per word in descending order, and a JSON object from tags to
-counts. An existing file is read as it is, so you can replace it by counts of
-other data in the same format; TFF downloads a missing file.
+`tff.simulation.datasets.stackoverflow`, in the files that these functions
+unpack: a line "word count" per word in descending order, and a JSON object from
+tags to counts. You can replace a file by counts of other data in the same
+format; a missing file is downloaded.
 """
 
 import dataclasses
@@ -107,7 +107,7 @@ def build_task(
 
 
 def _least(config: StackOverflowOptions) -> dict[str, int]:
-  """Returns the least number of a user's examples in each split."""
+  """Returns the minimum number of a user's examples in each split."""
   if config.test_fraction is not None:
     return {"train": max(config.min_examples, 2)}
   return {"train": config.min_examples, "test": 1}

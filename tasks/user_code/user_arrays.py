@@ -18,7 +18,7 @@ from tasks.formats import example_checks
 from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
-# How missing values from pandas look as text.
+# Missing values from pandas, as texts.
 _MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
 
@@ -26,14 +26,14 @@ _T = TypeVar("_T")
 
 
 class ClientCounts(NamedTuple):
-  """The results of reading a client once."""
+  """A client's number of examples and range of classes, read in one pass."""
 
   num_examples: int  # The number of examples.
   label_range: tuple[int, ...] = ()  # The least and the largest class number.
 
 
 class Roles(NamedTuple):
-  """The roles of columns."""
+  """The names of a table's columns by role."""
 
   client: str | None = None  # None if the data is already by client.
   label: str | None = None  # None for the column of a usual name.
@@ -42,7 +42,7 @@ class Roles(NamedTuple):
   group: str | None = None  # The group of people that an example belongs to.
 
   def check_unused(self, name: str, kind: str) -> None:
-    """Checks that no columns are named for data without columns."""
+    """Raises if a role names a column, because the data has no columns."""
     settings = self._replace(weight=None)._asdict()
     for setting, column in settings.items():
       if column is not None:
@@ -58,7 +58,7 @@ class ArrayClients:
     """Takes arrays by client, or data that can be converted to such arrays."""
     # Names of the classes, if labels are texts or have names.
     self.class_names: Sequence[str] | None = None
-    self.name = name  # The task, for errors.
+    self.name = name  # The task's name, for errors.
     # 2 for train and test, 1 for only train.
     self.num_halves = len(halves)
     # Clients' weights by name, if a table has them.
@@ -181,11 +181,11 @@ class ArrayClients:
     )
 
   def names(self, half: int) -> Sequence[str]:
-    """Returns the clients of a half."""
+    """Returns the names of the clients in train or test."""
     return list(self._halves[half])
 
   def count(self, half: int, client: str) -> ClientCounts:
-    """Counts the examples of a client."""
+    """Counts the examples of a client, and finds the range of classes."""
     y = self._halves[half][client][1]
     is_counted = self.is_classifier and len(y) > 0
     return ClientCounts(
@@ -199,7 +199,7 @@ class ArrayClients:
     counted: Sequence[ClientCounts],
     source: str,
   ) -> Split:
-    """Returns a half's data of the clients that take part."""
+    """Returns the train or test data of the clients `names`."""
     del source  # Examples have been checked, so no error needs it.
     x_type, y_type = (spec.dtype.as_numpy_dtype for spec in self.spec)
 
@@ -336,7 +336,7 @@ def _pair(value: Any, place: str) -> Arrays:
     ) from error
   if x.ndim == 0:
     raise DataError(place, f"x is {x.dtype}[]; expected an axis of examples.")
-  # A column of labels means one label per example.
+  # Labels of shape [n, 1] become labels of shape [n].
   return x, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
@@ -345,7 +345,7 @@ class _Table(NamedTuple):
 
   x: np.ndarray  # The inputs.
   y: np.ndarray  # The labels.
-  rows: dict[str, np.ndarray]  # The rows of each client.
+  rows: dict[str, np.ndarray]  # The positions of each client's rows.
   class_names: Sequence[str] | None  # Names of the classes.
   weights: dict[str, float]  # Clients' weights, if there is a column for them.
   # The group of people of each row, if there is a column for it.
@@ -461,7 +461,7 @@ def _weights(
 
 
 def _inputs(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-  """Returns a single column as it is, or numeric columns as a matrix."""
+  """Returns numeric columns as a matrix; a single column may have tensors."""
   for column, values in columns.items():
     if values.dtype.kind not in "biuf":
       raise DataError(

@@ -4,8 +4,8 @@
 
 A function gets `data_dir`, a `pathlib.Path` or None, `seed`, and `model_seed`,
 the seed of the initial weights, if it has these arguments. Every other argument
-has an annotation that `tff_fair.declared` knows, and a default; "Args" in the
-docstring explains it.
+needs an annotation that `tff_fair.declared` knows, and a default; "Args" in the
+docstring explains the arguments.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ class UserTask:
     from tasks.models.initial_weights import SeededModelBuilder  # noqa: PLC0415
 
     if isinstance(task.keras_model_fn, SeededModelBuilder):
-      # From `tasks.from_client_data`, to which the function passed one seed.
+      # `tasks.from_client_data` built this model from one seed.
       if model_seed == seed:
         return task
       return dataclasses.replace(
@@ -109,7 +109,7 @@ class UserTask:
     )
 
   def _call_function(self, arguments: Mapping[str, object]) -> Task:
-    """Returns the function's task; see `load` for the errors."""
+    """Returns the function's task; errors name the function."""
     try:
       task = self._function(**arguments)
     except DataError as error:
@@ -129,7 +129,7 @@ class UserTask:
     return task
 
   def _with_error_context(self, half: Split, task: Task) -> Split:
-    """Returns a half whose errors name the function and the client."""
+    """Returns a split whose errors name the function and the client."""
 
     def load_checked(client_id: int) -> Arrays:
       arrays = half.load(client_id)

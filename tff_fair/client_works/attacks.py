@@ -31,9 +31,9 @@ class Attack:
 
   Attributes:
     kind: "bias" or "scaling".
-    strength: For "bias" b, 0 or more, which is added to the losses a client
-      reports; for "scaling" c, by which the update is multiplied.
-    client_ids: The clients that attack, in every round they take part in.
+    strength: b of "bias", 0 or more, is added to the losses that a client
+      reports; c of "scaling" multiplies the update.
+    client_ids: The clients that attack in every round in which they take part.
   """
 
   kind: str
@@ -64,8 +64,8 @@ def build_attacked(
     attack: Who attacks, and how.
 
   Returns:
-    A process of the same type. A client whose attack is not finite in float32
-    reports `num_examples` 0, like a client that diverges.
+    A process of the same type. A client whose false report is not finite in
+    float32 reports `num_examples` 0, like a client that diverges.
   """
   return tff.learning.templates.ClientWorkProcess(
     client_work.initialize,
@@ -107,7 +107,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Adds attackers: false losses in phase one, false updates in phase two."""
+  """Adds an attack, on phase one's losses or on phase two's updates."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))
@@ -116,7 +116,7 @@ def build_attacked_phases(
 def _with_false_losses(
   measure: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Returns the first phase of an attack on the losses."""
+  """Returns the first phase in which attackers report false losses."""
 
   @tff.tensorflow.computation(measure.type_signature.result.member)
   def report(signals: types.ClientSignals) -> types.ClientSignals:

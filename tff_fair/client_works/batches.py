@@ -15,7 +15,7 @@ from tff_fair.types import TensorStructure
 
 # A batch of examples: `(x, y)`, or a mapping with these names.
 Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor] | Mapping[str, tf.Tensor]
-# An element of a client's data: its id, int64[], and examples.
+# An element of a client's data: the client's id, int64[], and examples.
 Element: TypeAlias = tuple[tf.Tensor, Batch]
 
 _Carry = TypeVar("_Carry")
@@ -23,7 +23,7 @@ _Examples = TypeVar("_Examples")
 
 
 def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
-  """Returns the type of `tff_fair.client_dataset` for an `input_spec`."""
+  """Returns the type of a client's data for a model's `input_spec`."""
   client_id = tf.TensorSpec([], tf.int64)
   return tff.SequenceType(tff.types.tensorflow_to_type((client_id, batch_spec)))
 
@@ -37,7 +37,7 @@ class ClientData:
   """
 
   def __init__(self, data: tf.data.Dataset) -> None:
-    """Reads the data, `(client_id, examples)`, if it is one element."""
+    """Reads the element `(client_id, examples)`, if it is the only one."""
     self._data = data
     self._is_single = tf.equal(data.cardinality(), 1)
     self._single = tf.cond(
@@ -84,8 +84,8 @@ class ClientData:
   ) -> _Carry:
     """Folds `step` over all elements repeatedly while work is left.
 
-    `left` maps the carry to the remaining work, int64[]. A pass that does not
-    reduce it is the last one: the data have no examples.
+    `work_left` maps the carry to the remaining work, int64[]. The loop ends
+    after a pass that does not reduce the work: the data have no examples.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -102,7 +102,7 @@ class ClientData:
     )[1]
 
   def num_rows(self) -> tf.Tensor:
-    """Returns the number of rows of all elements together, int64[]."""
+    """Returns the number of examples in all elements together, int64[]."""
     return self.reduce(
       tf.zeros([], tf.int64),
       lambda number, element: (
@@ -161,7 +161,7 @@ def _reduce_iterated(
 
 
 def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
-  """Returns a tensor of a spec, whose unknown dimensions are 0."""
+  """Returns zeros of a spec, with size 0 in its unknown dimensions."""
   return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
@@ -187,7 +187,7 @@ def reduce_slices(
 
   The last minibatch may be smaller; `batch_size=None` makes one minibatch of
   all examples. `order`, int32[n], permutes the examples; `is_wanted` maps the
-  carry to bool[], whether to take a further step.
+  carry to whether to take a further step, bool[].
   """
   if batch_size is None:
     if is_wanted is None:
@@ -196,7 +196,7 @@ def reduce_slices(
       is_wanted(carry), lambda: step(carry, examples), lambda: carry
     )
   size = num_examples(examples)
-  batch_size = min(batch_size, tf.int32.max)  # Larger than any data.
+  batch_size = min(batch_size, tf.int32.max)  # More than any data have.
 
   def slice_and_step(
     start: tf.Tensor, carry: _Carry

@@ -1,21 +1,21 @@
 """The client optimizer: its states, and what it updates.
 
-It updates the model's weights, which the proximal term of local training pulls
-back, mu / 2 ||w - theta||^2. And it updates the probe, which measures how far a
-client moves: its effective steps, tau_k. The probe is an extra weight whose
-gradient is always one. Its distance moved, divided by the learning rate, is
+The optimizer updates the model's weights, which the proximal term
+mu / 2 ||w - theta||^2 pulls back to theta. It also updates the probe, an extra
+weight whose gradient is always one. The distance that the probe moves, divided
+by the learning rate, is the client's number of effective steps, tau_k; this is
 FedNova's ||a_k||_1 for any optimizer.
 
-TFF's clients start their optimizer anew each round, with a momentum of zero.
+TFF's clients initialize their optimizer in each round, with a momentum of zero.
 Here, an optimizer may also continue from its state in the client's last round,
-as in the release of AdaFedAdam (github.com/li-ju666/adafedadam), whose clients
-persist:
+as in AdaFedAdam's published code (github.com/li-ju666/adafedadam):
 
   a <- rho a + g,  w <- w - eta a,  with a from the client's last round
 
-A client's row then has the states for the weights and for the probe: d numbers
-for a momentum, and a few more. So the probe still measures the effective steps.
-The row includes the hyperparameters, which those of the round replace.
+A client's row in the table of states then has the states for the weights and
+for the probe, so that the probe still measures the effective steps: d numbers
+for a momentum, and a few more. The hyperparameters in the row are not used:
+those of the current round replace them.
 """
 
 import collections
@@ -47,7 +47,7 @@ class OptimizerStates(NamedTuple):
 def initial_states(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> OptimizerStates:
-  """Returns the states of an optimizer that starts anew."""
+  """Returns the initial states of an optimizer."""
   return OptimizerStates(
     initial_state(optimizer, weights), initial_state(optimizer, PROBE_START)
   )
@@ -56,7 +56,7 @@ def initial_states(
 def initial_state(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> TensorStructure:
-  """Returns the state of an optimizer that starts anew, for some weights."""
+  """Returns the initial state of an optimizer for some weights."""
   return optimizer.initialize(tuple(map(_spec, weights)))
 
 
@@ -66,10 +66,10 @@ def add_proximal_gradient(
   weights: Sequence[tf.Tensor],
   centre: Sequence[tf.Tensor],
 ) -> tuple[tf.Tensor, ...]:
-  """Returns the gradients plus that of the proximal term, mu (w - theta).
+  """Adds the gradient of the proximal term, mu (w - theta), to gradients.
 
-  `weights` is w and `centre` is theta. A gradient is `None` if the loss does
-  not depend on the weight.
+  `weights` is w and `centre` is theta. A gradient may be `None`: the loss
+  does not depend on that weight.
   """
   return tuple(
     mu * (w - theta) + (0.0 if gradient is None else gradient)
@@ -78,14 +78,14 @@ def add_proximal_gradient(
 
 
 class Probe(NamedTuple):
-  """The probe's weight, a tuple of one float32[], and optimizer state."""
+  """The probe's weight, a tuple of one float32[], and its optimizer state."""
 
   weight: Trainable
   optimizer: TensorStructure
 
   @property
   def effective_steps(self) -> tf.Tensor:
-    """tau_k, float32[], in the unit that `probe_settings` chose."""
+    """tau_k, float32[], in the unit that `probe_settings` describes."""
     return -self.weight[0]
 
 
@@ -95,7 +95,7 @@ def probe_settings(
   """Returns the hyperparameters and the proximal weight of the probe.
 
   The probe moves in units of the learning rate, which keeps its sums exact, so
-  its proximal weight is multiplied by that rate. If the rate is not a
+  its proximal weight is mu times that rate. If the rate is not a
   hyperparameter, the probe moves in the unit of the weights.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
@@ -105,7 +105,7 @@ def probe_settings(
   probe_hparams = collections.OrderedDict(
     [*hparams.items(), (key, tf.ones_like(rate))]
   )
-  if "weight_decay" in hparams:  # AdamW's weight decay is such a pull, too.
+  if "weight_decay" in hparams:  # AdamW's decay acts like mu.
     probe_hparams["weight_decay"] *= rate
   return probe_hparams, mu * tf.cast(rate, tf.float32)
 
@@ -126,8 +126,7 @@ def columns(
 ) -> client_table.Columns:
   """Returns the columns of the table of optimizer states.
 
-  Raises `FieldError` if the states are empty or contain other types than
-  floats.
+  Raises `FieldError` if the states are empty or not all of them are floats.
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():

@@ -1,4 +1,4 @@
-"""One client's round: it evaluates, trains, and reports update and signals."""
+"""A client's round: evaluation, training, report of update and signals."""
 
 import collections
 import dataclasses
@@ -23,7 +23,7 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# A client's result, and its terms for sums over all clients.
+# A client's result, and what it adds to sums over all clients.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]
@@ -44,7 +44,7 @@ class _TrainedClient(NamedTuple):
   client_id: tf.Tensor  # int64[]; 0 without examples.
   num_examples: tf.Tensor  # int64[], n_k.
   trainable: local_model.Trainable  # theta_k, a flat tuple.
-  update: list[tf.Tensor]  # Delta_k, likewise.
+  update: list[tf.Tensor]  # Delta_k, a flat list.
   measures: local_training.Measures
   post_training: PostTrainingState
   metrics: types.TensorStructure  # The model's metrics during training.
@@ -74,7 +74,7 @@ class ClientRound:
   ) -> tuple[Result, PostTrainingState]:
     """Returns the client's result, and what it knows after training.
 
-    `states=None` starts the optimizer anew; for `correction` see
+    `states=None` initializes the optimizer; for `correction` see
     `local_training.train`.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
@@ -100,9 +100,9 @@ class ClientRound:
     return result, trained.post_training
 
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
-    """Returns the signals of `run` with `loss_at="before"`.
+    """Returns the signals that `run` reports with `loss_at="before"`.
 
-    Only training measures `effective_steps`: here it is 0.
+    `effective_steps` is 0, because only training measures it.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
     before, gradient_norm = self._evaluate_before_training(weights)
@@ -128,7 +128,7 @@ class ClientRound:
   ) -> tuple[Result, PostTrainingState]:
     """Returns the same as `run` for a client with `measured` signals.
 
-    A client whose measured loss is not finite does not count.
+    A client whose measured loss is not finite is excluded.
     """
     weights = self.current_weights(received)
     trained = self._train(state, weights, states, correction)
@@ -205,7 +205,7 @@ class ClientRound:
         trained.num_steps,
         _learning_rate(hparams),
       ),
-      # Read now: any further pass over data resets them in the model.
+      # The next pass over data resets the metrics in the model.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
       snapshot=None
       if snapshot_at is None
@@ -223,7 +223,7 @@ class ClientRound:
   ) -> tf.Tensor:
     """Returns n_k, int64[]."""
     if self.settings.local_steps is not None:
-      # Steps may skip some examples, and see others twice.
+      # The steps may skip some examples and use others twice.
       return self.data.num_rows()
     return measures.tally.num_examples // training_settings.num_epochs(
       self.settings, client_id, state["round_num"]
@@ -235,7 +235,7 @@ class ClientRound:
     trained: _TrainedClient,
     signals: types.ClientSignals,
   ) -> Result:
-    """Returns the client's result, with 0 examples if it does not count."""
+    """Returns the client's result, with 0 examples if it is excluded."""
     model = self.model
     sums = trained.group_sums
     finite = [signals.loss, trained.update, *([] if sums is None else [sums])]

@@ -4,8 +4,8 @@ TFF's clients keep nothing, so the server has a table for each kind of state,
 with a row for each client; see `client_table`. In the server's state, the
 tables are next to the state of the training.
 
-Personal models are Ditto's, one for each client besides the global one: Li, Hu,
-Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
+Each client may train a personal model besides the global one, as in Ditto: Li,
+Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
 Personalization" (ICML 2021), Algorithm 1.
 
   v <- v - eta (grad f_k(v) + lam (v - theta))
@@ -13,7 +13,7 @@ Personalization" (ICML 2021), Algorithm 1.
 for as many local steps as the global model takes. v starts from the first model
 that the client received. Choices made here: f_k is the client's loss itself,
 even if the method makes clients minimize something else (PropFair); the
-optimizer starts anew each round.
+optimizer is initialized in each round.
 
 Clients may also keep the state of the client optimizer, see `client_optimizer`,
 and a control variate, see `control_variates`.
@@ -41,29 +41,29 @@ from tff_fair.client_works import (
 from tff_fair.kernels import stacking
 
 TRAINING = "training"
-# The state of the training as `training`, and the tables by name.
+# The state of the training under `TRAINING`, and each table under its name.
 State: TypeAlias = collections.OrderedDict[str, Any]
 
 PERSONAL = "personal"
 OPTIMIZER = "optimizer"
 CONTROLS = "controls"
-# Tables by name, each with the row of one client, if it has one.
+# Tables by name, each with one client's row, or without rows if it has none.
 ClientTables: TypeAlias = Mapping[str, client_table.Table]
-# The result and tally of `client_round`, and the client's rows by table name.
+# The result and sums of `client_round`, and the client's rows by table name.
 Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.NewRow]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PersistentState:
-  """The kinds of state that clients keep; false if there are none.
+  """The kinds of state that clients keep; its `bool` is False without any.
 
   Attributes:
     personal_lam: Pull of the personal models, which clients keep, towards the
       global one; `None` trains no personal models.
     optimizer_state: Whether the client optimizer of the global model continues
       from its state in the client's last round.
-    controlled_clients: How many clients may take part, if control variates
-      correct their local steps (SCAFFOLD); `None` corrects no steps.
+    controlled_clients: The number of clients that may take part, if control
+      variates correct their local steps (SCAFFOLD); `None` corrects no steps.
   """
 
   personal_lam: float | None = None
@@ -114,7 +114,7 @@ class PersistentState:
   ) -> Result:
     """Returns what a client reports and keeps, inside a computation.
 
-    `cohort` has the cohort's signals if clients have already measured them.
+    `cohort` has the cohort's signals if clients measured them before.
     """
     weights, states = client.current_weights(received), None
     theta = local_model.flatten(weights.trainable)

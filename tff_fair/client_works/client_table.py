@@ -2,8 +2,8 @@
 
 TFF's clients keep nothing between rounds, so these tables are part of the
 process state. Real clients would keep their rows themselves; this simulation
-broadcasts a table, of which each client reads only its own row. If several
-calls share a cohort, each gets only the rows of its own clients.
+broadcasts a table, of which each client reads only its own row. If a cohort is
+split among several calls, each call gets only the rows of its clients.
 """
 
 import collections
@@ -24,7 +24,7 @@ Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # The id, int64[n], and the new row, float[n, d], of a client; n is 1, or 0 for
 # a client that keeps its old row.
 NewRow: TypeAlias = tuple[tf.Tensor, tf.Tensor]
-# Ids, int64[n], and rows, float[n, d], of the clients that are collected.
+# The ids, int64[n], and rows, float[n, d], that were collected from clients.
 Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
 
@@ -70,7 +70,7 @@ def with_rows(
 
 
 def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
-  """Returns the value in a client's row, or `new` if it has no row."""
+  """Returns the value in a client's row, or `new` if the client has none."""
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)
   new = tf.nest.map_structure(tf.convert_to_tensor, new)
@@ -89,15 +89,14 @@ def row_to_keep(
 ) -> NewRow:
   """Returns the id, int64[n], and row, float[n, d], to keep; n is 1 or 0.
 
-  A client that does not count, or whose new row is not finite, keeps its old
-  row.
+  An excluded client, and one whose new row is not finite, keeps its old row.
   """
   is_kept = counts & norms.all_finite(row)
   return stacking.rows_if(is_kept, (client_id, row[0]))
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
-  """Returns a table of 1 or 0 rows for each client, which share memory."""
+  """Returns each client's view of the table, which has 1 row or none."""
   columns = {name: np.asarray(column) for name, column in table.items()}
   ids = columns["client_id"]
   starts = np.searchsorted(ids, client_ids)
@@ -111,7 +110,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
 
 
 def with_rows_from(table: Table, others: Table) -> Table:
-  """Returns a copy of a table into which the rows of another were put."""
+  """Returns a copy of `table` in which the rows of `others` are set."""
   id_name, rows_name = table
   known, rows, new, new_rows = (
     np.asarray(column) for t in (table, others) for column in t.values()
@@ -127,7 +126,7 @@ def with_rows_from(table: Table, others: Table) -> Table:
 
 
 def build_update(columns: Columns) -> tff.Computation:
-  """Builds the update of the table with the clients' rows.
+  """Builds the computation that puts the clients' new rows into the table.
 
   Its type is (<table@SERVER, kept@CLIENTS> -> table@SERVER).
   """

@@ -8,7 +8,7 @@ Averaging for Federated Learning" (ICML 2020), Algorithm 1, option II.
   c <- c + (1/N) sum over S of (c_k+ - c_k)
 
 c is the server's control, c_k that of a client; all are zero at first. N is the
-number of clients that may take part. A client that does not count in a round
+number of clients that may take part. A client that is excluded from a round
 keeps c_k. The correction affects only the model's training, not signals,
 personal models or evaluations. With a proximal term, c_k includes its
 gradients.
@@ -27,7 +27,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers import optimizer_checks
 from tff_fair.types import TensorStructure
 
-CONTROL: Final = "control"  # Its name in the training's state.
+CONTROL: Final = "control"  # The name of c in the training's state.
 
 
 class Controls(NamedTuple):
@@ -93,7 +93,7 @@ def change(
 def build_next(
   state_type: tff.Type, change_type: tff.Type, num_clients: int
 ) -> tff.Computation:
-  """Builds the computation that moves the server's control c; N clients."""
+  """Builds the update of the server's control c by the sum over clients."""
 
   @tff.tensorflow.computation(state_type, change_type)
   def moved(state: RoundState, total: tf.Tensor) -> TensorStructure:

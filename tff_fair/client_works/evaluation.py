@@ -34,7 +34,7 @@ class Evaluation(NamedTuple):
   client_id: tf.Tensor  # int64[]; 0 without examples.
   num_examples: tf.Tensor  # int64[].
   loss: tf.Tensor  # float32[], mean over examples; 0 without examples.
-  accuracy: tf.Tensor  # float32[], see `tally.accuracy`; NaN without one.
+  accuracy: tf.Tensor  # float32[], see `tally.accuracy`; may be NaN.
 
 
 def evaluate(
@@ -45,8 +45,8 @@ def evaluate(
 ) -> Evaluation:
   """Evaluates a model inside a `tf.function`.
 
-  A forward pass has at most `batch_size` examples; `None` does not slice
-  elements.
+  A forward pass has at most `batch_size` examples; with `None`, it has all
+  examples of an element.
   """
   client_id, tally = _reduce(
     data, batch_size, tallies.start(model), _adder(model, trainable)
@@ -61,7 +61,8 @@ def mean_loss(
 ) -> tf.Tensor:
   """Returns the mean loss, float32[], inside a `tf.function`.
 
-  It reads no metrics: some of them create variables, which fails in a graph.
+  The model's metrics are not read: some create variables, which fails in a
+  graph.
   """
   _, tally = _reduce(
     data,
@@ -75,7 +76,7 @@ def mean_loss(
 def _adder(
   model: local_model.LocalModel, trainable: local_model.Trainable
 ) -> Callable[[tallies.Tally, batches.Batch], tallies.Tally]:
-  """Returns the step that adds a batch to a tally."""
+  """Returns the function that adds a batch to a tally."""
 
   def add(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
     output = model.forward(trainable, tally.metrics, batch, training=False)
@@ -94,8 +95,8 @@ def evaluate_client(
 ) -> collections.OrderedDict[str, tf.Tensor]:
   """Evaluates a model on a client's data, in a separate graph.
 
-  Returns the fields of `Evaluation`, the sums that `asked` names, and the
-  ranges of `outputs`, all by name.
+  Returns the fields of `Evaluation`, the sums of `request`, and the ranges of
+  `outputs`, all by name.
   """
 
   def run(

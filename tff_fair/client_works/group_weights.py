@@ -5,11 +5,11 @@ Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
 
   clients minimize (1/n_k) sum_i w_a(i) l_i, with w_a = mu_a / rho_a
   f_a = the mean loss of the received model over the cohort's examples of a
-  mu <- projection of mu + gamma f_a onto the simplex, from mu = rho on
+  mu <- projection of mu + gamma f_a onto the simplex, starting from mu = rho
 
 rho_a is group a's share of all examples. The client's data include the group of
-each example. Clients send two sums for each group, of losses and of examples,
-of which the server needs only the totals.
+each example. For each group, a client sends the sum of losses and the number of
+examples; the server needs only their totals over the clients.
 
 A minibatch is split by group, and the model sees one group at a time. If its
 outputs depend on the rest of the batch, they depend only on the same group.
@@ -30,8 +30,8 @@ from tff_fair.kernels import simplex
 from tff_fair.types import TensorStructure
 
 MIXTURE: Final = "mixture"  # mu, float64[G], in the training's state.
-SUMS: Final = "group_sums"  # Clients' losses and examples, float64[2, G].
-_GROUP: Final = "group"  # The name of the groups in a batch.
+SUMS: Final = "group_sums"  # Sums of losses and examples, float64[2, G].
+_GROUP: Final = "group"  # The name of the groups in a mapping.
 
 _Carry = TypeVar("_Carry")
 # Sums of gradients, of losses and of examples, and the metrics.
@@ -42,7 +42,7 @@ _WeightedSums: TypeAlias = tuple[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupWeights:
-  """The shares rho of the groups, or numbers of their examples; and gamma."""
+  """The groups' shares rho, or numbers of examples, and the rate gamma."""
 
   shares: Sequence[float]
   learning_rate: float
@@ -70,7 +70,7 @@ class GroupWeights:
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
-    """Builds the computation that moves mu by the sums over clients."""
+    """Builds the update of mu by the sums over clients."""
 
     @tff.tensorflow.computation(
       state_type, tff.TensorType(np.float64, [2, len(self.rho)])
@@ -78,7 +78,7 @@ class GroupWeights:
     def moved(state: Any, total: tf.Tensor) -> TensorStructure:
       losses = tf.math.divide_no_nan(total[0], total[1])
       ascended = state[MIXTURE] + self.learning_rate * losses
-      # A round without examples must leave mu exactly as it is.
+      # A round without examples must not change mu, not even by rounding.
       mixture = tf.where(
         tf.reduce_any(total[1] > 0),
         simplex.project_to_simplex(ascended),
@@ -197,9 +197,9 @@ class WeightedModel(local_model.LocalModel):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[local_model.Gradients, local_model.ForwardPass]:
-    """Returns the gradients; in training, of weighted examples.
+    """Returns the gradients; training weighs the examples.
 
-    In training, it returns no predictions.
+    The forward pass that it returns in training has no predictions.
     """
     if not training:
       return super().gradients(
@@ -260,7 +260,7 @@ class WeightedModel(local_model.LocalModel):
       number = tf.cast(output.num_examples, tf.float64)
       column = tf.stack([number * tf.cast(output.loss, tf.float64), number])
       here = tf.one_hot(group, self._num_groups, dtype=tf.float64)
-      # Not by a product, in which an infinite loss would spoil other groups.
+      # In a product with `here`, an infinite loss would make other groups NaN.
       return sums + tf.where(here > 0, column[:, tf.newaxis], 0)
 
     def over_element(sums: tf.Tensor, element: batches.Element) -> tf.Tensor:

@@ -1,8 +1,8 @@
 """Training without a server: on one client's data, or on data in one place.
 
-The steps are those of a client's work in a round, without the proximal term,
-which pulls towards a server. Each round continues from the last one's weights;
-the result is the weights with the least loss on held-out examples.
+The steps are those of a client's work in a round, but without the proximal
+term. Each round continues from the weights of the last one; the result is the
+weights with the least loss on held-out examples.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from tff_fair.optimizers import optimizer_checks
 
 
 class LocalModel(NamedTuple):
-  """The best weights, their round (0 is the start) and validation loss."""
+  """The best weights, their round (0: untrained) and validation loss."""
 
   weights: tff.learning.models.ModelWeights
   rounds: int
@@ -118,7 +118,7 @@ class Training:
     num_epochs: int,
     round_num: int,
   ) -> Iterator[tff.learning.models.ModelWeights]:
-    """Yields the model before training, and after each epoch.
+    """Yields the model's weights before training, and after each epoch.
 
     `round_num` determines the order of the examples and the learning rate's
     decay.
@@ -146,9 +146,9 @@ class Training:
   ) -> LocalModel:
     """Trains in each fold; returns the first fold's weights in the best round.
 
-    The best round has the least mean validation loss over folds. A fold is a
-    pair of training and validation data; without the latter, the last round is
-    the best. Learning rates decay over `total_rounds`. Training stops after
+    A fold is a pair of training and validation data. The best round has the
+    least mean validation loss over folds; without validation data, it is the
+    last one. Learning rates decay over `total_rounds`. Training stops after
     `until` rounds, or after `patience` rounds in a row without a smaller
     validation loss; `check` is called after each round.
     """

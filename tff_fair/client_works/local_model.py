@@ -1,9 +1,9 @@
-"""A user's model: its description, and the model that a client received.
+"""A user's model: its description, and its use inside a computation.
 
 `LocalModel` is one interface for both of TFF's model kinds. Trainable weights
-are passed as a flat tuple of tensors (`tf.data` would stack a list); a
-`VariableModel` gets them assigned before each use, a `FunctionalModel` takes
-them as arguments.
+are passed as a flat tuple of tensors (`tf.data` would stack a list). They are
+assigned to the variables of a `VariableModel` before each use, and are
+arguments of a `FunctionalModel`.
 """
 
 import abc
@@ -26,8 +26,8 @@ ModelFn: TypeAlias = (
 
 _Returned = TypeVar("_Returned")
 
-# A model's trainable weights, flat, and the gradients by them; `None` for a
-# weight on which the loss does not depend.
+# A model's trainable weights as a flat tuple, and the gradients with respect to
+# them; `None` for a weight on which the loss does not depend.
 Trainable: TypeAlias = tuple[tf.Tensor, ...]
 Gradients: TypeAlias = Sequence[tf.Tensor | None]
 
@@ -46,7 +46,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
-    """Takes the received weights, including non-trainable ones."""
+    """Sets the model's weights, including non-trainable ones."""
 
   @abc.abstractmethod
   def empty_metrics(self) -> TensorStructure:
@@ -65,7 +65,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
-    """Makes `tape` watch the weights, and returns the variables or tensors."""
+    """Makes `tape` watch the weights, and returns what it watches."""
 
   @abc.abstractmethod
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
@@ -86,7 +86,7 @@ class LocalModel(abc.ABC):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[Gradients, ForwardPass]:
-    """Returns the gradients of a batch's mean loss, or of its `objective`."""
+    """Returns the gradients of a batch's mean loss, or of `objective(loss)`."""
     with tf.GradientTape() as tape:
       watched = self.watch(tape, trainable)
       output = self.forward(trainable, metrics, batch, training=training)
@@ -101,7 +101,7 @@ class LocalModel(abc.ABC):
 
 
 class _VariableLocalModel(LocalModel):
-  """A `tff.learning.models.VariableModel`; its metrics live in variables."""
+  """A `tff.learning.models.VariableModel`; its metrics are in variables."""
 
   def __init__(self, model: tff.learning.models.VariableModel) -> None:
     self._model = model
@@ -160,7 +160,7 @@ class _FunctionalLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
-    # TFF's method calls the user's function without AutoGraph.
+    # Called directly, `model.loss` runs the user's function without AutoGraph.
     self._loss = tf.function(model.loss)
     self._non_trainable: Sequence[tf.Tensor] = ()
 
@@ -216,7 +216,7 @@ def flatten(trainable: TensorStructure) -> Trainable:
 
 
 def with_trainable(weights: Any, trainable: Any) -> Any:
-  """Returns model weights whose trainable ones are replaced by flat ones."""
+  """Returns `weights` with a flat `trainable` as its trainable weights."""
   return tff.learning.models.ModelWeights(
     tf.nest.pack_sequence_as(weights.trainable, trainable),
     weights.non_trainable,
@@ -254,10 +254,10 @@ def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
 
 
 class ModelInfo(NamedTuple):
-  """A description of a model, for which it need not run."""
+  """What is known about a model without running it."""
 
   model_fn: ModelFn
-  weights_type: tff.StructType  # Of `tff.learning.models.ModelWeights`.
+  weights_type: tff.StructType  # Type of a `ModelWeights` of TFF.
   batch_spec: TensorStructure  # Structure of `tf.TensorSpec` of a batch.
   initial_weights: tff.Computation
   # Maps the sum of the clients' unfinalized metrics to finalized ones, inside a
@@ -272,7 +272,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
   """Describes a model; raises `TypeError` if it is not a `ModelFn`."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _describe_functional(model_fn)
-  is_keras = isinstance(model_fn, tf.keras.Model)  # It can be called, too.
+  is_keras = isinstance(model_fn, tf.keras.Model)  # Callable, too.
   if is_keras or not callable(model_fn):
     advice = (
       " Build the Keras model in a function, and have it return "

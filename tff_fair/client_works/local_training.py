@@ -41,8 +41,8 @@ class Progress(NamedTuple):
   # int64[], the number of elements seen so far, over all epochs.
   num_elements: tf.Tensor
   measures: Measures | tuple[()]  # `()` if nothing is measured.
-  steps_left: tf.Tensor  # int64[], steps to take; 0 if epochs count.
-  num_steps: tf.Tensor  # int64[], steps taken; 0 if they are not needed.
+  steps_left: tf.Tensor  # int64[]; 0 without `local_steps`.
+  num_steps: tf.Tensor  # int64[]; 0 if steps are not counted.
   # The weights at the snapshot; `()` without one.
   snapshot: local_model.Trainable | tuple[()]
 
@@ -62,9 +62,9 @@ def train(
   """Takes one optimizer step per minibatch, over all epochs or local steps.
 
   Training starts from theta, `received`, the centre of the proximal term.
-  `states=None` starts the optimizer anew; either way, it has the
-  hyperparameters of this round. `correction`, if given, is added to each
-  gradient, and steps are counted. The snapshot is taken after `snapshot_at`.
+  `states=None` initializes the optimizer; in any case, its hyperparameters are
+  those of `state`. `correction`, if given, is added to each gradient, and steps
+  are counted. The snapshot is taken after the step `snapshot_at`, int64[].
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]
@@ -105,7 +105,7 @@ def train_weights(
   start: local_model.Trainable,
   proximal_mu: tf.Tensor | None = None,
 ) -> local_model.Trainable:
-  """Takes the same steps from `start`, without measuring anything.
+  """Takes the steps of `train` from `start`, without measuring anything.
 
   `proximal_mu`, float32[], replaces the proximal weight of the settings.
   """
@@ -138,7 +138,7 @@ def train_epoch(
   data: batches.ClientData,
   before: EpochEnd,
 ) -> EpochEnd:
-  """Takes the steps of one epoch; n calls equal a round of n epochs.
+  """Takes the steps of one epoch; n calls in a row are a round of n epochs.
 
   The settings must have one epoch and no proximal term.
   """
@@ -168,7 +168,7 @@ class _Steps:
   received: local_model.Trainable  # theta, centre of the proximal term.
   proximal_mu: float | tf.Tensor  # mu, float32[] if a tensor.
   probe_mu: float | tf.Tensor = 0.0
-  # The state of the model's metrics if nothing is measured.
+  # The initial state of the model's metrics, if nothing is measured.
   no_metrics: TensorStructure = ()
   # A term to add to each gradient; `None` adds nothing.
   correction: local_model.Trainable | None = None
@@ -183,7 +183,7 @@ class _Steps:
     measures: Measures | tuple[()],
     num_elements: tf.Tensor | None = None,
   ) -> Progress:
-    """Takes all steps, after `num_elements`, int64[], of earlier epochs."""
+    """Takes all steps; earlier epochs saw `num_elements`, int64[], elements."""
     settings, round_num = self.settings, self.state["round_num"]
     zero = tf.zeros([], tf.int64)
     first = Progress(
@@ -196,7 +196,7 @@ class _Steps:
       num_steps=zero,
       snapshot=() if self.snapshot_at is None else start,
     )
-    # The id is read, which needs a pass over data, only if draws depend on it.
+    # Only random draws need the id, and reading it needs a pass over data.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)

@@ -1,4 +1,4 @@
-"""Builds a method's client work: as one process, or in phases and parts."""
+"""Builds a method's client work, as one process or in two phases."""
 
 import collections
 import dataclasses
@@ -35,7 +35,7 @@ class MethodWork(training.Training):
 
   @property
   def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The extra parts of S; see the base class."""
+    """The additional parts of S; see the base class."""
     found = super().extra_state
     if self.persistent_state.controlled_clients:
       row = control_variates.row_spec(self.info.weights_type)
@@ -65,7 +65,7 @@ class MethodWork(training.Training):
   def build_phases(self) -> training.TrainingPhases:
     """Builds the phases of the process, if `has_phases`.
 
-    If clients keep state, each phase takes it, after their data.
+    If clients keep state, their tables are an argument after the data.
     """
     phases = (
       self._build_stateful_phases()
@@ -77,10 +77,10 @@ class MethodWork(training.Training):
     return attacks.build_attacked_phases(phases, self.attack)
 
   def build_round(self) -> tff.Computation:
-    """Builds a round like `next`, but which gets each client's own rows.
+    """Builds a round like `next` in which each client gets only its own rows.
 
-    Its last argument, at clients, is tables with the rows of that client. New
-    rows go into the tables of the state, which need no other rows.
+    The last argument, placed at clients, has tables with that client's rows.
+    The new rows go into the state's tables, which may lack all other rows.
     """
     work = self.build_for_client(self.persistent_state.run, self._tables_type)
     end_round = self._build_end_of_stateful_round(work)
@@ -99,7 +99,7 @@ class MethodWork(training.Training):
     return attacks.build_attacked_round(round_of_own, self.attack)
 
   def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
-    """Builds the computation of losses after multiples of the server's step."""
+    """Builds the computation of the losses after steps of several lengths."""
     return trial_losses.build_trial_losses(
       self.info,
       factors,
@@ -111,7 +111,7 @@ class MethodWork(training.Training):
     """Builds the process in which clients keep state.
 
     Its state is <training=S, NAME=<client_id=int64[T], ...=float[T, d]>,
-    ...>@SERVER, with a row for each client that has counted so far.
+    ...>@SERVER, with a row for each client that was ever included.
     """
     round_of_own = self.build_round()
     state_type, *others, _ = self._stateful_parameter
@@ -217,7 +217,7 @@ class MethodWork(training.Training):
   def _build_end_of_stateful_round(
     self, work: tff.Computation
   ) -> tff.Computation:
-    """Builds the server's computation, from state and results to output."""
+    """Builds the computation of a round's output from state and results."""
     end_training = self.build_end_of_round(work)
     updates = {
       name: client_table.build_update(columns)
@@ -262,13 +262,13 @@ def build_personal_training(
       or a `tff.learning.models.FunctionalModel`.
     optimizer: The client optimizer, for both models.
     settings: How clients train both models. The proximal term and the objective
-      are those of the global model; the personal one has `lam` instead.
+      apply only to the global model; the personal one has `lam` instead.
     lam: Pull of the personal model towards the global one, 0 or more.
 
   Returns:
     A process like that of `build_training`, but with the state <training=S,
     personal=<client_id=int64[T], weights=float[T, d]>>@SERVER. The rows are the
-    personal models of the clients that have counted so far.
+    personal models of the clients that were ever included in a round.
 
   Raises:
     TypeError: If an argument has the wrong type.

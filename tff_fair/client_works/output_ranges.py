@@ -1,10 +1,11 @@
 """The ranges of a model's predictions for a client's examples.
 
-A prediction is reduced to a number. For a classifier, it is the class with the
-largest logit; for a model with several labels per example, the sum of random
-weights of the five largest logits' labels; for a regression, the number, or a
-weighted sum of several. Labels are reduced likewise. So a model predicts the
-same for all examples of some clients if least and largest prediction agree.
+Each prediction becomes a number. For a classifier, it is the class with the
+largest logit. For a model with several labels per example, each label has a
+random weight, and the number is the sum over the five labels with the largest
+logits. For a regression, it is the prediction, or a weighted sum of several.
+Labels become numbers likewise. If the least and the largest number of a
+client agree, the model predicts the same for all of its examples.
 """
 
 import collections
@@ -22,21 +23,21 @@ Kind = Literal["class", "labels", "number"]
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 ENDS, LABEL_SUMS = "output_ends", "label_sums"
 
-TOP = 5  # Labels that count as predicted.
+TOP = 5  # How many labels a model predicts.
 
 
 class Outputs(NamedTuple):
   """The kind of a model's outputs and labels."""
 
-  # The labels of an example: one class, or one at each position; a row of 0 and
-  # 1, one for each label; or numbers.
+  # An example's labels: "class" is one class, or one at each position; "labels"
+  # is a 0 or 1 for each label; "number" is one or more numbers.
   kind: Kind
-  width: int = 1  # How many numbers an example has.
-  padding: int | None = None  # The class that means "no class".
+  width: int = 1  # Length of a row of labels or numbers.
+  padding: int | None = None  # The class of positions to leave out.
 
 
 def start(outputs: Outputs) -> Ranges:
-  """Returns the ranges over no example; for numbers, also sums of labels."""
+  """Returns empty ranges; for numbers, also sums of labels, which are 0."""
   found = {ENDS: tf.fill([4], tf.constant(-np.inf, tf.float64))}
   if outputs.kind == "number":
     found[LABEL_SUMS] = tf.zeros([2, outputs.width], tf.float64)
@@ -48,8 +49,8 @@ def add(
 ) -> Ranges:
   """Returns the ranges after one more batch.
 
-  Predictions are logits, float[n, ..., C], or numbers, float[n, t]. For those
-  of another shape, the range is from minus infinity to infinity.
+  Predictions are logits, float[n, ..., C], or numbers, float[n, t]. Predictions
+  of another shape have a range from minus infinity to infinity.
   """
   labels = batches.labels(batch)
   ends = [

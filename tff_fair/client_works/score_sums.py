@@ -1,9 +1,9 @@
 """Sums over a client's examples from which its scores are computed.
 
-`tff_fair.metrics.class_scores` defines those of classifiers, and their scores.
-For a model that predicts numbers, they are `absolute` and `squared`, float64[]
-each, the sums of the absolute and of the squared errors; the error of an
-example with several numbers is the mean of theirs.
+`tff_fair.metrics.class_scores` defines the sums and scores of classifiers. For
+a model that predicts numbers, the sums are `absolute` and `squared`, float64[]
+each: the sums of absolute and of squared errors over examples. The error of an
+example with several numbers is the mean of their errors.
 """
 
 import collections
@@ -23,9 +23,9 @@ Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
 class SumsRequest(NamedTuple):
-  """The sums to return; without `num_classes`, labels are numbers.
+  """The sums to return; if `num_classes` is `None`, labels are numbers.
 
-  `with_histogram` also counts examples by class and log odds.
+  `with_histogram` also requests counts of examples by class and log odds.
   """
 
   num_classes: int | None
@@ -33,7 +33,7 @@ class SumsRequest(NamedTuple):
 
 
 def start(request: SumsRequest) -> Sums:
-  """Returns the sums over no example."""
+  """Returns the sums before the first batch, all 0."""
   if request.num_classes is None:
     zero = tf.zeros([], tf.float64)
     return collections.OrderedDict(absolute=zero, squared=zero)
@@ -91,7 +91,7 @@ def _class_sums(
   squares = tf.reduce_sum(
     tf.square(probabilities - tf.cast(is_label, tf.float64)), -1
   )
-  # With two classes, only the square of one of them counts, as usual.
+  # The usual Brier score of two classes has only the square of one class.
   squares *= 0.5 if number == 2 else 1.0
   surprise = -tf.gather(logs, labels, batch_dims=1)
   sums = collections.OrderedDict(
@@ -131,7 +131,7 @@ def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     -1,
   )
   scaled = tf.floor(log_odds * BINS_PER_UNIT) + bins // 2
-  # If the model has diverged, all examples fall into the same bin.
+  # NaN log odds, of a model that has diverged, are put into the middle bin.
   scaled = tf.where(tf.math.is_nan(scaled), float(bins // 2), scaled)
   place = tf.cast(tf.clip_by_value(scaled, 0, bins - 1), tf.int32)
   first = (2 * tf.range(number) + is_label) * bins

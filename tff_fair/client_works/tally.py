@@ -17,8 +17,8 @@ class Tally(NamedTuple):
 
   num_examples: tf.Tensor  # int64[].
   loss_sum: tf.Tensor  # float64[], batches weighted by their size.
-  # float64[], examples whose largest output is at the label; NaN if labels and
-  # outputs cannot be compared; `()` if hits are not counted.
+  # float64[], the number of examples whose largest output is at the label; NaN
+  # if labels and outputs cannot be compared; `()` if hits are not counted.
   hits: tf.Tensor | tuple[()]
   metrics: TensorStructure
 
@@ -58,10 +58,10 @@ def mean_loss(tally: Tally) -> tf.Tensor:
 def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
   """Returns the accuracy, float32[].
 
-  It is a metric of the model, which knows about masks and sequences: the one
-  named "accuracy", or else the first whose name contains it. Those that look at
-  more than the top output ("top_5_accuracy") come last. Without such a metric,
-  it is the share of hits; NaN if hits cannot be counted.
+  If possible, it is a metric of the model, since metrics handle masks and
+  sequences: the one named "accuracy", or else the first whose name contains
+  that word, with top-k accuracies ("top_5_accuracy") last. Without such a
+  metric, it is the share of hits; NaN if hits cannot be counted.
   """
   values = model.finalized_metrics(tally.metrics)
   named = [name for name in values if "accuracy" in name.lower()]
@@ -72,7 +72,7 @@ def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
 
 
 def or_zero(accuracy: tf.Tensor) -> tf.Tensor:
-  """Returns a_k as clients report it: 0 if the model has no accuracy."""
+  """Returns a_k as clients report it: 0 if the accuracy is NaN."""
   return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)
 
 
@@ -97,7 +97,7 @@ def _share_of_hits(batch: batches.Batch, predictions: Any) -> tf.Tensor:
     return unknown
   if labels.shape.rank == predictions.shape.rank and labels.shape[-1] == 1:
     labels = tf.squeeze(labels, -1)
-  # With a single output, comparing the largest is meaningless.
+  # With a single output, the position of the largest output is meaningless.
   if labels.shape.rank + 1 != predictions.shape.rank or (
     predictions.shape[-1] == 1
   ):

@@ -1,8 +1,9 @@
 """`tf.function`, with AutoGraph only for the user's functions.
 
-AutoGraph rewrites Python's `if`, `while` and `for` as TensorFlow's, in all that
-a function calls. Ours call `tf.cond` and `tf.while_loop` themselves: rewriting
-them would cost each process two to three seconds, and change nothing.
+AutoGraph rewrites Python's `if`, `while` and `for` as TensorFlow's, in a
+function and in all that it calls. This project's functions call `tf.cond` and
+`tf.while_loop` themselves: to rewrite them would take two to three seconds for
+each process, and change nothing.
 """
 
 import functools
@@ -13,15 +14,14 @@ import tensorflow as tf
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-# A decorator for our own functions.
 graph_function = functools.partial(tf.function, autograph=False)
 
 
 def with_autograph(function: _Function) -> _Function:
   """Lets a user's function branch and loop over tensors in Python.
 
-  A `tf.function` stays as it is, and so do TFF's functions and ours, which have
-  no such branches.
+  A `tf.function` is returned unchanged. So are functions of TFF and of this
+  project, which have no such branches.
   """
   package = (getattr(function, "__module__", None) or "").split(".")[0]
   if package in ("tff_fair", "tensorflow_federated") or isinstance(

@@ -3,14 +3,14 @@
 Delta_k = theta - theta_k
 f_k, a_k: loss and accuracy of theta over the local examples, before training
 
-It may be split into two phases, between which the server sees the signals of
-the whole cohort: all clients measure, then all clients train.
+Client work may be split into two phases: all clients measure their signals, the
+server collects those of the whole cohort, and then all clients train.
 
-A secure sum may add the metrics of the training. Secure sums add integers, so
-floats become multiples of 2^-11 in [-2^20, 2^20), which keeps whole numbers
-exact, and integers are clipped to [0, 2^20]. Numbers beyond are clipped, since
-these sums are only for display. But with weights by group (FedMinMax) they
-determine the weights, to the precision of 2^-11 for each client.
+A secure sum may add the metrics of the training. Secure sums add integers, so a
+client's floats are clipped to [-2^20, 2^20) and rounded to multiples of 2^-11,
+which keeps whole numbers exact, and integers are clipped to [0, 2^20]. For
+metrics, which are only displayed, this is enough. Sums that update the state of
+the training, such as FedMinMax's sums by group, are clipped and rounded, too.
 """
 
 import collections
@@ -36,11 +36,11 @@ from tff_fair.privacy import unused_assertions
 
 BOUND = 2**20
 _STEP = 2.0**-11
-# TFF has 2^32 - 1 steps between the bounds.
+# TFF's secure sum has 2^32 - 1 steps between the bounds.
 _FLOATS = (-float(BOUND), -float(BOUND) + (2**32 - 1) * _STEP)
 _INTEGERS = (0, BOUND)
 
-SNAPSHOT = "snapshot"  # In the training's state, and in sums over clients.
+SNAPSHOT = "snapshot"  # The name in the state and in sums over clients.
 
 # Signals that only training measures.
 _TRAINING_ONLY_SIGNALS = frozenset(["effective_steps"])
@@ -153,8 +153,8 @@ class Training:
     """Builds the process in two phases, if `has_phases`.
 
     In the second phase a client finds its signals by its id, so clients with
-    the same id must have the same data. A client whose signals the server does
-    not have reports `num_examples` 0, as does one whose update is not finite.
+    the same id must have the same data. A client reports `num_examples` 0 if
+    the server lacks its signals or if its update is not finite.
     `effective_steps` is 0 for all clients.
     """
     work = self.build_for_client(
@@ -198,7 +198,8 @@ class Training:
     """Builds the computation of one client.
 
     It takes the state, the received weights, the data and arguments of the
-    `extra_types`; `run` takes a `ClientRound` and all of these but the data.
+    `extra_types`. `run` takes the same arguments, with a `ClientRound`, which
+    has the data, as the first one instead of the data.
     """
 
     def run_client(
@@ -228,7 +229,7 @@ class Training:
     return work
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
-    """Returns S at the server after a round with the clients' `total`."""
+    """Returns S after a round; `total` has the sums over the clients."""
     found = tff.federated_map(
       self.state_computations.next, (state, total["num_counted"])
     )
@@ -253,7 +254,7 @@ class Training:
     """Builds the server's computation after all clients have trained.
 
     It maps S and the clients' results to the output of a round with the
-    measurements <train=M>. If no client counted, the means in M are NaN.
+    measurements <train=M>. If all clients are excluded, the means in M are NaN.
     """
     result_type = work.type_signature.result
 
@@ -297,7 +298,7 @@ def build_training(
 
   Args:
     model_fn: Function that returns a new model; see `Training`.
-    optimizer: The client optimizer, started anew each round.
+    optimizer: The client optimizer, which is initialized in each round.
     settings: How clients train.
     signals: The signals that the rule needs. `gradient_norm` costs a backward
       pass over the examples, `initial_loss` a forward pass; the others are
@@ -311,7 +312,7 @@ def build_training(
     weights, or with `initial_loss` those that `build_with_initial_weights`
     sends. A client whose update or loss is not finite, or that has no examples,
     reports `num_examples` 0. S holds the optimizer's hyperparameters, which the
-    process gets and sets, and the number of rounds in which any client counted.
+    process gets and sets, and the number of rounds with any included client.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -338,7 +339,7 @@ def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
 
 
 def cohort_type() -> tff.Type:
-  """Returns the type of the signals of m clients, vectors."""
+  """Returns the type of m clients' signals, `ClientSignals` of vectors."""
   return tff.types.tensorflow_to_type(
     types.ClientSignals(
       *(
@@ -401,7 +402,7 @@ def secure_sum(tally: tff.Value) -> tff.Value:
 
 
 def _bounds(number: tff.TensorType) -> list[np.generic]:
-  """Returns the bounds of a number in the secure sum, in its dtype."""
+  """Returns the bounds of a number in the secure sum, in the number's dtype."""
   kind = np.dtype(number.dtype).type
   is_float = np.issubdtype(kind, np.floating)
   return [*map(kind, _FLOATS if is_float else _INTEGERS)]

@@ -1,7 +1,7 @@
-"""Settings of local training that all methods share, and its state.
+"""Settings of local training that all methods share, and the training's state.
 
-A draw depends only on a seed and on the client, the round or the epoch, not on
-where or in which order clients run.
+A random draw depends only on a seed and on the client, the round or the epoch,
+not on where or in which order clients run.
 """
 
 import collections
@@ -34,23 +34,23 @@ class TrainingSettings:
       greatest), between which each client draws a number in each round.
     local_steps: How many minibatches a client trains on, instead of
       `local_epochs`: a number, or (least, greatest), likewise. After one pass
-      over its data it begins the next. The number of examples that it reports
-      is then that of its rows. `None` counts epochs.
-    local_epochs_seed: Seed of the drawn numbers of epochs and of steps. A draw
-      depends on it, on the client's id and on the number of rounds in which any
-      client counted. Nothing else is drawn from it.
+      over its data a client begins the next. The number of examples that it
+      reports is then the number in its data. `None` trains for `local_epochs`.
+    local_epochs_seed: Seed of the drawn numbers of epochs and of steps, and of
+      nothing else. A draw also depends on the client's id and on the number of
+      rounds so far with any included client.
     loss_at: When f_k and a_k are measured: "before" training, in a separate
       pass in inference mode; in "training", as means over the local steps; or
       "after" it, with the trained model, to compare with code that does so.
-    shuffle_seed: With `batch_size`: shuffles the examples of each element anew
-      for each round and epoch, by this seed and the client's id. `None` keeps
-      their order.
+    shuffle_seed: Seed of the order of each element's examples before they are
+      sliced by `batch_size`. The order also depends on the client's id, and
+      differs in each round and epoch. `None` does not shuffle.
     proximal_mu: Weight of the proximal term mu/2 ||w - theta||^2 that is added
       to the local loss (FedProx); 0 adds none. Signals do not include it.
     learning_rate_decay: Factor of the client learning rate from one round to
       the next, in (0, 1], for "exponential" decay; or r >= 0 in
-      eta / (1 + r t), for "inverse_time". `None` keeps the rate constant. t
-      counts, from 0, the rounds in which any client counted.
+      eta / (1 + r t), for "inverse_time". `None` keeps the rate constant. t is
+      the number of earlier rounds with any included client.
     learning_rate_decay_kind: "exponential" or "inverse_time".
     learning_rate_decay_rounds: The number of rounds n after which the rate
       decays once: t is then floor(t / n).
@@ -59,8 +59,8 @@ class TrainingSettings:
     takes_snapshot: Whether the server learns the mean of the clients' weights
       after a random one of the `local_steps`, which must then be one number;
       see `snapshot_step`.
-    groups: How to weigh examples by groups of people, which the data must then
-      include; `None` weighs all equally. See `group_weights`.
+    groups: How to weigh examples by groups of people; the data must then
+      include the groups. `None` weighs all equally. See `group_weights`.
   """
 
   batch_size: int | None = None
@@ -97,7 +97,7 @@ class TrainingSettings:
     declared.check_number(
       "proximal_mu", self.proximal_mu, minimum=0, in_float32=True
     )
-    _decay(self)  # Checks its settings.
+    _decay(self)  # Checks the settings of the decay.
     if self.shuffle_seed is not None:
       declared.check_integer("shuffle_seed", self.shuffle_seed, minimum=0)
       if self.batch_size is None:
@@ -109,7 +109,7 @@ class TrainingSettings:
 
 
 def _check_drawn(name: str, value: int | tuple[int, int]) -> None:
-  """Raises `TypeError` or `FieldError` for a wrong number or range."""
+  """Raises `TypeError` or `FieldError` for an invalid number or range."""
   if not isinstance(value, tuple):
     declared.check_integer(name, value, minimum=1)
     return
@@ -147,19 +147,19 @@ def num_steps(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor | None:
-  """Returns the number of local steps; int64[] if drawn, `None` for epochs."""
+  """Returns the number of steps, int64[] if drawn; `None` without one."""
   if settings.local_steps is None:
     return None
   return _draw(settings, settings.local_steps, client_id, round_num)
 
 
-_SNAPSHOT = int.from_bytes(b"snap")  # Makes these draws independent of others.
+_SNAPSHOT = int.from_bytes(b"snap")  # Independent of other draws.
 
 
 def snapshot_step(
   num_steps: int, seed: int | tf.Tensor, round_num: int | tf.Tensor
 ) -> tf.Tensor:
-  """Returns the step of the snapshot, int64[], uniform in 1 ... K."""
+  """Draws the step of the snapshot, int64[], uniformly from 1, ..., K."""
   words = _stateless_seed(seed, _SNAPSHOT, round_num)
   return tf.random.stateless_uniform([], words, 1, num_steps + 1, tf.int64)
 
@@ -170,13 +170,13 @@ def num_trained_examples(
   client_id: int,
   round_num: int | tf.Tensor,
 ) -> int:
-  """Returns on how many examples a client trains in a round, over all passes.
+  """Returns on how many examples a client trains in all passes of a round.
 
   Args:
     settings: How to train.
-    num_examples: n_k, in one element.
-    client_id: The client's.
-    round_num: t.
+    num_examples: The client's number of examples, n_k, all in one element.
+    client_id: The client's id.
+    round_num: The round's number, t.
   """
   steps = num_steps(settings, client_id, round_num)
   if steps is None:
@@ -225,7 +225,7 @@ def permutation(
 ) -> tf.Tensor:
   """Returns a permutation, int32[size], that depends only on seed and salts.
 
-  Only the lowest 64 bits of a Python integer count as the seed.
+  If the seed is a Python integer, only its lowest 64 bits are used.
   """
   return tf.random.experimental.stateless_shuffle(
     tf.range(size), seed=_stateless_seed(seed, *salts)
@@ -260,16 +260,16 @@ class RoundState(TypedDict):
   """The state of the training at the server."""
 
   optimizer: Hparams
-  # int64[], the number of rounds in which any client counted.
+  # int64[], the number of rounds so far with any included client.
   round_num: tf.Tensor
-  # int64[], the settings' seed; 0 if there is none. It is part of the state, so
-  # that the compiled round does not contain it.
+  # int64[], the settings' seed; 0 if there is none. The seed is in the state so
+  # that one compiled round serves all seeds.
   shuffle_seed: tf.Tensor
   # float[d], the server's control, if clients correct their steps; see
   # `control_variates`.
   control: NotRequired[tf.Tensor]
-  # float[d], theta minus the mean of the clients' weights at the snapshot in
-  # the last round, if they take one.
+  # float[d], theta minus the mean of the clients' weights at the last round's
+  # snapshot, if `takes_snapshot`.
   snapshot: NotRequired[tf.Tensor]
   # float64[G], mu, if examples are weighed by group.
   mixture: NotRequired[tf.Tensor]
@@ -279,11 +279,11 @@ class StateComputations(NamedTuple):
   """The computations on the state at the server."""
 
   initial: tff.Computation  # Returns the state before the first round, S.
-  # Maps the state and the number of clients that counted to the state.
+  # Maps the state and the number of included clients to the next state.
   next: tff.Computation
   # Maps the state to the optimizer's hyperparameters, H.
   get_hparams: tff.Computation
-  set_hparams: tff.Computation  # Maps state and hyperparameters to state.
+  set_hparams: tff.Computation  # Maps the state and H to the new state.
 
   @property
   def type(self) -> tff.Type:
@@ -298,9 +298,9 @@ def build_state(
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
-  `extra_state` has more parts: the first value, or a spec to start at zero.
-  Raises `TypeError` if `optimizer` is not an optimizer of TFF, `FieldError` if
-  it cannot be used.
+  `extra_state` has additional parts by name: an initial value, or a spec, for
+  zeros. Raises `TypeError` if `optimizer` is not an optimizer of TFF, and
+  `FieldError` if it cannot be used.
   """
   optimizer_checks.check_optimizer("client_optimizer", optimizer)
 

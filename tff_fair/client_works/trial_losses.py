@@ -40,7 +40,8 @@ def build_trial_losses(
 
   Its type is (<W@CLIENTS, W.trainable@CLIENTS, float32@CLIENTS, D@CLIENTS> ->
   TrialLosses@SERVER). Its arguments are the weights theta, the direction d, the
-  server's learning rate eta_s, and data. Clients without examples have no row.
+  server's learning rate eta_s, and data. The result has no row for a client
+  without examples.
   """
   run = functools.partial(
     _client_losses, factors=factors, batch_size=batch_size, attack=attack
@@ -112,7 +113,7 @@ def _client_losses(
     )
     return found.client_id, found.num_examples, found.loss
 
-  # One after the other, because steps read and write the model's variables.
+  # Calls in parallel would overwrite each other's weights in the model.
   client_ids, num_examples, losses = tf.map_fn(
     after_step,
     lengths,
@@ -141,7 +142,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
   order = tf.argsort(trials.client_id, stable=True)
   known = tf.gather(trials.client_id, order)
   places = tf.searchsorted(known, client_ids)
-  # One more row, for clients whose position is after all others.
+  # One more row, for the position after all known ids.
   padded = tf.pad(known, [[0, 1]])
   losses = tf.pad(tf.gather(trials.loss, order), [[0, 1], [0, 0]])
   is_known = tf.logical_and(

@@ -1,4 +1,4 @@
-"""Adapts client work of users and of TensorFlow Federated.
+"""Adapts client work that users or TensorFlow Federated define.
 
 Users may write the computation of one client. TFF's client work reports only a
 number of examples, but fair rules read losses, which `with_signals` adds.
@@ -83,13 +83,13 @@ def with_signals(
       )
       work = tff_fair.client_works.with_signals(work, model_fn)
 
-  Before a client does the work, it evaluates the model that it has received on
-  its examples, in inference mode, as `tff_fair.evaluation` does.
+  Before the work, a client evaluates the received model on its examples, in
+  inference mode, as `tff_fair.evaluation` does.
 
   Args:
-    client_work: Maps the model's weights and a client's examples to an update,
-      the initial minus the trained weights, and its weight, a scalar, like that
-      of TFF's FedAvg, FedProx or Mime, or one of your own.
+    client_work: A process whose clients map the model's weights and their
+      examples to an update (initial minus trained weights) and a scalar weight,
+      as in TFF's FedAvg, FedProx and Mime, or in a process of your own.
     model_fn: The model of the client work: a function that returns a new
       `tff.learning.models.VariableModel`, or a
       `tff.learning.models.FunctionalModel`.
@@ -98,16 +98,16 @@ def with_signals(
 
   Returns:
     A process with the state, the hyperparameters, the updates and the
-    measurements of `client_work`. A client's data is made by
-    `tff_fair.client_dataset`; `client_work` gets its examples, and also the id
-    if it takes both. `update_weight` has the fields of
+    measurements of `client_work`. `tff_fair.client_dataset` makes a client's
+    data; `client_work` gets the examples in it, and also the id if it takes
+    both. `update_weight` has the fields of
     `tff_fair.ClientSignals` that any work can report:
 
-    * `client_id`, of the data; 0 without examples;
-    * `num_examples`, the weight of `client_work`: TFF's is the number of
-      examples, 1 with `UNIFORM`, 0 for an update that is not finite;
-    * `loss` and `accuracy` of the received model, the latter 0 if the model has
-      none;
+    * `client_id`, the id in the data; 0 without examples;
+    * `num_examples`, the weight that `client_work` reports: in TFF, the number
+      of examples, or 1 with `UNIFORM`, or 0 for an update that is not finite;
+    * `loss` and `accuracy` of the received model; the accuracy is 0 if the
+      model has none;
     * `learning_rate`, if it is given or a hyperparameter of `client_work`.
 
   Raises:
@@ -171,7 +171,7 @@ def _build_report(
   before_type: tff.Type,
   learning_rate: float | None,
 ) -> tff.Computation:
-  """Builds the result with signals from the result of `client_work`."""
+  """Builds the computation that adds signals to a `client_work` result."""
   hparams_type = client_work.get_hparams.type_signature.result
   knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
 

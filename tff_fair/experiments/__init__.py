@@ -4,7 +4,7 @@
     runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
     print(compare(runs))
 
-TensorFlow is imported when something trains.
+TensorFlow is imported only when a run trains.
 """
 
 import typing
@@ -55,7 +55,7 @@ _find, __dir__, __all__ = lazy.attach(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-  """Imports the modules of a name, which may take seconds."""
+  """Imports a public name's modules, which may take seconds."""
   if name == "run":
     startup.check_limits()
   with startup.fast_import():

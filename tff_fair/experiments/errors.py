@@ -1,4 +1,4 @@
-"""Errors of the folders of runs."""
+"""Errors about the folders of runs."""
 
 
 class RunError(ValueError):
@@ -16,4 +16,4 @@ class FolderTakenError(RunError):
 
 
 class DamageError(RunError):
-  """A file is not as it was written; readers of many files leave it out."""
+  """A file is damaged; a program that reads many files leaves it out."""

@@ -1,18 +1,18 @@
-"""Ctrl-C and SIGTERM: recorded, and acted upon where that is safe.
+"""Ctrl-C and SIGTERM: recorded, and handled where that is safe.
 
 Python runs a signal handler between any two instructions, also inside callbacks
-of its garbage collector and of weak references. There it discards what the
-handler raises, and the signal is lost. So the handler first records the signal,
-and what happens next depends on where the program is:
+of its garbage collector and of weak references. There, Python discards an
+exception that the handler raises, and the signal is lost. So the handler first
+records the signal; what follows depends on the context of the program:
 
-- `record_signals`: nothing, until the program reaches a `check`. Runs and
-  sweeps have one in each round and wherever they wait.
+- `record_signals`: the program continues until it calls `check`. Runs and
+  sweeps call it in each round and wherever they wait.
 - `exit_on_signal`: the process ends. This is for the start of a program, which
-  has nothing to save yet.
-- `raise_on_signal`: `Interrupted` is raised immediately, for short work that
-  cleans up after itself, and once more if Python discards it.
+  does not have anything to save yet.
+- `raise_on_signal`: `Interrupted` is raised immediately, and again if Python
+  discards it. This is for short work that cleans up after itself.
 
-A second signal does not wait for any of them.
+A second signal takes effect immediately.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ class Interrupted(KeyboardInterrupt):
     self.advice = ""
 
   def __str__(self) -> str:
-    """Returns the advice."""
+    """Returns the advice on how to resume."""
     return self.advice
 
 
 class _SignalAction(enum.Enum):
-  """The action of the handler, once it has recorded a signal."""
+  """The action of the handler after it has recorded a signal."""
 
   RAISE = enum.auto()
   RECORD = enum.auto()
@@ -54,14 +54,13 @@ class _State:
   """The state that the handler and the program share.
 
   Attributes:
-    action: What the handler does.
-    pending: A signal that the program has not acted upon yet.
-    num_received: How many signals have come since the program began to handle
-      them.
-    defer_depth: How many `defer` blocks the program is in.
+    action: The action of the handler.
+    pending: The number of a signal that the program has not handled yet.
+    num_received: How many signals have come since the handler was installed.
+    defer_depth: How many nested `defer` blocks the program is in.
     owns_process: Whether the process is a program of this project, which may
       end it, not a user's program that uses the library.
-    is_resent: Whether the next signal is one that Python had discarded.
+    is_resent: Whether the next signal repeats one that Python discarded.
   """
 
   action = _SignalAction.RAISE
@@ -73,7 +72,7 @@ class _State:
 
 
 def unhandled_signals() -> Sequence[int]:
-  """Returns signals of interruption without handlers, main thread only."""
+  """Returns those of SIGINT and SIGTERM without a handler; main thread only."""
   if not _is_main_thread():
     return ()
   defaults = (signal.SIG_DFL, signal.default_int_handler)
@@ -84,7 +83,8 @@ def unhandled_signals() -> Sequence[int]:
 def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
   """Raises `Interrupted` in the main thread when a signal comes.
 
-  A second signal ends a program that owns the process; else it is raised, too.
+  A second signal ends a program that owns its process; in other programs, it
+  also raises `Interrupted`.
   """
   former = _State.owns_process
   _State.owns_process = owns_process or former
@@ -93,7 +93,7 @@ def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
       try:
         yield
       except Exception as error:
-        # A library caught `Interrupted`, and failed because of it.
+        # A library caught `Interrupted`, and then raised another error.
         if (cause := _cause(error)) is not None:
           raise cause from None
         raise
@@ -105,9 +105,9 @@ def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
 def record_signals() -> Iterator[None]:
   """Records signals; `check` and the end of `defer` then raise them.
 
-  It raises `Interrupted` at its own end if a signal has come. It takes the
-  signals that `raise_on_signal` handles, and those that the process does not
-  handle; outside the main thread it does nothing.
+  The end of the block also raises `Interrupted` if a signal has come. The block
+  records signals that `raise_on_signal` handles, and those that do not have a
+  handler; outside the main thread, it does not record any.
   """
   if not _is_main_thread():
     yield
@@ -120,7 +120,7 @@ def record_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def exit_on_signal() -> Iterator[None]:
-  """Ends the process and its workers at a signal, if this project owns it."""
+  """Ends the process and its workers at a signal if `owns_process` is set."""
   if not _State.owns_process or not _is_main_thread():
     yield
     return
@@ -150,9 +150,9 @@ def check() -> None:
 
 
 def request_exit() -> None:
-  """Sends this process SIGTERM, unless it has been asked to end before.
+  """Sends SIGTERM to this process, unless it has already received a signal.
 
-  A second signal would not wait until the process has saved its work.
+  A second signal would end the process before it has saved its work.
   """
   if not _State.num_received:
     os.kill(os.getpid(), signal.SIGTERM)
@@ -166,7 +166,7 @@ def _is_main_thread() -> bool:
 def _install_handler(
   way: _SignalAction, signals: Sequence[int]
 ) -> Iterator[None]:
-  """Handles signals in a way; restores the former handlers at the end."""
+  """Handles signals by an action; restores the former handlers at the end."""
   former_way = _State.action
   former = {number: signal.getsignal(number) for number in signals}
   is_first = _handle not in map(signal.getsignal, _SIGNALS)
@@ -199,7 +199,7 @@ def _handle(number: int, frame: types.FrameType | None) -> None:
 
 
 def _end(number: int) -> None:
-  """Ends the process at once, by the signal itself, so that shells see it."""
+  """Ends the process at once by the signal itself, as shells expect."""
   with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
     sys.stdout.flush()
   with contextlib.suppress(OSError):
@@ -210,7 +210,7 @@ def _end(number: int) -> None:
 
 @contextlib.contextmanager
 def _reraise_discarded() -> Iterator[None]:
-  """If Python discards an `Interrupted`, raises it again a moment later."""
+  """Sends a signal again, a moment later, if Python discards `Interrupted`."""
   former = sys.unraisablehook
 
   def notice(discarded: Any) -> None:
@@ -233,13 +233,13 @@ def _reraise_discarded() -> Iterator[None]:
 
 def _send_again() -> None:
   number = _State.pending
-  if number is not None:  # Otherwise the program has acted upon the signal.
+  if number is not None:  # None: the program has already handled the signal.
     _State.is_resent = True
     signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def _cause(error: BaseException | None) -> Interrupted | None:
-  """Returns the interruption that led to an error, if any."""
+  """Returns the `Interrupted` that caused an error, if any."""
   while error is not None:
     if isinstance(error, Interrupted):
       return error

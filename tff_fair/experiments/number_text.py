@@ -4,15 +4,15 @@ import math
 from collections.abc import Sequence
 
 _SHOWN_DIGITS = 4
-_MOST_FIXED = 1e9  # Larger numbers, from diverged models, have a power of ten.
+_MOST_FIXED = 1e9  # Larger numbers (of diverged models) have a power of ten.
 _P_DIGITS = 3
-_LARGE = 1000  # Of a method that has diverged.
+_LARGE = 1000  # From here on, numbers in narrow cells have a power of ten.
 
 
 def fixed(value: float, digits: int, sign: str = "") -> str:
   """Returns a number with fixed decimals, or with a power of ten.
 
-  With the sign "+", numbers of 0 or more have a sign, too.
+  With `sign` "+", numbers of 0 or more have a plus sign.
   """
   if _MOST_FIXED < abs(value) < math.inf:
     return f"{value:{sign}.{_SHOWN_DIGITS}g}"
@@ -21,12 +21,12 @@ def fixed(value: float, digits: int, sign: str = "") -> str:
 
 
 def with_minus(number: str) -> str:
-  """Returns a number with a true minus sign."""
+  """Replaces hyphens in a number's text by minus signs."""
   return number.replace("-", "−")
 
 
 def grouped(value: float, decimals: int) -> str:
-  """Returns a number as "1,234.5", with a true minus sign."""
+  """Returns a number in the form "1,234.5", with a minus sign, not a hyphen."""
   return with_minus(f"{round(value, decimals) + 0.0:,.{decimals}f}")
 
 
@@ -40,7 +40,7 @@ def short(value: float, digits: int, sign: str = "") -> str:
 
 
 def percent(share: float) -> str:
-  """Returns a share in percent, without its sign."""
+  """Returns a share in percent, without the percent sign."""
   return f"{100 * share:.1f}"
 
 
@@ -50,7 +50,7 @@ def whole_percent(share: float) -> str:
 
 
 def p_value(value: float) -> str:
-  """Returns a p-value as "=0.105" or "<0.001"; nothing if there is none."""
+  """Returns a p-value as "=0.105" or "<0.001"; an empty text for NaN."""
   if math.isnan(value):
     return ""
   least = 10**-_P_DIGITS
@@ -63,7 +63,7 @@ def count(number: float, noun: str) -> str:
 
 
 def how_many(counts: Sequence[int], total: int) -> str:
-  """Returns numbers of clients over seeds, such as "0 or 1 of 8"."""
+  """Returns the range of client counts over seeds, such as "0 or 1 of 8"."""
   found = sorted({*counts})
   match found:
     case [only]:

@@ -1,6 +1,6 @@
-"""Shows progress: a bar on a terminal, otherwise a line now and then.
+"""Shows progress: as a bar on a terminal, otherwise as occasional lines.
 
-All of it goes to stderr; stdout is for results.
+Progress goes to stderr; stdout is for results.
 """
 
 import dataclasses
@@ -14,29 +14,29 @@ import tqdm
 
 from tff_fair import escaping
 
-# A function that takes a line for the user, like `say`.
+# A function that shows a line to the user, like `say`.
 Say = Callable[[str], None]
 
-# Without a terminal, seconds between lines, besides one for each evaluation.
+# Seconds between lines without a terminal; each evaluation has a further line.
 SECONDS_PER_LINE = 30.0
-# Seconds after which work shows its progress, and between updates.
+# Seconds after which long work shows its progress.
 SECONDS_OF_LONG_WORK = 2.0
 
 
 def say(text: str) -> None:
-  """Writes a line for the user."""
+  """Writes a line to stderr for the user."""
   print(escaping.lines(text), file=sys.stderr, flush=True)
 
 
 def say_to_terminal(text: str) -> None:
-  """Writes a line on a terminal, but not to a log."""
+  """Writes a line to stderr if it is a terminal, not a log."""
   if has_terminal():
     say(text)
 
 
 @dataclasses.dataclass(frozen=True)
 class Display:
-  """The display of a running run on stderr, which may be silent."""
+  """Shows lines about a run on stderr, unless it is silent."""
 
   is_silent: bool = False
 
@@ -47,21 +47,18 @@ class Display:
 
 
 def has_terminal() -> bool:
-  """Returns whether stderr is a terminal of some size."""
+  """Returns whether stderr is a terminal with at least one line."""
   try:
     return os.get_terminal_size(sys.stderr.fileno()).lines > 0
   except (OSError, ValueError):
     return False
 
 
-# How much of some work is done: a bar on a terminal, otherwise lines.
-
-
 _T = TypeVar("_T")
 
 
 class AmountProgress:
-  """Follows an amount, such as the bytes of a file."""
+  """Shows the progress of work with a measurable amount, such as bytes."""
 
   def __init__(
     self,
@@ -95,11 +92,11 @@ class AmountProgress:
     self._bar.close()
 
   def add(self, amount: int) -> None:
-    """Reports an amount that was just done."""
+    """Adds an amount to the finished amount."""
     self.set(self._done + amount, self._total)
 
   def set(self, done: int, total: int | None) -> None:
-    """Reports the total amount done."""
+    """Sets the finished amount and the total."""
     if not self._bar.disable:
       self._bar.total = total
       self._bar.update(done - self._done)
@@ -117,7 +114,7 @@ class AmountProgress:
 
 
 def track(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
-  """Yields items, and shows how many are done if they take long."""
+  """Yields items; shows how many are done if that takes long."""
   with AmountProgress(
     action, total, unit="", delay=SECONDS_OF_LONG_WORK
   ) as amount:

@@ -1,7 +1,6 @@
-"""The import of TensorFlow Federated, without parts that are not needed.
+"""Imports TensorFlow Federated fast, without parts that runs do not need.
 
-Also checks whether the system allows it, and whether optional packages are
-installed.
+Also checks the system's limits, and whether optional packages are installed.
 """
 
 import atexit
@@ -20,28 +19,25 @@ from tff_fair.runtime import cgroups
 
 shadowing.check()  # Before imports that another package could shadow.
 
-# What the system must allow a process that trains. With 24 open files, a run
-# failed after it had begun; with 48, it finished. With 2 GiB of addresses, the
-# import of TensorFlow failed; with 4 GiB, a run had no round after 100 s; with
-# 5 GiB, it finished. (Measured with TensorFlow 2.14 on digits, 6 clients.)
+# Limits that a process needs for training. With 24 open files, a run failed
+# after it had begun; with 48, it finished. With 2 GiB of address space, the
+# import of TensorFlow failed; with 4 GiB, a run did not finish a round within
+# 100 s; with 5 GiB, it finished. (TensorFlow 2.14, task digits, 6 clients.)
 _LEAST_OPEN_FILES = 48
 _LEAST_ADDRESSES = 5 << 30  # Bytes.
 # The imports of a run take 0.69 GB of memory.
 _LEAST_MEMORY = 512 << 20  # Bytes.
 
-# Python's garbage collector, when it only costs time.
-#
-# TensorFlow Federated creates more than a million objects during its import,
-# and all of them stay. The collector visits them again and again: during the
-# import, in each full collection after that, and at the end of the program,
-# when their memory is freed anyway.
+# TensorFlow Federated creates more than a million permanent objects during its
+# import. Python's garbage collector visits them in vain: during the import, in
+# each full collection after that, and at the end of the program.
 
 
 def freeze_gc() -> None:
   """Excludes all present objects from garbage collection, also at the end.
 
-  For programs that have just imported all they need. Only the first call in a
-  process has an effect: objects that a later call finds may be garbage.
+  Programs call this after their imports. Only the first call in a process has
+  an effect, since objects that exist at later calls may be garbage.
   """
   if not gc.get_freeze_count():
     gc.freeze()
@@ -50,12 +46,12 @@ def freeze_gc() -> None:
 
 @contextlib.contextmanager
 def fast_import() -> Iterator[None]:
-  """Surrounds an import that may be the first one of TensorFlow Federated.
+  """Makes the first import of TensorFlow Federated fast; use it as a context.
 
-  It imports TensorFlow Probability, a thousand modules, for discrete Gaussian
-  noise, which runs do not use. That package imports its parts lazily, but only
-  if it is imported before TensorFlow. No garbage is collected meanwhile, since
-  imports leave little.
+  TensorFlow Federated imports TensorFlow Probability, a thousand modules, for
+  discrete Gaussian noise, which runs do not use. If TensorFlow Probability is
+  imported before TensorFlow, it imports its parts lazily. During the import,
+  garbage collection is off, since imports leave little garbage.
   """
   if "tensorflow" not in sys.modules:
     import tensorflow_probability  # noqa: F401, PLC0415
@@ -69,9 +65,9 @@ def fast_import() -> Iterator[None]:
 
 
 def check_limits() -> None:
-  """Checks that this process may use as many files and as much memory as a run.
+  """Checks that this process may open enough files and use enough memory.
 
-  Otherwise TensorFlow ends the process or raises errors of many kinds.
+  Beyond a limit, TensorFlow ends the process or raises unclear errors.
   """
   for allowed, least, what, way in (
     (
@@ -101,7 +97,7 @@ def check_limits() -> None:
 
 
 def _allowed(limit: int) -> float:
-  """Returns the limit that the system sets to a resource of a process."""
+  """Returns this process's limit of a resource; infinity if unlimited."""
   allowed, _ = resource.getrlimit(limit)
   return math.inf if allowed == resource.RLIM_INFINITY else allowed
 
@@ -109,7 +105,7 @@ def _allowed(limit: int) -> float:
 def check_installed(
   package: str, extra: str, field: str, value: object = None, who: str = ""
 ) -> None:
-  """Checks that a package is installed."""
+  """Checks that an optional package is installed; `who` needs it."""
   if importlib.util.find_spec(package) is None:
     raise FieldError(
       field,

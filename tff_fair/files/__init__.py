@@ -1,1 +1,1 @@
-"""Reads and writes files: atomic writes, and errors of one line."""
+"""Reads and writes files: atomic writes, and one-line error messages."""

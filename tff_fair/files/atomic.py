@@ -1,8 +1,8 @@
 """Writes files and folders as a whole or not at all.
 
-An error, a signal or a power cut in between leaves the previous content, or
-nothing. Only regular files are replaced, and folders that the caller knows. A
-symbolic link stays: the file that it points to is replaced.
+After an error, a signal or a power cut during a write, the previous file is
+unchanged. Only regular files are replaced, and folders that the caller names. A
+symbolic link stays, and the file that it points to is replaced.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 # The prefix of folders in which files are written before they are moved.
 STAGING = ".incomplete-"
-# Paths of open files, which no program can replace.
+# The beginnings of paths that stand for open files, which cannot be replaced.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 _KINDS = {
   stat.S_IFDIR: "folder",
@@ -30,7 +30,7 @@ _OTHER_KIND = "special file"
 
 
 class _FileTakenError(FileExistsError):
-  """A file exists that may not be replaced; not an error of the system."""
+  """A file may not be replaced; this error does not come from the system."""
 
 
 @contextlib.contextmanager
@@ -39,8 +39,8 @@ def replacement(
 ) -> Iterator[pathlib.Path]:
   """Yields a temporary path to write to, then moves the file to `path`.
 
-  The file has the same name, in a new directory on the same file system; you
-  may put temporary files next to it.
+  The temporary path has the same name as `path`, and is in a new folder on the
+  same file system, which may hold further temporary files.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -59,7 +59,7 @@ def replacement(
 def move_when_complete(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
-  """Yields a temporary path to write to, then moves the file or folder."""
+  """Yields a temporary path; then moves the file or folder there to `path`."""
   place = _resolve_link(path)
   with (
     new_folder(place.parent),
@@ -73,7 +73,7 @@ def move_when_complete(
       sync(written)
     check()
     if place.is_dir() or (staged.is_dir() and place.exists()):
-      # The system can only replace files.
+      # The system cannot replace a folder, so move the old one away first.
       place.rename(staged.with_name(f"{path.name}.before"))
     staged.replace(place)
     sync(place.parent)
@@ -89,7 +89,7 @@ def remove_folder(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: pathlib.Path) -> Iterator[None]:
-  """Creates a folder; removes it at the end if it is new and empty."""
+  """Creates a folder; removes it after the block if it is new and empty."""
   is_new = not folder.exists()
   try:
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,11 +97,11 @@ def new_folder(folder: pathlib.Path) -> Iterator[None]:
   finally:
     if is_new:
       with contextlib.suppress(OSError):
-        folder.rmdir()  # Fails, as it should, if there is a file.
+        folder.rmdir()  # Fails, as intended, if the folder is not empty.
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written."""
+  """Checks that a file may be written: it is new, or may be overwritten."""
   check_regular(path)
   if os.path.lexists(path) and not overwrite:
     raise _FileTakenError(
@@ -111,7 +111,7 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
 
 
 def check_regular(path: pathlib.Path) -> None:
-  """Checks that a path names a regular file, or nothing yet."""
+  """Checks that a path is a regular file, or does not exist."""
   if os.path.abspath(path).startswith(_OPEN_FILES):
     raise _FileTakenError(
       f"{path}: is another name of an open file; name another file."
@@ -135,7 +135,7 @@ def check_regular(path: pathlib.Path) -> None:
 def special_kind(path: pathlib.Path) -> str | None:
   """Returns "pipe", "device", "socket" or "special file" if a path is one.
 
-  Reading a pipe, or some devices, may block for ever.
+  Reading from a pipe or from some devices may block forever.
   """
   try:
     mode = path.stat().st_mode
@@ -147,14 +147,14 @@ def special_kind(path: pathlib.Path) -> str | None:
 
 
 def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-  """Yields the path and `special_kind` of each special file in a folder."""
+  """Yields the path and kind of each special file in or below a folder."""
   for path in folder.rglob("*"):
     if kind := special_kind(path):
       yield path, kind
 
 
 def write(path: pathlib.Path, text: str) -> None:
-  """Writes a text file in UTF-8, replacing an existing one."""
+  """Writes a text file in UTF-8; replaces an existing file."""
   check_regular(path)
   place = _resolve_link(path)
   written = unfinished_path(place)
@@ -169,7 +169,7 @@ def write(path: pathlib.Path, text: str) -> None:
 
 
 def move(written: pathlib.Path, path: pathlib.Path) -> None:
-  """Moves a file within a file system, replacing an existing one."""
+  """Moves a file within a file system; replaces an existing file."""
   check_regular(path)
   place = _resolve_link(path)
   if place != path:  # A link may lead to another file system.
@@ -183,22 +183,22 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
 
 
 def unfinished_path(path: pathlib.Path) -> pathlib.Path:
-  """Returns the path at which `write` keeps a file until it is complete."""
+  """Returns the path to which `write` writes before it replaces `path`."""
   return path.with_name(f"{path.name}.unfinished")
 
 
 def _resolve_link(path: pathlib.Path) -> pathlib.Path:
-  """Returns the path of the file, following `path` if it is a link."""
+  """Returns the target of a symbolic link; other paths unchanged."""
   return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def sync(path: pathlib.Path) -> None:
-  """Returns once a file, or a folder's list of files, survives a power cut."""
+  """Forces a file, or a folder's list of files, to disk."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)
   except OSError as error:
-    # Some file systems cannot do this; most fail only for folders.
+    # Some file systems do not support fsync, most of them only for folders.
     if error.errno not in (errno.EINVAL, errno.ENOTSUP):
       raise
   finally:

@@ -1,4 +1,4 @@
-"""Writes CSV cells that no spreadsheet runs as a formula."""
+"""Writes CSV cells that spreadsheets do not run as formulas."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ import typing
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# For users' texts in CSV files that people open in a spreadsheet.
-#
 # A spreadsheet runs a cell that begins with =, +, @ or - as a formula, even if
-# a stranger wrote it. A single quote in front marks the cell as text. OWASP
-# recommends this against "CSV injection":
+# a stranger wrote it. A single quote before the text marks the cell as text.
+# OWASP recommends this against "CSV injection":
 # https://owasp.org/www-community/attacks/CSV_Injection
 
 
 _FORMULA_PREFIXES = ("=", "+", "@", "-", "\t", "\r", "\n")
 _QUOTE = "'"
-# Characters that text files cannot hold: zero bytes and unpaired surrogates. A
-# text that has any is written as JSON.
+# Characters that text files cannot contain: zero bytes and unpaired surrogates.
+# A text with such a character is written as JSON.
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def quote(text: str) -> str:
-  """Returns a text as a cell that no spreadsheet runs; see `unquote`."""
+  """Returns a text as a cell that spreadsheets take as text; see `unquote`."""
   if _UNWRITABLE.search(text):
     return json.dumps(text)
   return f"{_QUOTE}{text}" if _is_ambiguous(text) else text
 
 
 def unquote(cell: str) -> str:
-  """Returns the original text of a cell from `quote`."""
+  """Returns the original text of a cell that `quote` returned."""
   text = cell.removeprefix(_QUOTE)
   if text != cell:
     return text if _is_ambiguous(text) else cell
@@ -42,10 +40,10 @@ def unquote(cell: str) -> str:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-  """Returns a table as CSV, whose texts `unquote` restores.
+  """Returns a table as CSV; `unquote` restores the texts of its cells.
 
   Python's writer does not quote carriage returns, which readers take as the end
-  of a row. So if a table has one, all its texts are quoted.
+  of a row. So if a table contains a carriage return, all its texts are quoted.
   """
   texts = table.select_dtypes(["object", "string"])
   table = table.assign(**{name: texts[name].map(_cell) for name in texts})
@@ -63,7 +61,7 @@ def _cell(value: object) -> object:
 
 def _is_ambiguous(text: str) -> bool:
   """Returns whether a text looks like a formula, or like `quote`'s JSON."""
-  # The number of quotes distinguishes a text's own quotes from ours.
+  # Ignore leading quotes, so that `quote` also marks a text such as "'=1".
   text = text.lstrip(_QUOTE)
   is_formula = text.startswith(_FORMULA_PREFIXES) and not _is_number(text)
   return is_formula or _from_json(text) is not None

@@ -1,8 +1,8 @@
-"""Reads JSON and TOML from outside, and writes JSON that others can read.
+"""Parses JSON and TOML from outside, and writes standard JSON.
 
 Python's parsers raise errors of several classes, including `RecursionError` for
-deep nesting. Here every fault raises the same error, with a one-line message.
-Python's writer also writes NaN and infinities, which JSON does not have.
+deep nesting. Here, each invalid text raises `ParseError` with a short message.
+Python's writer also writes NaN and infinities, which are not valid JSON.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ParseError(ValueError):
-  """A text cannot be parsed; callers that know its file add the name."""
+  """A text cannot be parsed; callers that know the file add its name."""
 
 
 def parse_json(content: str | bytes) -> Any:
@@ -28,17 +28,17 @@ def parse_json(content: str | bytes) -> Any:
     raise ParseError(_decoding_problem(error)) from error
   except RecursionError as error:
     raise ParseError("its JSON is nested too deeply") from error
-  except ValueError as error:  # A number of thousands of digits.
+  except ValueError as error:  # For example a number with thousands of digits.
     raise ParseError(f"is not JSON: {error}") from error
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-  """Returns a value as JSON and a line end; non-finite numbers become null."""
+  """Returns a value as JSON and a newline; non-finite numbers become null."""
   return json.dumps(_nan_to_null(value), indent=indent, allow_nan=False) + "\n"
 
 
 def null_to_nan(value: Any) -> Any:
-  """Returns a JSON value with NaN for null, which `json_text` wrote for it."""
+  """Returns a JSON value in which each null is replaced by NaN."""
   match value:
     case None:
       return math.nan

@@ -6,7 +6,7 @@ Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
   beta_{t,i} = beta_i^C
   m <- (1 - beta_{t,1}) g + beta_{t,1} m
   v <- (1 - beta_{t,2}) g^2 + beta_{t,2} v
-  c_i <- c_i beta_{t,i}, from 1
+  c_i <- c_i beta_{t,i}, starting from 1
   theta <- theta - C learning_rate m / (1 - c_1) / (sqrt(v / (1 - c_2)) + eps)
 
 The last line of the paper's algorithm has eta, but its text and the line above
@@ -14,7 +14,7 @@ define eta_t = C eta: this module uses eta_t. With a constant C = 1 it is Adam.
 
 For a small C, beta_{t,i} and c_i are close to 1, and the differences from 1
 matter. So expm1 computes 1 - beta_{t,i}, and the state stores 1 - c_i instead
-of c_i: this is the moment of a constant direction of ones.
+of c_i: the moment of a direction that is always one.
 """
 
 import collections

@@ -1,8 +1,8 @@
 """Server steps: their common parts, and the plain step.
 
-If no client counts, or if the direction or the new weights are not finite, a
-finalizer takes no step: weights and state, including momentum, stay as they
-are. The plain step applies an optimizer to the direction of the round:
+If all clients are excluded, or if the direction, the new weights or the new
+state are not finite, a finalizer takes no step: weights and state, including
+momentum, do not change. The plain step applies an optimizer to the direction:
 
 theta <- theta - eta_s d  with plain SGD; any TFF optimizer may replace it
 
@@ -23,7 +23,7 @@ from tff_fair.kernels import norms
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import RoundUpdate, TensorStructure
 
-# `step`, the state of the step itself, and `round_num`, int64[].
+# `step`, the state of the inner step, and `round_num`, int64[].
 _State: TypeAlias = collections.OrderedDict[str, Any]
 
 
@@ -31,12 +31,12 @@ class ServerStep(NamedTuple):
   """The TensorFlow functions that make up a server step."""
 
   initialize: Callable[[], Any]  # Returns the state before the first round, S.
-  # From state, trainable weights and round update to the new state and weights.
+  # Maps state, trainable weights and round update to new state and weights.
   step: Callable[
     [Any, TensorStructure, RoundUpdate], tuple[Any, TensorStructure]
   ]
-  get_hparams: Callable[[Any], Hparams]  # From state to hyperparameters, H.
-  # From state and hyperparameters to state.
+  get_hparams: Callable[[Any], Hparams]  # Maps state to hyperparameters.
+  # Maps state and hyperparameters to the new state.
   set_hparams: Callable[[Any, Hparams], Any]
 
 
@@ -79,7 +79,7 @@ def build_learning_rate(
 
   Args:
     finalizer: A finalizer with the hyperparameter `learning_rate`.
-    decay: The decay that it was built with.
+    decay: The decay with which the finalizer was built.
 
   Returns:
     A `tff.Computation` of the type (S -> float32).
@@ -177,7 +177,7 @@ def _build_guarded_step(
   ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
     any_client = round_update.num_clients > 0
-    # Without clients there is no step, so the values do not matter.
+    # Without clients, the new values are not used, so they may be anything.
     finite = norms.all_finite(round_update.update) & (
       ~any_client | step_is_finite(new_state, new_trainable)
     )
@@ -216,12 +216,12 @@ def build_apply_direction(
   """Builds a finalizer that takes one optimizer step per round.
 
   Unlike `tff.learning.templates.build_apply_optimizer_finalizer`, it takes no
-  step at all if no client counted.
+  step at all if all clients are excluded.
 
   Args:
     optimizer: The server optimizer.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
-    decay: The decay of the optimizer's rate; `None` for a constant rate.
+    decay: The decay of the learning rate; `None` for a constant rate.
 
   Returns:
     A finalizer with the types of `server_steps.build_finalizer`, and the

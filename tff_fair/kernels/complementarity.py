@@ -1,7 +1,7 @@
-"""Dual cone projections and Nash bargains, which descend for all points.
+"""Projections on a dual cone, and Nash bargaining solutions.
 
-Both are on one path. For the correlation matrix C of the points, which has ones
-on its diagonal, a vector b and a target t, u and z solve
+Both problems are points of one path. For the correlation matrix C of m points,
+which has ones on its diagonal, a vector b and a target t, u and z solve
 
   z = C u + b,   u_k z_k = t,   u > 0,   z > 0.
 
@@ -11,7 +11,7 @@ implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992)
 needs 5 to 20 Newton steps of O(m^3), singular or not.
 
 Choices made here: the norms of the points are factored out of the matrix, so
-they may differ by any factor; points that are zero count as orthogonal to all.
+they may differ by any factor; zero points are taken as orthogonal to all.
 """
 
 import atexit
@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from tff_fair.kernels import norms
 
-# An error of the equations at or below it is rounding.
+# An error of the equations up to this is rounding.
 _TOLERANCE = 1e-15
 # After so many steps without a smaller error, rounding prevents progress.
 _PATIENCE = 25
@@ -64,7 +64,7 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
   The projection of x_i is sum_k v_ik x_k, where v_i minimizes v^T M v over v >=
   e_i, and M, float64[m, m], may be singular. Returns v, float64[m, m]. If
   points depend on each other, other coefficients may give the same projection;
-  points in the same direction share theirs equally.
+  points in the same direction have equal shares of their total coefficient.
   """
   scale, correlation = _standardize(gram)
   solve = _traced()
@@ -80,9 +80,9 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
 def nash_bargain(gram: tf.Tensor) -> Bargain:
   """Returns the c > 0 with (M c)_k = 1 / c_k, for M of float64[m, m].
 
-  Points that are zero get the coefficient 0. All of c is 0 if the equations
-  have no solution, because 0 is in the convex hull of the points, or one that
-  the precision of M does not determine.
+  Zero points get the coefficient 0. All of c is 0 if the equations have no
+  solution, because 0 is in the convex hull of the points, or if the precision
+  of M does not determine the solution.
   """
   scale, correlation = _standardize(gram)
   u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)
@@ -99,7 +99,7 @@ def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   return scale, tf.linalg.set_diag(correlation, tf.ones_like(scale))
 
 
-# If each graph traced it anew, all the copies would stay in memory.
+# If each graph traced `_solve` again, all the copies would stay in memory.
 @functools.cache
 def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
   """Returns `_solve` as a function that all graphs call."""
@@ -111,7 +111,7 @@ def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     )
 
 
-# TensorFlow can no longer delete functions once its modules are gone.
+# TensorFlow cannot delete functions after Python has removed its modules.
 atexit.register(_traced.cache_clear)
 
 

@@ -18,17 +18,17 @@ _PARALLEL_BLOCKS = 4
 
 
 class Columns:
-  """Vectors, to read by blocks of columns.
+  """Vectors that are read in blocks of columns.
 
   Attributes:
-    dtype: The dtype of the vectors; float64 if theirs differ.
-    shape: The static shape of one of them, [d].
-    num_rows: int32[], how many vectors there are.
-    num_blocks: int32[], how many blocks, at least one.
+    dtype: The dtype of the vectors; float64 if their dtypes differ.
+    shape: The static shape of a vector, [d].
+    num_rows: int32[], the number of vectors.
+    num_blocks: int32[], the number of blocks, at least one.
   """
 
   def __init__(self, matrices: Sequence[tf.Tensor]) -> None:
-    """Takes matrices [m_i, d] whose rows, in order, are the vectors."""
+    """Stores matrices [m_i, d] whose rows, in order, are the vectors."""
     self._matrices = _check_matrices(matrices)
     self._length = tf.shape(self._matrices[0])[1]
     self._joined: tf.TensorArray | None = None
@@ -136,7 +136,7 @@ def combine_rows(
       even those with the coefficient 0.
 
   Returns:
-    A tensor [d] of the dtype of the rows, float64 if theirs differ.
+    A tensor [d] of the dtype of the rows, float64 if their dtypes differ.
 
   Raises:
     ValueError: If there is no tensor, or one is not a matrix.
@@ -237,8 +237,8 @@ def min_norm_solve(
     gram: float64[m, m], M, symmetric positive semidefinite, m >= 1, of any
       scale.
     rhs: float64[m], phi, of any scale.
-    relative_cutoff: Eigenvalues of M up to this share of the largest one count
-      as zero.
+    relative_cutoff: Eigenvalues of M up to this share of the largest one are
+      taken as zero.
 
   Returns:
     The solution, finite for any finite input: an entry beyond the range of

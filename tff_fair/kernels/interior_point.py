@@ -12,7 +12,7 @@ the minimizer satisfies
   W (2 G x + q) - p width - z + y = 0,   t z = 0,   (1 - t) y = 0.
 
 Every iterate is primal and dual feasible up to rounding, so each one has a
-duality gap; the best is returned.
+duality gap; the iterate with the smallest gap is returned.
 """
 
 from typing import NamedTuple
@@ -21,10 +21,10 @@ import tensorflow as tf
 
 from tff_fair.kernels import gram as gram_lib, simplex
 
-# Relative to the squared length that the point would have if all its terms
-# x_k v_k had the same direction: the scale of the objective's rounding errors.
+# The gap to reach, relative to the scale of the objective's rounding errors: to
+# the squared length of the point if all its terms x_k v_k had one direction.
 _RELATIVE_GAP = 1e-13
-# A gap below this share of the shortest point's squared norm is zero.
+# A gap below this share of the shortest point's squared norm is taken as 0.
 _NEGLIGIBLE = 1e-30
 # Only points whose norms differ by 20 orders of magnitude or more need over 50.
 _MAX_ITERATIONS = 200
@@ -136,8 +136,8 @@ def _advance(problem: Problem, search: _Search) -> _Search:
 def _starting_point(problem: Problem) -> _Iterate:
   """Returns a feasible primal and dual point away from all bounds."""
   width = problem.width
-  # No width of the tightened box exceeds the distance of the sum of the lower,
-  # or upper, bounds from 1, so 1/m <= t <= 1 - 1/m unless all widths are 0.
+  # In the tightened box, no width exceeds 1 - sum(lower) or sum(upper) - 1, so
+  # 1/m <= t <= 1 - 1/m unless all widths are 0.
   margin = 0.5 / tf.cast(tf.size(width), tf.float64)
   share = tf.math.divide_no_nan(problem.total, tf.reduce_sum(width))
   t = tf.fill(tf.shape(width), tf.clip_by_value(share, margin, 1.0 - margin))

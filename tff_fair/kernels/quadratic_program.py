@@ -19,8 +19,8 @@ Choices made here:
   written as lower + width * t. All degenerate boxes (no width, one feasible
   point, m = 1) then have coordinates of width 0 and need no special case, and
   t = const is a well-centred feasible start.
-- It stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near the
-  rounding errors of the objective itself. A share of max_k G_kk would be easier
+- The search stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near
+  the rounding errors of the objective. A share of max_k G_kk would be easier
   to reach, but means little if the minimizer avoids the longest points.
 """
 
@@ -61,8 +61,8 @@ def minimize(
   G, float64[m, m], is symmetric positive semidefinite, of any scale, and may be
   singular; q is float64[m], or `None` for 0. Bounds are float64[m] or scalars
   with 0 <= lower <= upper; upper values above 1 act as 1. If sum(lower) > 1 or
-  sum(upper) < 1, no point is feasible, and the result is `lower` or `upper`. It
-  is finite for any finite G and q.
+  sum(upper) < 1, no point is feasible, and x is `lower` or `upper`. Any result
+  is finite for finite G and q.
   """
   gram = tf.cast(gram, tf.float64)
   shape = tf.shape(gram)[:1]
@@ -75,7 +75,7 @@ def minimize(
 
 
 # An interior-point method has hundreds of operations. If each graph traced it
-# anew, all the copies would stay in memory.
+# again, all the copies would stay in memory.
 @functools.cache
 def _traced(has_linear: bool) -> Callable[..., Minimum]:
   """Returns `_minimize` as a function that all graphs call."""
@@ -87,7 +87,7 @@ def _traced(has_linear: bool) -> Callable[..., Minimum]:
     )
 
 
-# TensorFlow can no longer delete functions once its modules are gone.
+# TensorFlow cannot delete functions after Python has removed its modules.
 atexit.register(_traced.cache_clear)
 
 
@@ -99,7 +99,7 @@ def _minimize(
 ) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
-    # Adding a constant on the simplex changes only the rounding.
+    # On the simplex, a constant added to q changes only the rounding.
     linear -= tf.reduce_min(linear)
     scale = tf.maximum(scale, tf.reduce_max(linear))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
@@ -180,8 +180,8 @@ def pareto_stationarity(
     weights: float64[m], lambda, if it is already known.
 
   Returns:
-    s and lambda. s is 0 if the mean norm is 0, or if the points with a weight
-    cancel up to the rounding of G, about 3e-8 of their length.
+    s and lambda. s is 0 if the mean norm is 0, or if the points with weights
+    above 0 cancel up to the rounding of G, about 3e-8 of their length.
   """
   gram = tf.cast(gram, tf.float64)
   if weights is None:

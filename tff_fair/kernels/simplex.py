@@ -48,7 +48,7 @@ def project_to_box_simplex(
   upper = tf.broadcast_to(tf.cast(upper, tf.float64), tf.shape(v))
   upper = tf.minimum(upper, 1.0)
 
-  # With b the smallest entry of v whose sum is at most 1, b - 1 <= tau <= b:
+  # With b the smallest entry of v at which the sum is <= 1, b - 1 <= tau <= b:
   # the bounds are in [0, 1], so entries below b are at their lower bounds, and
   # all others have reached their upper bounds at b - 1. An entry further than 1
   # from b is at its bound, whatever its exact value.
@@ -87,9 +87,9 @@ def linear_gap(
 ) -> tf.Tensor:
   """Returns max over feasible s of <gradient, x - s>, float64[].
 
-  The best s fills up the coordinates in ascending order of the gradient. With
-  the gradient at which that ends as a price, the gap is a sum of nonnegative
-  terms, so nothing cancels. `total` is 1 - sum(lower).
+  The best s raises coordinates to their upper bounds in ascending order of the
+  gradient, until the sum is 1. Relative to the last one's gradient, the gap is
+  a sum of nonnegative terms, so nothing cancels. `total` is 1 - sum(lower).
   """
   order = tf.argsort(gradient)
   ascending = tf.gather(gradient, order)
@@ -113,8 +113,8 @@ def _bracket(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Finds neighbouring sorted thresholds between which the sum passes 1.
 
-  If the sums of all thresholds, float64[n], are on one side of 1, both are the
-  end of the range.
+  If the sums of all thresholds, float64[n], are on one side of 1, both results
+  are the threshold at that end.
   """
   last = tf.size(thresholds) - 1
 

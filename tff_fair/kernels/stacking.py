@@ -48,7 +48,7 @@ def row_spec(update_specs: Any) -> tf.TensorSpec:
 
 
 def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
-  """Returns the update that has `vector`, [d], as its row."""
+  """Returns the update that `flatten_update` flattens to `vector`, [d]."""
   flat = tf.nest.flatten(update_specs)
   parts = tf.split(vector, [spec.shape.num_elements() for spec in flat])
   layers = [

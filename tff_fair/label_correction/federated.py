@@ -89,12 +89,12 @@ def build_round(
   """Builds a round of FedAvg in which each client has its own proximal weight.
 
   Its type is (<W@SERVER, int64@SERVER, {float32}@CLIENTS, {<int64,
-  B>*}@CLIENTS> -> <W, rows>@SERVER), from the weights, the round number, which
-  determines the order of examples, the clients' proximal weights and their
-  data. The results are the mean of the trained weights, weighted by examples,
-  and the predictions of each client's own trained model. A client whose weights
-  are not finite does not count in the mean; if no client counts, the old
-  weights are returned. The proximal weight of `settings` is not used.
+  B>*}@CLIENTS> -> <W, rows>@SERVER). The arguments are the weights, the number
+  of the round (it determines the order of examples), the clients' proximal
+  weights and their data. The results are the mean of the trained weights,
+  weighted by examples, and the predictions of each client's own trained model.
+  The mean excludes a client whose weights are not finite; if it excludes all,
+  the old weights are returned. The proximal weight of `settings` is not used.
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
@@ -105,7 +105,7 @@ def build_round(
     info.weights_type, info.weights_type.trainable, np.float32
   )
   def finish(weights: Any, mean: Any, total: tf.Tensor) -> Any:
-    # If no client counts, the old weights stay.
+    # If all clients are excluded, the weights do not change.
     old, new = map(tf.nest.flatten, (weights.trainable, mean))
     return local_model.with_trainable(
       weights,
@@ -150,7 +150,7 @@ def _build_training(
   num_classes: int,
   with_softmax: bool,
 ) -> tff.Computation:
-  """Builds a client's training: its weights, their weight, its predictions."""
+  """Builds a client's training: trained weights, n_k (or 0), predictions."""
   data_type = batches.data_type(info.batch_spec)
 
   def run(

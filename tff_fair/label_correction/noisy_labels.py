@@ -1,4 +1,4 @@
-"""Finds clients with wrong labels, estimates how many, and relabels examples.
+"""Finds clients with wrong labels, estimates their share, and relabels.
 
 FedCorr (Xu et al., CVPR 2022), Section 3, in NumPy:
 
@@ -20,8 +20,8 @@ NEIGHBORS = 20  # k of the paper.
 _ROWS_AT_A_TIME = 256
 _LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _ROUNDING = 1e-9  # Tolerance of a product that should be a whole number.
-_LEAST_VARIANCE = 1e-6  # Of a group, after standardization.
-_TOLERANCE = 1e-8  # Of the mean log-likelihood.
+_LEAST_VARIANCE = 1e-6  # Of a group of standardized numbers.
+_TOLERANCE = 1e-8  # Least gain in mean log-likelihood.
 _MOST_STEPS = 1000
 
 
@@ -39,7 +39,7 @@ def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
 def losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
   """Returns the cross entropy of each example, float64[n].
 
-  Probabilities are float[n, C]; the loss is NaN if one of an example's is NaN.
+  Probabilities are float[n, C]. If that of the label is NaN, so is the loss.
   """
   of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
   return np.abs(-np.log(np.maximum(of_labels, _LEAST_PROBABILITY)))
@@ -66,7 +66,8 @@ def suspects(
   """Returns which examples a noisy client may relabel, bool[n].
 
   These are the examples with the largest losses: the share pi, `share`, of the
-  noise level mu_k, `level`. Ties go to earlier examples; NaN is never chosen.
+  mu_k n examples with wrong labels, where mu_k is `level`. In a tie, earlier
+  examples come first; an example with a NaN loss is never chosen.
   """
   in_upper_group = round(len(example_losses) * level)
   number = int(in_upper_group * share + _ROUNDING)
@@ -86,8 +87,9 @@ def relabel(
 ) -> np.ndarray:
   """Returns labels, int[n], some replaced by confident predictions.
 
-  A prediction, in float[n, C], counts if its probability is at least theta,
-  `confidence`; `among`, bool[n], are the examples that may change (None: all).
+  A prediction, from `probabilities`, float[n, C], is confident if the largest
+  one is at least theta, `confidence`. `eligible`, bool[n], marks the examples
+  that may change; None marks all.
   """
   if not len(labels):
     return labels.copy()
@@ -107,7 +109,7 @@ def relabel(
 #     LID(x) = -( 1/k sum_{i=1..k} log(r_i / r_k) )^-1
 #
 # r_1 <= ... <= r_k are the distances from x to its k nearest neighbours in the
-# same set. If the formula has no value, we choose:
+# same set. Choices made here, if the formula has no value:
 #
 # - A neighbour at distance 0 makes LID(x) 0, the limit of the formula.
 # - Neighbours that are all at the same distance, but not 0, would make it
@@ -170,7 +172,7 @@ def _dimensions_from_distances(radii: np.ndarray) -> np.ndarray:
 #
 # A mixture of two normal distributions in one dimension, fitted by
 # scikit-learn's EM, separates noisy from clean clients by their dimensions, and
-# wrong from right labels by their losses. Our choices:
+# wrong from right labels by their losses. Choices made here:
 #
 # - The numbers are standardized first, so that their unit and scale do not
 #   change the groups. A group's variance is at least 1e-6 of the total.

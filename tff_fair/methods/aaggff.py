@@ -8,7 +8,7 @@ Sequential Decision Making" (ICML 2024).
   c_k = pi_k / sum_S pi_j
 
 pi is on the simplex of the N clients of the population, 1/N each at the start.
-A round first updates pi by its own responses r, then uses it.
+A round first updates pi by its responses r, and then uses the new pi.
 
 AAggFF-S, for few clients (cross-silo): L = 1/N, r_k = mean_S r for k not in S,
 and the online Newton step
@@ -16,18 +16,18 @@ and the online Newton step
   g = -r / (1 + <pi, r>),  A <- A + g g^T,  v <- v + (1 - b <g, pi>) g
   pi <- argmin 1/2 pi^T (a I + b A) pi + <v, pi>,  a = 4,  b = N/4
 
-AAggFF-D, for many (cross-device): L = C = m/N, a doubly robust estimate of the
-responses, and a linearized step
+AAggFF-D, for many clients (cross-device): L = C = m/N, a doubly robust estimate
+of the responses, and a linearized step
 
   s_k = r_bar + (r_k - r_bar) / C on S, r_bar elsewhere,  r_bar = mean_S r
   G <- G - s / (1 + r_bar) + r_bar <pi, s - r_bar> / (1 + r_bar)^2
   pi <- softmax(-G sqrt(log N) / ((2 + C) sqrt(t + 1))),  t = 1 at first
 
-This follows the paper, from which the authors' release deviates: its AAggFF-S
-drops the terms <g, pi> and starts A at a multiple of I; its AAggFF-D leaves out
-the first r_bar of s_k on S; its "normal" has erfc instead of erf, so that it
-falls as losses rise. Choices made here: losses below zero count as zero;
-x_k = 1 if all losses are zero.
+This follows the paper, from which the authors' published code deviates: its
+AAggFF-S drops the terms <g, pi> and starts A at a multiple of I; its AAggFF-D
+leaves out the first r_bar of s_k on S; its "normal" has erfc instead of erf, so
+that responses fall as losses rise. Choices made here: losses below zero are set
+to zero; x_k = 1 if all losses are zero.
 """
 
 import collections
@@ -59,7 +59,7 @@ def responses(loss: tf.Tensor, transform: str) -> tf.Tensor:
   """Returns r_k / L = CDF(f_k / mean f), float64[m] in [0, 1]."""
   loss = tf.maximum(loss, tf.zeros_like(loss))
   largest = tf.reduce_max(loss)
-  # Otherwise, sums of huge losses would overflow.
+  # Without this division, the sum of huge losses could overflow.
   relative = loss / tf.where(largest > 0, largest, tf.ones_like(largest))
   mean = tf.reduce_mean(relative)
   return _TRANSFORMS[transform](
@@ -86,7 +86,8 @@ def linearized_gradient(
 ) -> tf.Tensor:
   """Returns AAggFF-D's estimate of the gradient of l, float64[N].
 
-  The cohort's responses r_k, float64[m], are at `places`, int64[m], in pi.
+  `response` has the cohort's r_k, float64[m], and `places`, int64[m], their
+  positions in pi.
   """
   share = _share(places, mixing)
   mean = tf.reduce_mean(response)

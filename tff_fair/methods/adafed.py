@@ -12,12 +12,12 @@ This closed form of the paper's orthogonalization and weighting (Eqs. 5-6 and
 the affine hull of the Delta_k / phi_k, and Theorem 4.1 reads
 <Delta_k, d> = phi_k / (phi^T M^-1 phi).
 
-Choices made here: the minimum-norm solution if M is singular, with a relative
-cut-off of 1e-12. Dependent updates may require contradictory slopes; then
-(residual above 1e-6, or d longer than the shortest Delta_k / phi_k) d is the
-point of least norm in the convex hull of the Delta_k / phi_k instead, which
-ascends for no client in it; the hull leaves out clients with phi_k = 0.
-`convex_hull_used` reports it.
+Choices made here: if M is singular, c is the minimum-norm solution, with a
+relative cut-off of 1e-12. Dependent updates may require contradictory slopes:
+the residual is then above 1e-6, or d is longer than the shortest Delta_k /
+phi_k. In this case, which `convex_hull_used` reports, d is instead the point of
+least norm in the convex hull of the Delta_k / phi_k with phi_k > 0. To first
+order, this d raises the loss of no client in the hull.
 
 With `hull` (not in the paper), the convex hull replaces the affine one
 whenever a coefficient would be negative. Then <Delta_k / phi_k, d> >= ||d||^2
@@ -34,11 +34,12 @@ from tff_fair.kernels import min_norm_point, min_norm_solve
 from tff_fair.methods import building
 
 _RELATIVE_RESIDUAL = 1e-6
-# A norm that exceeds the shortest one by at most this share is rounding.
+# A norm may exceed the shortest one by this share, because of rounding.
 _NORM_TOLERANCE = 1e-9
-# Coefficients above minus this share of their absolute sum count as >= 0.
+# A coefficient is negative if it is below 0 by more than this share of the sum
+# of all magnitudes.
 _NEGATIVE_TOLERANCE = 1e-12
-# Below this share of the largest slope, Delta_k / phi_k has no usable square.
+# If phi_k is below this share of the largest, 1 / phi_k^2 is too large to use.
 _LEAST_RELATIVE_SLOPE = 1e-60
 
 
@@ -47,11 +48,11 @@ def adafed_coefficients(
 ) -> tuple[tf.Tensor, collections.OrderedDict[str, tf.Tensor]]:
   """Returns AdaFed's coefficients, float64[m], from M, and measurements.
 
-  With `hull` the convex hull avoids negative coefficients. The measurements
-  are whether it was used, and ||M alpha - phi|| / ||phi||.
+  With `hull`, the convex hull is used to avoid negative coefficients. The
+  measurements are whether the hull was used, and ||M alpha - phi|| / ||phi||.
   """
-  # c scales as 1/phi, so the largest slope is factored out: powers of huge or
-  # tiny losses then stay in the range of float64 as long as possible.
+  # c is proportional to 1/phi. The largest loss is factored out, so that powers
+  # of huge or tiny losses stay in the range of float64 as long as possible.
   magnitude = tf.abs(loss)
   largest = tf.reduce_max(magnitude)
   largest = tf.where(largest > 0, largest, tf.ones_like(largest))

@@ -17,21 +17,22 @@ Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
 F_k(theta^0) = 0 gives I_k = 1; if all losses are 0, g = 0 with C = 1; C is at
 least 1e-3, and `certainty_floored` reports when it was raised.
 
-I_k is a ratio only for losses of 0 or more. Losses below 0 count as 0, which
-makes the rule unsound for losses without a lower bound, such as those of
-densities: a client whose loss falls below 0 loses its weight, and once all
-have, g = 0, but Adam still moves the model. With F_k(theta^0) <= 0, I_k = 1.
+The ratio I_k is meaningful only for losses of 0 or more. Losses below 0 are set
+to 0, which makes the rule unsound for losses without a lower bound, such as
+those of densities: a client whose loss is below 0 has the weight 0, and if all
+clients have it, g = 0, but Adam still moves the model. With F_k(theta^0) <= 0,
+I_k = 1.
 
 N-AccAdam is Adam at the server, on the accumulated gradients of the clients:
 
   Delta_t = (x_t - SGD(x_t, eta, N)) / eta,  hence  c_k = p_k / eta
 
-and the same step along Delta_t, with a certainty of one, as in Adam.
+The step along Delta_t is that of AdaFedAdam with certainty one, as in Adam.
 
-Choice made here: the paper's N steps are those of one machine, and its FedAdam
-takes the same step along the mean update of clients with the same data. So the
-clients' mean accumulated gradient replaces them. Unlike `fedadam`, it divides
-by eta, and adds epsilon where the paper's algorithm does.
+Choice made here: in the paper, one machine takes the N steps, and FedAdam takes
+the same step along the mean update of clients with the same data. So here the
+clients' mean accumulated gradient replaces the N steps. Unlike `fedadam`,
+N-AccAdam divides by eta, and adds epsilon where the paper's algorithm does.
 """
 
 import collections
@@ -51,7 +52,7 @@ _LEAST_CERTAINTY = 1e-3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaFedAdamRule(types.SeparableRule):
-  """AdaFedAdam's coefficients; C goes to the finalizer as `certainty`."""
+  """AdaFedAdam's coefficients; the finalizer gets C as `certainty`."""
 
   alpha: float = declared.value(
     1.0, "Emphasis on clients whose losses have improved less.", minimum=0
@@ -90,7 +91,7 @@ class AdaFedAdamRule(types.SeparableRule):
   def _log_improvement(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns log p_k + alpha log I_k, float64[m]; its softmax is w.
 
-    It is -inf if w_k is 0; p_k may have any constant factor.
+    It is -inf if w_k is 0. A constant factor of all p_k does not change w.
     """
     log_weight = tf.math.log(cohort.weight)
     if self.alpha == 0:
@@ -138,7 +139,7 @@ def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
 def _reported_certainty(
   certainty: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns C's measurements, and the scalars for the finalizer."""
+  """Returns the measurements of C, and the scalars for the finalizer."""
   held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
   return (
     collections.OrderedDict(
@@ -172,7 +173,7 @@ def build_adafedadam(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NAccAdamRule(types.SeparableRule):
-  """Coefficients c_k = p_k / eta, with the step of Adam itself."""
+  """Coefficients c_k = p_k / eta, for a step with the certainty 1."""
 
   signals = ("learning_rate",)
 

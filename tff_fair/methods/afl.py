@@ -57,7 +57,7 @@ class AflRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelAveraging(declared.Hyperparameters):
-  """Which weights the process returns as its model."""
+  """Which weights the learning process returns as its model."""
 
   average_model: bool = declared.value(
     False,
@@ -124,7 +124,7 @@ def build_averaging(
     weights: tff.learning.models.ModelWeights,
     round_update: Any,
   ) -> Any:
-    # The average leaves out rounds without clients.
+    # Rounds without clients are not part of the average.
     counted = tf.cast(round_update.num_clients > 0, tf.int64)
     num_rounds = average["num_rounds"] + counted
     share = counted / tf.maximum(num_rounds, 1)
@@ -200,7 +200,7 @@ def _with_averaged_weights(
     state_type, process.get_model_weights.type_signature.result
   )
   def set_model_weights(state: Any, weights: Any) -> Any:
-    # The average restarts from the weights that were set.
+    # The average restarts: until the next round, the model is `weights`.
     average = tf.nest.map_structure(tf.zeros_like, state.finalizer["average"])
     return state._replace(
       global_model_weights=weights,

@@ -7,8 +7,8 @@ Multi-Task Learning" (CVPR 2023), Algorithm 1.
   B = sqrt(min sigma) V diag(sigma^(-1/2)) V^T
   c_k = 1/m sum_j B_kj
 
-Choices made here: eigenvalues up to 1e-12 of the largest count as 0; the scale
-is the least of those in the paper, as in its algorithm.
+Choices made here: eigenvalues up to 1e-12 of the largest are taken as 0; of the
+scales that the paper proposes, B has the least one, as in its algorithm.
 """
 
 import dataclasses

@@ -70,17 +70,17 @@ def builder(
 ) -> Callable[[Callable[..., LearningProcess]], Builder]:
   """Gives a function the hyperparameters of a method as typed keywords.
 
-  The function gets `model_fn`, an instance of each class and, as keywords,
-  `client_optimizer` and the options. A field from `declared.required` is taken
-  from the option of the same name.
+  The function's arguments are `model_fn`, an instance of each class and, as
+  keywords, `client_optimizer` and the options. The option of the same name
+  sets a field that `declared.required` declares.
 
   Args:
     rule: The class of the rule.
     *others: Other classes with hyperparameters.
-    fixed: Fields that the method sets: they are not hyperparameters.
+    fixed: Fields that the method sets, which are then not hyperparameters.
 
   Returns:
-    A decorator.
+    A decorator that turns the function into a `Builder`.
   """
   classes = (rule, *others)
   fields = tuple(
@@ -129,7 +129,7 @@ def builder(
 def _instance(
   settings: type[_Settings], values: Mapping[str, Any]
 ) -> _Settings:
-  """Returns an instance of a class from those values that are its fields."""
+  """Returns an instance of a class; `values` may have more than its fields."""
   fields = declared.fields_of(settings)
   for name, field in fields.items():
     if field.is_required and values.get(name) is None:

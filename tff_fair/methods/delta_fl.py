@@ -11,11 +11,11 @@ computed as the smallest f above which p adds up to at most alpha, up to
 rounding relative to alpha: this stays precise for alpha near 0. All clients
 with a loss equal to the quantile are kept.
 
-If only sums are known, four of them find the quantile: each shows how much
+If only sums are known, four sums find the quantile. Each one shows how much
 weight is in each of 64 equal bins of an interval, at first [-B, B]; the bin
-with the quantile is the next interval. Clients at or above the lower end of the
-last one are kept: the same as by the rule, unless a smaller loss is less than
-2 B / 64^4 below the quantile.
+with the quantile is the next interval. Clients whose losses are at or above the
+lower end of the last bin are kept. These are the clients that the rule keeps,
+unless a smaller loss is less than 2 B / 64^4 below the quantile.
 """
 
 import dataclasses
@@ -27,12 +27,11 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-# The relative error of each weight and each step of a sum is at most half this.
+# Each weight and each addition has a relative error of at most half of this.
 _RELATIVE_ROUNDING = np.finfo(np.float64).eps
-# The bins into which each phase of secure sums divides an interval, and the
-# relative rounding error of the sum of their weights.
+# The number of bins into which each phase of secure sums divides an interval.
 _BINS = 64
-_SUM_ROUNDING = 1e-8
+_SUM_ROUNDING = 1e-8  # Relative rounding error of the bins' total weight.
 
 
 def weighted_upper_quantile(
@@ -40,11 +39,11 @@ def weighted_upper_quantile(
 ) -> tf.Tensor:
   """Returns the (1 - share) quantile of float64[m] values, float64[].
 
-  It is the smallest value such that larger ones have at most `share` of the
-  weights, which are positive and sum to 1.
+  It is the smallest value such that the weights of larger values add up to at
+  most `share`. Weights are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # Summed from the top, small sums of weights have small errors.
+  # In a sum that starts at the largest value, small totals have small errors.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)
@@ -55,9 +54,9 @@ def weighted_upper_quantile(
 def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
   """Returns the bin of the (1 - share) quantile, int64[].
 
-  `weights`, float64[64] each, are the clients' weights by bin: first in the
-  whole interval, then each time in the bin with the quantile. The result counts
-  from the start of the whole interval, in bins of the last width.
+  `weights`, float64[64] each, are the clients' weights by bin: first of the
+  whole interval, then of the bin with the quantile in the item before. The
+  result is the number of bins of the last width below the quantile's bin.
   """
   found, weight_above = tf.zeros([], tf.int64), tf.zeros([], tf.float64)
   for of_bins in weights:
@@ -109,7 +108,7 @@ class DeltaFlRule(types.ComparingRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k in the client's bin, if it is in the interval."""
+    """See the base class: w_k in the bin of f_k, if the interval has f_k."""
     bins = self._bins(cohort.loss) // _BINS ** (
       self.num_phases - 1 - len(known)
     )
@@ -134,7 +133,7 @@ class DeltaFlRule(types.ComparingRule):
     return tf.math.reciprocal_no_nan(total), {"share_kept": share}
 
   def _bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the narrowest bins in which losses are, int64[m]."""
+    """Returns the bin of the least width for each loss, int64[m]."""
     number = _BINS**self.num_phases
     place = tf.floor((loss / self.loss_bound + 1.0) * (number / 2))
     return tf.clip_by_value(tf.cast(place, tf.int64), 0, number - 1)

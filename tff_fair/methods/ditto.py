@@ -3,11 +3,11 @@
 Li, Hu, Beirami, Smith, "Ditto: Fair and Robust Federated Learning Through
 Personalization" (ICML 2021).
 
-  v_k <- argmin F_k(v) + lam/2 ||v - theta||^2, beside FedAvg's theta
+  v_k <- argmin F_k(v) + lam/2 ||v - theta||^2, besides FedAvg's theta
 
 `tff_fair.client_works.build_personal_training` trains the personal models v_k,
-`tff_fair.evaluation.build_personal_evaluation` evaluates them. The option
-`personal_lam` trains them with the global model of any other method.
+and `tff_fair.evaluation.build_personal_evaluation` evaluates them. With any
+other method, the option `personal_lam` trains personal models, too.
 """
 
 import dataclasses

@@ -5,15 +5,15 @@ Deng, Kamani, Mahdavi, "Distributionally Robust Federated Averaging" (NeurIPS
 
   cohort: m draws by lambda, with replacement; d = mean Delta_k
   theta' = the mean of the clients' models after t' of their K local steps,
-           t' uniform in 1 ... K and the same for all
+           t' uniform in 1 ... K and the same for all clients
   second cohort: m clients, uniform without replacement, report f_j(theta')
   lambda <- projection of lambda + gamma K v onto the simplex,
             v_j = (N/m) f_j on the second cohort, 0 elsewhere
 
-A process trains on the cohort it gets, in which a client that was drawn twice
-appears twice. With `local_steps`, its state then has the mean of theta minus
-theta'. `theta_at_snapshot` and `with_losses` do the rest of a round; runs of
-experiments draw both cohorts, and call these functions.
+A learning process trains on the cohort that its caller draws; a client that was
+drawn twice appears twice in it. With `local_steps`, the state after a round has
+theta minus theta'. The caller does the rest of the round by `theta_at_snapshot`
+and `with_losses`, as `tff_fair.experiments` does.
 """
 
 import collections
@@ -71,7 +71,7 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `ModelWeights`, from a round's first and last state."""
+  """Returns theta', `ModelWeights`, from the states around a round."""
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights
@@ -92,7 +92,7 @@ def estimate_losses(
 ) -> np.ndarray:
   """Returns v, float64[N], an unbiased estimate of all clients' losses.
 
-  `losses` are those of `client_ids`, a uniform sample of the clients `among`.
+  `losses` are those of `client_ids`, a uniform sample of the eligible clients.
   """
   found = np.zeros(len(eligible))
   found[list(client_ids)] = np.sum(eligible) / len(client_ids) * losses
@@ -108,12 +108,12 @@ def with_losses(
   learning_rate: float,
   num_steps: int,
 ) -> Any:
-  """Returns the state of a process after lambda's step.
+  """Returns the state of a learning process with the updated lambda.
 
   Args:
     state: The state after the round.
     losses: float64[m], f_j(theta') of the second cohort.
-    client_ids: The second cohort.
+    client_ids: The ids of the second cohort.
     eligible: bool[N], the clients that may take part; lambda of others is 0.
     learning_rate: gamma.
     num_steps: K.

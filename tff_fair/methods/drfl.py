@@ -6,8 +6,8 @@ Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
   c_k = p_k f_k^q / sum_j p_j f_j^q
 
 q = 0 recovers FedAvg. Choices made here: if all losses are 0, c = p; losses
-below zero, which have no powers, count as zero. If only sums are known and all
-losses are 0, d = 0.
+below zero, which have no powers, are set to zero. If only sums are known and
+all losses are 0, d = 0.
 """
 
 import dataclasses
@@ -24,13 +24,12 @@ _LOG_OF_ZERO = -1000.0
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
   """Returns log(f_k^q), float64[m], with a finite number instead of -inf.
 
-  Relative to the largest, such weights then have the limit c = p if all losses
-  are 0.
+  If all losses are 0, the softmax of log p_k + log(f_k^q) is then p.
   """
   exponent = tf.constant(q, loss.dtype)
   positive = loss > 0
   log_loss = tf.math.log(tf.where(positive, loss, tf.ones_like(loss)))
-  # The larger q is, the further it is below the others.
+  # Less than exponent * log_loss of any positive loss, for every q.
   nothing = (exponent + 1.0) * _LOG_OF_ZERO
   return tf.where(
     tf.equal(exponent, 0.0),

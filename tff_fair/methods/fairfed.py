@@ -6,17 +6,17 @@ Federated Learning" (AAAI 2023).
   w_k <- max(0, w_k - beta (delta_k - mean_S delta)),  c_k = w_k / sum_S w_j
 
 delta_k = |G - G_k|, where G is the received model's gap between groups of
-people over the examples of the whole cohort, and G_k its gap over those of
-client k. w_k is p_k in the client's first round. If client k's examples do not
-determine a gap, delta_k = |accuracy_k - accuracy|.
+people over the examples of the whole cohort, and G_k the model's gap over those
+of client k. w_k is p_k in the client's first round. If client k's examples do
+not determine a gap, delta_k = |accuracy_k - accuracy|.
 
-The deviations delta_k are part of the state: `with_deviations` sets them before
-a round, and runs of experiments do so with the gaps on training examples.
-Otherwise, delta_k is that of the client's last round, 0 at first.
+The deviations delta_k are part of the state. Runs of `tff_fair.experiments` set
+them before each round by `with_deviations`, from gaps on training examples.
+Without this call, delta_k stays as it was in the last round; it is 0 at first.
 
 Choices made here: a gap is the largest share of a group minus the smallest, see
 `tff_fair.metrics.group_gaps`, whereas the paper has two groups and the signed
-difference; the mean is over the clients that count.
+difference; the mean is over the clients that are not excluded.
 """
 
 import collections
@@ -58,7 +58,7 @@ class FairFedRule(types.PopulationRule):
       tf.gather(state[name], places) for name in ("weights", "deviations")
     )
     before = tf.where(before < 0, cohort.weight, before)
-    # The mean over an empty cohort does not matter.
+    # The maximum avoids a division by 0 in an empty cohort.
     number = tf.maximum(tf.cast(tf.size(places), tf.float64), 1.0)
     mean = tf.reduce_sum(deviation) / number
     after = tf.maximum(before - self.beta * (deviation - mean), 0.0)
@@ -74,7 +74,7 @@ class FairFedRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeasuredGap(declared.Hyperparameters):
-  """The setting for the gap between groups that a run measures."""
+  """The gap between groups that a run measures."""
 
   gap: Literal[
     "equal_opportunity",
@@ -98,20 +98,20 @@ def build_fairfed(
   It requires the option `num_clients`, the size of the population: client ids
   are 0 to num_clients - 1.
   """
-  del gap  # The caller measures it.
+  del gap  # The caller of the process measures it.
   return rounds.compose(model_fn, rule, **options)
 
 
 def with_deviations(
   state: Any, client_ids: Sequence[int], deviations: np.ndarray
 ) -> Any:
-  """Returns the state of a process with the deviations of a cohort.
+  """Returns the state of a learning process with a cohort's deviations.
 
   Args:
     state: The state before the round.
-    client_ids: The clients of the round.
-    deviations: float64[m], delta_k, as
-      `tff_fair.metrics.group_gaps.deviations` returns it.
+    client_ids: The ids of the round's clients.
+    deviations: float64[m], delta_k, as `tff_fair.metrics.group_gaps.deviations`
+      returns them.
   """
   values = np.array(rule_state.get(state)["deviations"])
   values[list(client_ids)] = deviations

@@ -7,11 +7,12 @@ Huang, Li, Wang, Du, Zhang, "Fairness and Accuracy in Federated Learning" (arXiv
   each normalized to sum 1 over the cohort (uniform if its sum is 0)
   c_k = (1 - b) A_k + b F_k
 
-s_k counts how often client k has taken part, including this round; sums are
-over the cohort. Arguments of the logarithms are clipped to [1e-6, 1].
+s_k is the number of rounds in which client k has taken part, including this
+one; sums are over the cohort. Arguments of the logarithms are clipped to
+[1e-6, 1].
 
-Choice made here: the counts are in a table that grows with the clients seen, so
-that the population need not be known.
+Choice made here: the counts are in a table with a row for each client seen so
+far, so that the population need not be known.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ _LEAST_ARGUMENT = 1e-6
 
 
 class ParticipationCounts(NamedTuple):
-  """How often each client has taken part, int64[K], by ascending id."""
+  """How many rounds each client took part in, int64[K], by ascending id."""
 
   client_id: tf.Tensor
   count: tf.Tensor
@@ -146,7 +147,7 @@ def build_fedfa(
 def _with_momentum(
   place: str, optimizer: rounds.Optimizer, momentum: float
 ) -> rounds.Optimizer:
-  """Returns plain SGD with a momentum, or if it is 0, the given optimizer."""
+  """Returns SGD with a momentum; if it is 0, the given optimizer."""
   if momentum == 0:
     return optimizer
   rounds.check_optimizer(f"{place}_optimizer", optimizer)
@@ -159,7 +160,7 @@ def _with_momentum(
       f"{place}_momentum to 0 to keep it.",
     )
   rate = rounds.learning_rate(optimizer)
-  assert rate is not None  # It is SGD.
+  assert rate is not None  # The optimizer is SGD.
   return tff.learning.optimizers.build_sgdm(rate, momentum)
 
 

@@ -5,7 +5,8 @@ Wang, Fan, Qi, Wen, Wang, Yu, "Federated Learning with Fair Averaging" (IJCAI
 
   g_i = Delta_i, then for j != i in the order of the losses:
     g_i <- g_i - <g_i, Delta_j> / ||Delta_j||^2 Delta_j  if <g_i, Delta_j> < 0
-  g = mean of the g_i, where the alpha share of largest losses stays as it is
+  g = mean of the g_i, where the clients with the alpha share of largest losses
+      keep g_i = Delta_i
   for age k = tau, ..., 1, over clients whose latest update is k rounds old and
   that are not in the cohort:
     g_con = sum of those updates h with <h, g> < 0
@@ -14,10 +15,11 @@ Wang, Fan, Qi, Wen, Wang, Yu, "Federated Learning with Fair Averaging" (IJCAI
 
 All of this is computed on coefficients: with M the Gram matrix of the cohort's
 and the remembered updates, <sum_i a_i Delta_i, Delta_j> = (M a)_j. The updates
-themselves are read only twice, for M and for the final sum.
+are read only twice, for M and for the final sum.
 
-Choices made here: client ids break ties in the order; rounds are counted from
-0 and only if any client counted; a zero update is not a projection target.
+Choices made here: client ids break ties in the order; rounds are numbered from
+0, without those that exclude all clients; a zero update is not a projection
+target.
 """
 
 import collections
@@ -39,11 +41,11 @@ _RELATIVE_ROUNDING = 1e-13
 def project_internal_conflicts(
   gram: tf.Tensor, order: tf.Tensor, keeps: tf.Tensor
 ) -> tf.Tensor:
-  """Projects each update on the normal planes of those it conflicts with.
+  """Projects each update on the normal planes of the updates it conflicts with.
 
   Row i of the result, float64[m, m], has the coefficients of g_i. `order`,
   int32[m], is the order of the projection targets; `keeps`, bool[m], marks the
-  clients whose updates stay as they are.
+  clients whose updates are not projected.
   """
   num_clients = tf.size(order)
   identity = tf.eye(num_clients, dtype=gram.dtype)
@@ -75,11 +77,11 @@ def project_internal_conflicts(
 def project_external_conflicts(
   gram: tf.Tensor, coefficients: tf.Tensor, age: tf.Tensor, oldest: int
 ) -> tf.Tensor:
-  """Projects the mean on the normal planes of forgotten clients.
+  """Projects the mean on the normal planes of the remembered updates.
 
-  Maps the coefficients of g, float64[n], for the cohort's and the remembered
-  updates, to coefficients without conflicts. `age`, int32[n], is in rounds, 0
-  for the cohort and for updates to ignore; the largest is tau, `oldest`.
+  `coefficients`, float64[n], are those of g for the cohort's and the remembered
+  updates; the result has those without conflicts. `age`, int32[n], is in
+  rounds, 0 for the cohort and for updates to ignore, and at most `oldest`, tau.
   """
 
   def project(step: tf.Tensor, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -177,14 +179,14 @@ class FedFvRule(types.Rule):
     if self.order == "random":
       low_bits = (int(self.seed) + 2**63) % 2**64 - 2**63
       seed = tf.stack([tf.constant(low_bits, tf.int64), round_num])
-      # Shuffled from ascending ids, so the order of arrival does not matter.
+      # Clients are sorted by id, so their order of arrival does not matter.
       return tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(loss)), seed=seed
       )
     return tf.argsort(loss, stable=True)
 
   def _keeps(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns which clients keep their updates as they are, bool[m]."""
+    """Returns which clients' updates are not projected, bool[m]."""
     num_clients = tf.size(loss)
     if self.alpha == 0:
       return tf.zeros_like(loss, tf.bool)
@@ -197,7 +199,7 @@ class FedFvRule(types.Rule):
 
 
 def _norm(gram: tf.Tensor, coefficients: tf.Tensor) -> tf.Tensor:
-  """Returns the norm of a combination; 0 if only rounding is left of it."""
+  """Returns the norm of a combination; 0 if it is below the rounding error."""
   squared = tf.tensordot(coefficients, tf.linalg.matvec(gram, coefficients), 1)
   lengths = tf.abs(coefficients) * tf.sqrt(tf.linalg.diag_part(gram))
   rounding = _RELATIVE_ROUNDING * tf.square(tf.reduce_sum(lengths))

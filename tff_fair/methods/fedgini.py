@@ -9,11 +9,12 @@ Li, Zhao, Chen, Zheng, "Heterogeneity-Aware Fair Federated Learning"
 with i_k = 0, ..., m - 1 the rank of f_k from below, and D the sum of all
 i (i + 1). epsilon = 1 weighs clients equally. p_k is not used.
 
-Choices made here: weights follow the rank (a published program indexes them by
-the sorted order); clients with equal losses share the mean of their weights.
+Choices made here: i_k is the rank of f_k (a published program uses the sorted
+order of the clients instead); clients with equal losses each get the mean of
+their weights.
 
 If only sums are known, a first sum shows clients how many losses are in each of
-1,024 equal bins of [-B, B]. Losses in the same bin count as equal.
+1,024 equal bins of [-B, B]. Losses in the same bin are taken as equal.
 """
 
 import dataclasses
@@ -30,7 +31,7 @@ def gini_weights(
 ) -> tf.Tensor:
   """Returns w_k, float64[m], from the numbers of smaller and equal losses.
 
-  `equal` includes f_k itself.
+  `equal` includes f_k.
   """
   share = tf.math.divide_no_nan(
     _sum_of_terms(lower + equal) - _sum_of_terms(lower),
@@ -40,7 +41,7 @@ def gini_weights(
 
 
 def _sum_of_terms(number: tf.Tensor) -> tf.Tensor:
-  """Returns the sum of i (i + 1) over all i below a number."""
+  """Returns the sum of i (i + 1) for i = 0, ..., number - 1."""
   return (number - 1.0) * number * (number + 1.0) / 3.0
 
 

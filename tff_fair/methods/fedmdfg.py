@@ -10,10 +10,10 @@ Multi-Gradient Descent and Fair Guidance" (AAAI 2023).
        angle between l and e exceeds theta
   d = d* / ||d*|| ||1/m sum_k g_k||
 
-All of it follows from the Gram matrix: with lambda the coefficients of d*,
-those of the g_k are lambda_k + lambda_h h_k. Clients with Delta_k = 0 are left
-out. d = 0 if d* = 0, here if ||d*|| <= 1e-6 mu: the direction of a shorter d*
-is rounding.
+The Gram matrix determines all of it: with lambda the coefficients of d* in the
+hull, those of the g_k are lambda_k + lambda_h h_k. Clients with Delta_k = 0 are
+left out. d = 0 if d* = 0; here also if ||d*|| <= 1e-6 mu, because the direction
+of such a short d* consists of rounding errors.
 
 With line_search = s > 0, clients report f_k(theta - eta_s 2^j d) for all j from
 s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
@@ -23,9 +23,10 @@ s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
 or, if there is none, with the least sum_k f_k; no step if no j gives losses
 that are finite for all k.
 
-Parts of the authors' release that are left out: the last cohort's gradients
-join the hull when cohorts change; so does g_h when some clients' losses have
-risen; of insufficient steps, the longest that lowers sum_k f_k is taken.
+Parts of the authors' published code that are left out: the last cohort's
+gradients join the hull when cohorts change; g_h joins it when some clients'
+losses have risen; if no step is sufficient, the longest one that lowers
+sum_k f_k is taken.
 """
 
 import collections
@@ -39,9 +40,9 @@ from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import min_norm_point
 from tff_fair.methods import building
 
-# ||d*||^2 / mu^2, or the sine of an angle, at or below this is rounding.
+# Values of ||d*||^2 / mu^2, or of an angle's sine, up to this are taken as 0.
 _NEGLIGIBLE = 1e-12
-# Armijo's condition: the required share of the decrease the slope promises.
+# Armijo's condition: the required share of the decrease that a slope predicts.
 _SUFFICIENT_DECREASE = 1e-4
 
 
@@ -49,7 +50,7 @@ def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
   """Returns h, the direction in which losses become more equal.
 
   It is float64[m], of norm 1; zero if the angle between l and e is at most
-  theta, in degrees. Clients that do not count, bool[m], are left out.
+  theta, in degrees. Only clients with `counts`, bool[m], are included.
   """
   count = tf.cast(counts, loss.dtype)
   loss = loss * count
@@ -84,7 +85,7 @@ def fedmdfg_coefficients(
   unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
   h = guidance(loss, counts, theta)
 
-  # Rows: the points of the hull, in terms of the g_k.
+  # Row i has the coefficients of point i of the hull with respect to the g_k.
   points = tf.concat([tf.eye(tf.size(h), dtype=h.dtype), h[tf.newaxis]], 0)
   hull = tf.matmul(tf.matmul(points, unit), points, transpose_b=True)
   is_guided = tf.cast(tf.reduce_any(tf.not_equal(h, 0.0)), h.dtype)
@@ -141,7 +142,7 @@ class FedMdfgRule(types.Rule):
 
 
 class SearchingFedMdfgRule(FedMdfgRule):
-  """The rule for line searches: it reports <Delta_k / eta, d> as `slopes`."""
+  """The rule for a line search; it reports <Delta_k / eta, d> as `slopes`."""
 
   signals = (*FedMdfgRule.signals, "learning_rate")
 
@@ -162,7 +163,7 @@ class SearchingFedMdfgRule(FedMdfgRule):
 def choose_step(trials: rounds.Trials) -> rounds.Choice:
   """Returns the factor of the step, 2^j or 0; see this module.
 
-  Clients without a slope do not count.
+  Clients whose slope is NaN do not affect the choice.
   """
   has_slope = ~tf.math.is_nan(trials.slope)[:, tf.newaxis]
   promised = trials.slope[:, tf.newaxis] * trials.factor * trials.learning_rate

@@ -9,8 +9,9 @@ Optimization" (FedMGDA+), Algorithm 1.
   d = sum_k lambda_k g_k,  hence  c_k = lambda_k / ||Delta_k||
 
 epsilon = 0 is FedAvg-n, epsilon = 1 the full simplex. Two variants have names:
-FedMGDA, on raw updates over the whole simplex (Desideri's MGDA, at the server),
-and MGDA-Prox, with FedProx's term at the clients.
+FedMGDA, which does not normalize the updates and uses the full simplex
+(Desideri's MGDA, at the server), and MGDA-Prox, with FedProx's proximal term at
+the clients.
 """
 
 import collections
@@ -72,7 +73,7 @@ class FedMgdaPlusRule(types.Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProximalTerm(declared.Hyperparameters):
-  """FedProx's term at the clients, 0 by default."""
+  """FedProx's proximal term at the clients, 0 by default."""
 
   mu: float = declared.value(
     0.0,
@@ -84,7 +85,7 @@ class ProximalTerm(declared.Hyperparameters):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MgdaProxTerm(ProximalTerm):
-  """FedProx's term, with MGDA-Prox's default weight."""
+  """FedProx's proximal term, with MGDA-Prox's default weight."""
 
   mu: float = declared.value(
     0.1, "Weight of the clients' proximal term.", minimum=0, in_float32=True

@@ -5,19 +5,19 @@ Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
 
   clients minimize (1/n_k) sum_i w_a(i) l_i, with w_a = mu_a / rho_a
   c_k = p_k
-  mu <- projection of mu + gamma f_a onto the simplex, from mu = rho on
+  mu <- projection of mu + gamma f_a onto the simplex, starting from mu = rho
 
-rho_a is group a's share of all examples, f_a the mean loss of the received
+rho_a is group a's share of all examples, and f_a the mean loss of the received
 model over the cohort's examples of group a. The weights are implemented in
 `tff_fair.client_works.group_weights`.
 
-In a round, clients first train with the current mu; then mu moves, by the
-losses of the received model. This is Algorithm 1, with mu = rho at the start
-and all clients in each round; two public reimplementations agree. In the paper,
-clients take one step on all their examples, and the result is the mean of the
-models of all rounds.
+In a round, clients first train with the current mu; then the losses of the
+received model update mu. This is Algorithm 1, with mu = rho at the start and
+all clients in each round; two public reimplementations do the same. In the
+paper, clients take one step on all their examples, and the result is the mean
+of the models of all rounds.
 
-Choices made here: the options decide how many local steps clients take; a group
+Choices made here: options set how many local steps clients take; a group
 without examples in the cohort has f_a = 0, like a client outside AFL's cohort;
 the result is the last model.
 """

@@ -12,9 +12,10 @@ each client as a separate group.
 
 If only sums are known, clients have equal weights, p_k = 1/m, and a first sum
 shows them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
-the same bin count as equal: r_k is off by at most the number of others in its
-bin. The number of losses in the fullest bin is reported. If an update exceeds
-the bound of secure sums, the others' coefficients are divided by their sum.
+the same bin are taken as equal, so the error of r_k is at most the number of
+other losses in its bin. The number of losses in the fullest bin is reported. If
+an update exceeds the bound of secure sums, the coefficients of the remaining
+clients are divided by their sum.
 """
 
 import dataclasses
@@ -29,8 +30,8 @@ _BINS = 1024  # Bins of losses, for secure sums.
 
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:
-  """Returns r_k, float64[m]: smaller losses minus larger ones; sums to 0."""
-  # By comparisons, because a difference of tiny losses may underflow to 0.
+  """Returns r_k, float64[m]: the numbers of smaller minus of larger losses."""
+  # Not by the sign of f_k - f_j, which may underflow to 0 for tiny losses.
   above = loss[:, tf.newaxis] > loss[tf.newaxis, :]
   below = loss[:, tf.newaxis] < loss[tf.newaxis, :]
   return tf.reduce_sum(
@@ -39,7 +40,7 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
 
 
 class RankingRule(types.ComparingRule):
-  """A rule by rank; if only sums are known, by the ranks of losses' bins."""
+  """A rule by rank; if only sums are known, by the rank of the loss's bin."""
 
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
@@ -56,7 +57,7 @@ class RankingRule(types.ComparingRule):
     return tf.math.reciprocal_no_nan(total), {"largest_bin": largest}
 
   def bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the bins of losses, int64[m]."""
+    """Returns the bin of each loss, int64[m]."""
     place = tf.floor((loss / self.loss_bound + 1.0) * (_BINS / 2))
     return tf.clip_by_value(tf.cast(place, tf.int64), 0, _BINS - 1)
 
@@ -99,7 +100,7 @@ class GiFairRule(RankingRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: m c_k; their sum is m if all stay in bounds."""
+    """See the base class: m c_k; the sum is m if no client is excluded."""
     counts = tf.round(known[0])
     lower = tf.cumsum(counts, exclusive=True)
     higher = tf.cumsum(counts, exclusive=True, reverse=True)

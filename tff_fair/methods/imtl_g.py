@@ -11,7 +11,7 @@ In the form that allows dependent updates (Quinton and Rey, arXiv 2406.16232):
 Then <Delta_k, d> / ||Delta_k|| is the same for all clients, if such a direction
 exists: `relative_residual`, ||M v - s|| / ||s||, is then 0.
 
-Choices made here: a relative cut-off of 1e-12 in the pseudo-inverse M^+; c = 0
+Choices made here: the pseudo-inverse M^+ has a relative cut-off of 1e-12; c = 0
 if the sum of v is 0 up to rounding. Coefficients may be negative.
 """
 
@@ -24,7 +24,7 @@ from tff_fair import summing, types
 from tff_fair.kernels import min_norm_solve
 from tff_fair.methods import building
 
-# A sum of at most this share of the sum of magnitudes is 0 up to rounding.
+# A sum is taken as 0 if it is at most this share of the sum of magnitudes.
 _NEGLIGIBLE = 1e-12
 
 

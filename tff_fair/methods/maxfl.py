@@ -6,9 +6,10 @@ Federated Learning" (TMLR 2024).
   q_k = s (1 - s),  s = sigmoid(f_k - rho_k)
   c_k = q_k / (sum_j q_j + 1e-8)
 
-rho_k is the loss that client k requires, that of a model trained only on its
-own data: the option `loss_reference`; 0 without it. A client's weight is
-largest if the model just meets its requirement. p_k is not used.
+rho_k is the loss that client k requires: the loss of a model that was trained
+only on the client's own data. The option `loss_reference` sets it; the default
+is 0. A client's weight is largest if the global model just meets the
+requirement. p_k is not used.
 
 The formula is from memory of the paper.
 """
@@ -39,7 +40,7 @@ class MaxFlRule(types.SeparableRule):
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class: log q_k."""
-    # s (1 - s) is the same for both signs of the gap f_k - rho_k.
+    # s (1 - s) does not depend on the sign of f_k - rho_k.
     distance = tf.abs(cohort.loss)
     return -distance - 2.0 * tf.math.softplus(-distance)
 

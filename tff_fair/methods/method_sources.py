@@ -1,14 +1,16 @@
 """Reads hyperparameters and papers of methods from source, without imports.
 
 Checking a run takes a fraction of a second, but importing TensorFlow Federated
-ten seconds. This module reads what `building.builder` finds when it runs:
+takes ten seconds. So this module reads from source what `building.builder` and
+`building.rule_builder` find when they run:
 
   build_term = building.rule_builder(TermRule, "term")
 
   @building.builder(fedavg.FedAvgRule, ProximalTerm, fixed={...})
   def build_fedprox(...): ...
 
-The first has the fields of `TermRule` that `declared.value` declares.
+The hyperparameters of the first are the fields of `TermRule` that
+`declared.value` declares.
 """
 
 import ast
@@ -23,7 +25,7 @@ from tff_fair import declared
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _BUILDERS = ("builder", "rule_builder")
-# Names that declarations may use, besides the constants of their module.
+# Names that field declarations may use, besides their module's constants.
 _KNOWN = {
   "__builtins__": {},
   "Literal": Literal,
@@ -45,7 +47,7 @@ def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
 
   Args:
     module: The name of the module that defines the builder.
-    builder: Its name, `build_<name>`.
+    builder: The builder's name, `build_<name>`.
 
   Raises:
     LookupError: If the module defines no such builder.
@@ -67,15 +69,15 @@ def reference(module: str) -> str:
   """Returns the paper that a method is from: authors, title, venue, year.
 
   Args:
-    module: The name of the method's module. Its docstring has a title, followed
-      by the paper.
+    module: The name of the method's module. The first paragraph of its
+      docstring is a title, and the second is the paper.
   """
   _, paper, *_ = (ast.get_docstring(_parse(module)) or "").split("\n\n")
   return " ".join(paper.split())
 
 
 def _builder_call(module: str, builder: str) -> ast.Call:
-  """Returns the call of `building.builder` that creates a builder."""
+  """Returns the call of one of `_BUILDERS` that creates a builder."""
   for statement in _parse(module).body:
     candidates: list[ast.expr] = []
     match statement:
@@ -145,7 +147,7 @@ def _resolve(module: str, node: ast.expr) -> _Definition | None:
 
 
 def _find_class(module: str, name: str) -> _Definition | None:
-  """Finds a class in a module, or in the module it is imported from."""
+  """Finds a class in a module, or in the one from which it is imported."""
   if not module.startswith("tff_fair."):
     return None
   for statement in _parse(module).body:

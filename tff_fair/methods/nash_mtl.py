@@ -5,13 +5,13 @@ Learning as a Bargaining Game" (ICML 2022).
 
   c > 0  with  (M c)_k = 1 / c_k
 
-d maximizes the product of the <Delta_k, d> among directions of its length,
-which is always sqrt(m). Clients with Delta_k = 0 are left out.
+Among directions of length sqrt(m), d maximizes the product of all
+<Delta_k, d>. Clients with Delta_k = 0 are left out.
 
-Choices made here: Newton steps solve the equations up to rounding, and no norm
-is clipped. c = 0 if 0 is in the convex hull of the updates, when no client can
-gain without another losing, or if the equations cannot be solved to 1e-6 in
-float64. `bargaining_error`, max_k |c_k (M c)_k - 1|, reports it.
+Choices made here: Newton steps solve the equations up to rounding, and norms
+are not clipped. c = 0 if 0 is in the convex hull of the updates (no client can
+gain without another losing), or if the equations cannot be solved to 1e-6 in
+float64. The error, max_k |c_k (M c)_k - 1|, is reported as `bargaining_error`.
 """
 
 import collections

@@ -23,8 +23,8 @@ def proportional_loss(loss: tf.Tensor, m: float) -> tf.Tensor:
   """Returns -log(1 - loss/M), or loss/M where M - loss < 0.2."""
   utility = m - loss
   large = utility >= _LEAST_UTILITY
-  # Both branches are differentiated, so the logarithm must not get values of
-  # the other branch.
+  # Both branches are differentiated, so the logarithm must be finite even where
+  # the linear branch is selected.
   safe = tf.where(large, utility, tf.ones_like(utility))
   return tf.where(large, -tf.math.log(safe / m), loss / m)
 

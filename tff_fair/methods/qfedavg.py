@@ -13,9 +13,9 @@ Clients are unweighted. Choices made here: the losses are divided by the largest
 before they are raised to powers, which does not change d and keeps the powers
 finite; a loss of zero with 0 < q < 1 makes the curvature term infinite, hence
 d = 0, unless that client's update is zero, too. Losses below zero, which the
-objective does not allow, count as zero. If only sums are known, the largest
-loss is unknown: a client whose powers exceed the bounds, such as that infinite
-term, does not count.
+objective does not allow, are set to zero. If only sums are known, the largest
+loss is unknown, and a client is excluded if its powers exceed the bounds, as
+the infinite term does.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ def qfedavg_coefficients(
 ) -> tf.Tensor:
   """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
 
-  All are float64[m]; q = 0 recovers the unweighted mean.
+  The arguments and c are float64[m]; q = 0 recovers the unweighted mean.
   """
   # `tf.cast` would round a Python number to float32 first.
   exponent = tf.constant(q, loss.dtype)
@@ -97,11 +97,11 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     exponent = tf.constant(self.q, loss.dtype)
-    # L is the same for every client of a round, but need not be.
+    # L is the same for all clients of a round, but this does not rely on it.
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
-    """See the base class; losses are not divided by the unknown largest."""
+    """See the base class; losses are not divided by the largest one."""
     squared_w = tf.square(self._lipschitz(cohort)) * cohort.squared_norm
     loss = tf.nn.relu(cohort.loss)
     one = tf.ones([], loss.dtype)
@@ -117,7 +117,7 @@ class QFedAvgRule(types.SeparableRule):
     ones = tf.ones_like(cohort.loss)
     if self.lipschitz is not None:
       return tf.constant(self.lipschitz, ones.dtype) * ones
-    # Without a learning rate there are no updates to scale.
+    # With a learning rate of 0, there are no updates to scale.
     return tf.math.divide_no_nan(ones, cohort.learning_rate)
 
 

@@ -1,6 +1,6 @@
-"""The methods by name: ours, those of installed packages, and users'.
+"""The methods by name: built-in, of installed packages, and of users.
 
-A method's file is imported only when it is needed. A user's rule has the name
+A method's module is imported only when it is needed. A user's rule has the name
 path/to/file.py:NAME or PACKAGE.MODULE:NAME; see `tff_fair.user_functions`.
 Installed packages add methods by entry points of the group tff_fair.methods:
 
@@ -35,14 +35,15 @@ class Method:
 
   Attributes:
     name: The name of the method; its builder is `build_<name>`.
-    title: Its name as papers write it.
+    title: The method's name as papers write it.
     factory: The name of its aggregation factory, if it has one.
     file: The module of `tff_fair.methods` that defines it; by default `name`.
     weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
-    sends_controls: Whether clients send control variates, which reveal as much.
-    needs_groups: Whether the data must name groups of people.
+    sends_controls: Whether clients send control variates, which reveal as much
+      as personal models.
+    needs_groups: Whether the data must have the group of each example.
   """
 
   name: str
@@ -139,7 +140,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
   {method.name: method for method in _METHODS}
 )
 
-# Papers' tables may name a method by its objective.
+# Names of objectives, by which tables in papers may name a method.
 _OBJECTIVES = {"q-FFL": "qfedavg"}
 
 
@@ -149,7 +150,7 @@ class Algorithm:
 
   Attributes:
     build: Its builder, `build_<name>`.
-    aggregations: The ways to sum that its rule allows, the default first.
+    aggregations: The aggregation kinds that its rule allows, the default first.
   """
 
   build: building.Builder
@@ -157,7 +158,7 @@ class Algorithm:
 
   @property
   def needs_accuracy(self) -> bool:
-    """Whether its rule needs the clients' accuracy."""
+    """Whether the method's rule needs the clients' accuracy."""
     return "accuracy" in self.build.rule.signals
 
   @property
@@ -174,10 +175,10 @@ def names() -> tuple[str, ...]:
 def canonical_name(name: str) -> str:
   """Returns the name of the method that a user's spelling means.
 
-  "FedMGDA+" is fedmgda_plus, and "q-FFL" qfedavg; an unknown name and a user's
-  method stay as they are.
+  "FedMGDA+" is fedmgda_plus, and "q-FFL" is qfedavg. An unknown name and that
+  of a user's method are returned unchanged.
   """
-  # A fast path: plans of sweeps call this many times for each run.
+  # A fast path, because plans of sweeps call this many times for each run.
   if name in METHODS or _code(name) is not None:
     return name
   found = spelling.resolve(name, names())
@@ -186,7 +187,7 @@ def canonical_name(name: str) -> str:
 
 
 def is_method(name: str) -> bool:
-  """Returns whether a method of a name exists; imports a user's method."""
+  """Returns whether a method exists; imports a user's method."""
   try:
     method(name)
   except declared.FieldError:
@@ -198,7 +199,8 @@ def method(name: str) -> Method:
   """Returns the registry's entry for a method; imports a user's method.
 
   Raises:
-    FieldError: If there is no method of that name, or a user's cannot be used.
+    FieldError: If there is no method of that name, or if it is a user's method
+      that cannot be used.
   """
   name = canonical_name(name)
   if name in METHODS:
@@ -215,28 +217,28 @@ def method(name: str) -> Method:
 
 
 def short_name(name: str) -> str:
-  """Returns the method's name for folders; the class name of a user's."""
+  """Returns a method's name for folders; of a user's, the name of the class."""
   return name.rpartition(":")[2]
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of a user's files that define a method; None for ours.
+  """Returns a digest of the files of a user's method; None if it is built-in.
 
   Raises:
-    FieldError: If there is no such file.
+    FieldError: If the file does not exist.
   """
   code = _code(name)
   return None if code is None else _user_functions().digest(code)
 
 
 def is_blocked(name: str) -> bool:
-  """Returns whether a method is a user's code that must not currently run."""
+  """Returns whether a method is user code that must not run at present."""
   code = _code(name)
   return code is not None and not _user_functions().may_run(code)
 
 
 def _code(name: str) -> str | None:
-  """Returns the name of a method's code; None if it is ours or unknown."""
+  """Returns the name of a method's user code; None if there is none."""
   if name in METHODS:
     return None
   return (
@@ -245,7 +247,7 @@ def _code(name: str) -> str | None:
 
 
 def _user_functions() -> ModuleType:
-  # Imported late: an aggregation factory does not need it.
+  # Not at the top, because an aggregation factory does not need this import.
   from tff_fair import user_functions  # noqa: PLC0415
 
   return user_functions
@@ -253,7 +255,7 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns installed packages' code names by method; excludes our names."""
+  """Returns installed packages' code names by method, without built-in ones."""
   found: Mapping[str, str] = _user_functions().entry_points(
     "tff_fair.methods", "method", tuple(METHODS)
   )
@@ -268,7 +270,7 @@ def _load_user_method(code: str) -> building.Builder:
     return user_method.load(code)
 
 
-# The suffix, by `client_weighting`, of the title of a method that uses p_k.
+# What the title of a method that uses p_k ends with, by `client_weighting`.
 _WEIGHTS: Mapping[str, str] = MappingProxyType(
   {
     "num_examples": "",
@@ -284,7 +286,7 @@ def title(
   """Returns the name of a method as tables show it.
 
   Args:
-    name: The method; an unknown name stays as it is.
+    name: The method; an unknown name is returned unchanged.
     client_weighting: "num_examples", "uniform" or "column". The title shows it
       for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
       methods.
@@ -319,8 +321,8 @@ def unknown_message(name: str) -> str:
 def hyperparameters(name: str) -> Mapping[str, declared.Field]:
   """Returns the hyperparameters of a method by name.
 
-  It does not import TensorFlow, unless a user's method does. For a user's
-  method that must not run, it returns none.
+  The call does not import TensorFlow, unless a user's method does. A user's
+  method that must not run has an empty result.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -338,7 +340,7 @@ def reference(name: str) -> str:
   """Returns the paper of a method; does not import TensorFlow.
 
   For a user's method, it is the second paragraph of the file's docstring, or
-  the first.
+  the first if there is no second.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -357,7 +359,7 @@ def reference(name: str) -> str:
 
 
 def get(name: str) -> Algorithm:
-  """Returns a method; imports its file, and so TensorFlow.
+  """Returns a method; imports the method's module, and so TensorFlow.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -388,11 +390,11 @@ def build(
   """Builds the learning process of a method.
 
   Args:
-    name: One of `names()`, also in papers' spellings such as "FedMGDA+"; or
-      your own rule, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
+    name: One of `names()`, also as papers write it, such as "FedMGDA+"; or your
+      own rule, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
-    client_optimizer: Trains at the clients.
+    client_optimizer: The optimizer of the clients' local steps.
     hparams: The method's hyperparameters by name; others have their defaults.
     **options: Options that hold for every method: `server_optimizer`,
       `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
@@ -455,5 +457,5 @@ def _check_names(
 
 
 def load(module: str, attribute: str) -> Any:
-  """Imports a method's module and returns its attribute of a name."""
+  """Imports a method's module and returns an attribute by name."""
   return getattr(importlib.import_module(module), attribute)

@@ -1,7 +1,7 @@
 """Reads and replaces the state of a rule inside a learning process's state.
 
-For some methods, a caller measures values that clients do not report, and puts
-them into the state between two rounds.
+Some methods need values that clients do not report. The caller of the process
+measures them, and puts them into the state between two rounds.
 """
 
 import collections
@@ -10,13 +10,13 @@ from typing import Any
 
 
 def get(state: Any) -> Mapping[str, Any]:
-  """Returns the parts of the rule's state, by name, from a process's state."""
+  """Returns the rule's state, by name, from a learning process's state."""
   aggregator: Mapping[str, Any] = state.aggregator
-  return aggregator.get("rule", aggregator)  # Some sums have a state, too.
+  return aggregator.get("rule", aggregator)  # If the sum has a state, too.
 
 
 def with_values(state: Any, **parts: Any) -> Any:
-  """Returns a process's state with replaced parts of the rule's state."""
+  """Returns a process's state with new values in the rule's state."""
   moved = collections.OrderedDict(get(state), **parts)
   if "rule" in state.aggregator:
     moved = collections.OrderedDict(state.aggregator, rule=moved)

@@ -5,8 +5,8 @@ Averaging for Federated Learning" (ICML 2020), option II.
 
   w <- w - eta (g(w) - c_k + c) at the clients, then c_k = p_k
 
-`tff_fair.client_works.control_variates` implements the controls. The option
-`local_correction="scaffold"` corrects the steps of any other method likewise.
+`tff_fair.client_works.control_variates` implements the controls. With any other
+method, the option `local_correction="scaffold"` corrects steps in the same way.
 """
 
 from typing import Unpack

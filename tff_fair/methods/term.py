@@ -4,8 +4,8 @@ Li, Beirami, Sanjabi, Smith, "Tilted Empirical Risk Minimization" (ICLR 2021).
 
   c_k = p_k exp(t f_k) / sum_j p_j exp(t f_j)
 
-Choice made here: a hyperparameter may cap the losses. If t > 0, exp(t f_k) has
-no bound otherwise, and secure sums need one.
+Choice made here: a hyperparameter may cap the losses, because secure sums need
+a bound, and exp(t f_k) has none if t > 0.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ class TermRule(types.SeparableRule):
     return tf.math.log(cohort.weight) + self.t * loss
 
   def log_reference(self) -> float:
-    """Returns the largest t f_k; see the base class."""
+    """Returns the largest possible t f_k; see the base class."""
     if self.t <= 0:
       return 0.0
     if self.loss_cap is None:

@@ -7,10 +7,11 @@ Quinton, Rey, "Jacobian Descent for Multi-Objective Optimization" (arXiv
   c = 1/m sum_i w_i
 
 sum_k w_ik Delta_k is the projection of Delta_i on the dual cone of the cohort,
-{d : <Delta_k, d> >= 0 for all k}. So d, their mean, ascends for no client, and
-is the mean of the updates if no two of them conflict.
+{d : <Delta_k, d> >= 0 for all k}. So d, the mean of these projections, raises
+no client's loss to first order, and is the mean of the updates if no two of
+them conflict.
 
-Choice made here: M is not regularized, unlike in the authors' release.
+Choice made here: M is not regularized, unlike in the authors' published code.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """A user's method: a rule class or a builder, from a file or a package.
 
-A rule is a frozen dataclass derived from `types.Rule`, its hyperparameters
-declared by `declared.value`. Loading a rule applies it once, to two identical
-clients, so that errors show in one line, before any data is read.
+A rule is a frozen dataclass derived from `types.Rule`, with hyperparameters
+that `declared.value` declares. Loading a rule applies it once, to two identical
+clients, so that errors are reported in one line, before any data is read.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ def load(name: str) -> building.Builder:
     name: path/to/file.py:NAME, or PACKAGE.MODULE:NAME.
 
   Raises:
-    FieldError: If it does not exist, is neither a rule class nor a builder, or
-      if its rule fails.
+    FieldError: If NAME does not exist, is neither a rule class nor a builder,
+      or if its rule fails.
   """
   return _builder(name, user_functions.load(name))
 
@@ -57,7 +57,7 @@ def factory_of(
   """Returns the aggregation factory of a rule.
 
   Args:
-    rule_class: The rule.
+    rule_class: The class of the rule.
 
   Returns:
     A class whose constructor takes the rule's hyperparameters and the options
@@ -122,7 +122,7 @@ def _try(name: str, builder: building.Builder) -> None:
     tf.nest.assert_same_structure(output.state, state)
     if isinstance(rule, types.SeparableRule):
       rule.log_weight(_cohort(rule))
-  except Exception as error:  # A user's code may raise anything.
+  except Exception as error:  # Users' code may raise any error.
     raise user_functions.user_code_error(name, path, error) from error
   if (
     coefficients.dtype != tf.float64

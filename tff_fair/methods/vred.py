@@ -1,4 +1,4 @@
-"""VRed and Semi-VRed: the mean loss plus its variance, or semi-variance.
+"""VRed and Semi-VRed: the mean loss plus the variance, or semi-variance.
 
 Malekmohammadi, Yu, "Semi-Variance Reduction for Fair Federated Learning"
 (arXiv 2406.16193), Algorithm 1, Lemmas 1 and 2 (Eqs. 8 and 12), here with
@@ -9,8 +9,8 @@ client weights p_k.
   c_k = p_k (1 + 2 beta (a_k - sum_j p_j a_j))
 
 Some coefficients are negative if beta exceeds the paper's bound
-beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)). That is allowed; beta_max is
-reported each round, unless only sums are known.
+beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)). This is allowed. Each round
+reports beta_max, unless only sums are known.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ def _output(
 ) -> types.RuleOutput:
   """Returns c_k and beta_max, from a_k and p_k, float64[m].
 
-  Up to beta_max no coefficient is negative; it is infinite if no beta makes one
-  negative.
+  No coefficient is negative for beta up to beta_max, which is infinite if no
+  beta makes a coefficient negative.
   """
   centred = deviation - tf.reduce_sum(weight * deviation)
   lowest = tf.reduce_min(centred)
@@ -54,7 +54,7 @@ class VRedRule(types.SeparableRule):
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:
     """See the base class."""
-    # The coefficients subtract the mean, so a_k = f_k up to a constant will do.
+    # `_output` subtracts the mean of its argument, so f_k replaces f_k - f_bar.
     return _output(cohort.loss, cohort.weight, self.beta, state)
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
@@ -66,7 +66,7 @@ class VRedRule(types.SeparableRule):
     return cohort.loss
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
-    """See the base class; beta_max needs the least loss, which is not a sum."""
+    """See the base class; without beta_max, which no sum determines."""
     mean, second = (
       tf.math.divide_no_nan(moment, sums.scale)
       for moment in (sums.first_moment, sums.second_moment)
@@ -106,14 +106,14 @@ class SemiVRedRule(types.ComparingRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k, w_k f_k."""
+    """See the base class: w_k and w_k f_k."""
     del known
     return tf.stack([cohort.weight, cohort.weight * cohort.loss], 1)
 
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k, w_k a_k."""
+    """See the base class: w_k and w_k a_k."""
     weight, weighted_loss = tf.unstack(known[0])
     mean_loss = tf.math.divide_no_nan(weighted_loss, weight)
     deviation = tf.nn.relu(cohort.loss - mean_loss)
@@ -122,7 +122,7 @@ class SemiVRedRule(types.ComparingRule):
   def levels(
     self, known: Sequence[tf.Tensor], total: tf.Tensor
   ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-    """See the base class; beta_max needs the least loss, which is not a sum."""
+    """See the base class; without beta_max, which no sum determines."""
     weight, weighted_loss = tf.unstack(known[0])
     inverse = tf.math.reciprocal_no_nan(total[0])
     slope = tf.constant(2.0 * self.beta, tf.float64)

@@ -1,4 +1,4 @@
-"""The least mean, largest and tail loss of clients that a model can reach.
+"""The least mean, tail or largest loss over clients that a model can reach.
 
 The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
 with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}: the
@@ -6,17 +6,18 @@ mean for s = 0, and for s = 1 the CVaR over the worst share of the clients. It
 is minimized over the weights W of a linear model in the ball |W| <= R.
 
 The certificate: for any lambda in Lambda, the loss F = sum lambda_k f_k is
-convex, so for any W', in the ball it is at least
+convex. So for any W', the least F in the ball, and with it the least risk, is
+at least
 
-    L = F(W') - <grad F(W'), W'> - R |grad F(W')|,
+    L = F(W') - <grad F(W'), W'> - R |grad F(W')|.
 
-and so is the least risk. The gap is the reached risk minus L.
+The gap is the reached risk minus L.
 
 The solver is a method of multipliers: u maximizes u'f - (mu / 2) |u - v|^2,
 where v is the last u (Rockafellar, "Augmented Lagrangians and Applications of
-the Proximal Point Algorithm in Convex Programming", 1976); likewise for the
-ball's multiplier. W minimizes the resulting smooth function, by Newton steps
-with conjugate gradients.
+the Proximal Point Algorithm in Convex Programming", 1976). The ball's
+multiplier is found in the same way. W minimizes the resulting smooth function,
+by Newton steps with conjugate gradients.
 """
 
 import dataclasses
@@ -36,9 +37,9 @@ _MAX_PRODUCTS = 150  # Hessian products in a step.
 _ACCURACY = 0.01  # Residual of a Newton step relative to the gradient.
 _MAX_INNER = 40  # Newton steps before v moves.
 _DAMPING = 1.0  # Damping of the first step.
-_MAX_IDLE = 8  # Moves of v in a row without a Newton step: rounding.
+_MAX_IDLE = 8  # Moves of v in a row without a Newton step, to stop.
 _SHRINK = 0.2  # Factor of mu if the last multipliers helped little.
-_TOUCH = 0.999  # Share of R: a W this near the edge touches it.
+_TOUCH = 0.999  # |W| / R from which on W is at the ball's edge.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +48,12 @@ class Risk:
 
   weights: Array  # p, float64[N], each client's weight in the mean.
   tail: float = 0.0  # s in [0, 1], the CVaR's weight.
-  # The tail's share of clients, in (0, 1]; up to 1 / N: the largest loss.
+  # The tail's share of clients, in (0, 1]; 1 / N or less is one client.
   share: float = 0.1
 
   @property
   def cap(self) -> float:
-    """The largest u_k."""
+    """The largest u_k allowed."""
     return min(1.0, 1 / (self.share * self.weights.size))
 
   def multipliers(self, u: Array) -> Array:
@@ -60,7 +61,7 @@ class Risk:
     return (1 - self.tail) * self.weights + self.tail * u
 
   def worst_multipliers(self, losses: Array) -> Array:
-    """Returns the lambda that is worst for given losses."""
+    """Returns the lambda that maximizes sum lambda_k f_k."""
     return self.multipliers(worst_tail(losses, self.cap))
 
   def evaluate(self, losses: Array) -> float:
@@ -118,12 +119,12 @@ def lower_bound(
   """Returns L, a lower bound of the risk of all weights in the ball."""
   gradient = multipliers @ found.gradients
   slope = gradient @ weights + radius * linalg.norm(gradient)
-  # Losses are not negative.
+  # As losses are not negative, 0 is a bound, too.
   return max(0.0, float(multipliers @ found.values - slope))
 
 
 class Ceiling(NamedTuple):
-  """The least risk found, and a bound that proves it is nearly the least."""
+  """The least risk found, and a lower bound of all risks in the ball."""
 
   value: float  # The risk at `weights`.
   bound: float  # L; no weights in the ball have a smaller risk.
@@ -145,7 +146,7 @@ class Ceiling(NamedTuple):
 
   @property
   def is_at_boundary(self) -> bool:
-    """Whether W is on the ball's edge: a larger ball may allow less risk."""
+    """Whether W is at the ball's edge, so that a larger ball may help."""
     return self.norm >= _TOUCH * self.radius
 
 
@@ -201,7 +202,7 @@ class _Point(NamedTuple):
   found: Derivatives  # Has gradients only after `_with_gradients`.
   u: Array  # The tail's multipliers.
   ball: float  # The multiplier of the ball.
-  value: float  # The augmented function's.
+  value: float  # The augmented function.
 
 
 class _Search:
@@ -219,7 +220,7 @@ class _Search:
     self.radius, self.tolerance = radius, tolerance
     size = losses.shape[0] * losses.shape[1]
     self.start = np.zeros(size) if start is None else np.ravel(start).copy()
-    # v and the ball's multiplier, and how far they may move.
+    # v, the ball's multiplier and its penalty, and mu.
     self.anchor = np.full(losses.num_clients, 1 / losses.num_clients)
     self.ball, self.ball_rate = 0.0, 1.0
     self.smoothing = 1.0
@@ -231,12 +232,12 @@ class _Search:
   def run(self) -> Ceiling:
     """Runs the search and returns the best result."""
     values = self.losses.values(self.start)
-    # Losses may all be equal if the start is 0, and small if it is good.
+    # At a start of 0, all losses may be equal; at a good start, small.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
     self.ball_rate = max(spread, 10 * enough)
-    least = 1e-8 * self.smoothing  # Below, rounding decides on u.
+    least = 1e-8 * self.smoothing  # Below, rounding determines u.
     weights, last, idle = self.start, np.inf, 0
     while self.steps < _MAX_STEPS and idle < _MAX_IDLE:
       before = self.steps
@@ -374,7 +375,7 @@ class _Search:
   def _line_search(
     self, point: _Point, direction: Array, slope: float
   ) -> _Point | None:
-    """Returns a point with a smaller value; None if rounding hides it."""
+    """Returns a point with a smaller value; None if rounding prevents it."""
     if not slope < 0:
       return None
     for exponent in range(30):
@@ -399,7 +400,7 @@ class _Search:
 def _woodbury(
   solve: Callable[[Array], Array], low_rank: Array
 ) -> Callable[[Array], Array]:
-  """Returns a function that solves with K + A'A, given one for K."""
+  """Returns a solver for K + A'A; `solve` is a solver for K."""
   if not len(low_rank):
     return solve
   solved = solve(low_rank)

@@ -15,8 +15,8 @@ classes:
                 bins 1/64 wide from -32 to 32; the first and the last bin
                 include all values beyond.
 
-All of them may have leading axes, such as [K, ...] for K clients. Two examples
-in one bin of the histogram count as equal: see `histogram_error`.
+All of them may have leading axes, such as [K, ...] for K clients. Scores treat
+examples in the same bin of the histogram as equal; see `histogram_error`.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
     if sums.histogram is None:
       raise ValueError(f"{name} needs the histogram, which was not counted.")
     if (front := sums.histogram.shape[:-3]) != ():
-      # One client after the other: float64 histograms of 30 clients and 500
+      # One client at a time, because float64 histograms of 30 clients and 500
       # classes take 1 GB.
       of_each = [
         value(name, sums._replace(histogram=histogram), positive)
@@ -97,9 +97,10 @@ def histogram_error(
 ) -> Vector:
   """Returns a bound on the error of a score from the histogram.
 
-  AUC counts a pair of an example of the class and one of another in the same
-  bin as half, so its error is at most half the share of such pairs. Average
-  precision is between its values for the best and the worst order within bins.
+  AUC is a mean over pairs of an example of the class and one of another class.
+  A pair in the same bin adds 1/2, so AUC's error is at most half the share of
+  such pairs. Average precision is between its values for the best and the worst
+  order within bins.
 
   Args:
     name: "auc" or "average_precision".
@@ -107,7 +108,7 @@ def histogram_error(
     positive: As for `value`.
 
   Returns:
-    float64[...]: the bound on the difference from the score of the exact log
+    float64[...]: the bound on the difference from the score with exact log
     odds; NaN where the score is undefined.
   """
   assert sums.histogram is not None
@@ -124,7 +125,7 @@ def histogram_error(
 
 
 def rarer_class(sums: ClassSums) -> int:
-  """Returns the class with the fewest examples; of equally rare, the last."""
+  """Returns the class with the fewest examples, the last one in a tie."""
   examples = sums.counts[..., 0].reshape(-1, sums.counts.shape[-2]).sum(0)
   return int(examples.size - 1 - np.argmin(examples[::-1]))
 
@@ -145,7 +146,7 @@ def _recall(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
 
 def _precision(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
   del examples
-  # For a class that is never predicted, it is 0, as in scikit-learn.
+  # As in scikit-learn, the precision of a class never predicted is 0.
   return np.divide(
     hits, predicted, out=np.zeros_like(hits), where=predicted > 0
   )
@@ -171,7 +172,7 @@ def _average_precision(others: Vector, own: Vector) -> Vector:
 def _precision_error(others: Vector, own: Vector) -> Vector:
   """Returns a bound on the error of average precision, by class."""
   hits, false = (counts_from_top(counts) for counts in (own, others))
-  taken = hits - own + 1  # At the first hit of a bin.
+  taken = hits - own + 1  # Hits up to the first in a bin.
   ones = np.ones_like(hits)
   highest, shown, lowest = (
     np.divide(a, b, out=ones.copy(), where=own > 0)

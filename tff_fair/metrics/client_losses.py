@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float64]
 
 # Share of the diagonal to add, so that singular matrices can be factored.
 _DAMPING = 1e-9
-# Up to so many multiplications, each class gets its own preconditioner.
+# Multiplications up to which each class has a preconditioner of its own.
 _CHEAP = 3e9
 _ROWS = 2048  # Rows to multiply at once.
 
@@ -45,12 +45,12 @@ class ClientLosses:
     """Sorts the rows by client.
 
     Args:
-      x: float[n, d], finite; float32 stays as it is, to save memory.
-      y: For "softmax" int[n], classes below `num_classes`; for "logistic" 0 or
-        1, with one output, the log odds; for "squared" float[n] or float[n, t],
-        whose loss is the mean over the t numbers.
+      x: float[n, d], finite; float32 is not converted, to save memory.
+      y: For "softmax" int[n], classes below `num_classes`. For "logistic" 0 or
+        1; the one output is the log odds. For "squared" float[n] or
+        float[n, t]; the loss is the mean over the t numbers.
       client: int[n], client ids from 0 to N - 1, each with at least one row.
-      loss: Which loss.
+      loss: The loss of a row.
       num_classes: C, for "softmax".
 
     Raises:
@@ -80,7 +80,7 @@ class ClientLosses:
 
   @property
   def num_clients(self) -> int:
-    """N."""
+    """The number of clients, N."""
     return self.counts.size
 
   @property
@@ -152,7 +152,7 @@ class ClientLosses:
     probabilities = self._probabilities(outputs)
     if self.loss == "logistic":
       return probabilities - y[:, None]
-    # At the label, -(sum of the others), because p - 1 cancels if p is near 1.
+    # At the label, p - 1 would cancel for p near 1; it is -(sum of the others).
     at_label = np.arange(len(y)), y
     probabilities[at_label] = 0
     probabilities[at_label] = -probabilities.sum(1)
@@ -175,7 +175,7 @@ class Curvature:
     """Returns the product with a vector."""
     matrix = vector.reshape(self._x.shape[1], -1).astype(self._x.dtype)
     found = np.zeros(matrix.shape)
-    for start in range(0, len(self._x), _ROWS):  # The rows stay in the cache.
+    for start in range(0, len(self._x), _ROWS):  # They fit into the cache.
       rows = slice(start, start + _ROWS)
       outputs = self._x[rows] @ matrix
       if self._probabilities is not None:
@@ -275,7 +275,7 @@ def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
 def _labels(
   y: np.ndarray, loss: Loss, num_classes: int | None
 ) -> tuple[np.ndarray, int]:
-  """Returns labels in the form of the loss, and the number of outputs."""
+  """Returns labels in the form that the loss needs, and number of outputs."""
   if loss == "squared":
     if y.ndim > 2:
       raise FieldError("y", f"expected a number or several, found {y.shape}.")

@@ -13,12 +13,12 @@ TIE = float(np.finfo(np.float32).eps)
 
 
 def accuracy_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the difference up to which accuracies count as equal, [K]."""
+  """Returns the difference up to which accuracies are equal, [K]."""
   return np.full(np.broadcast(before, after).shape, TIE)
 
 
 def error_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the same for errors, whose rounding grows with their size."""
+  """Returns the difference up to which errors are equal; it grows with them."""
   return TIE * np.minimum(before, after)
 
 
@@ -28,9 +28,9 @@ def compare_clients(
   """Compares the accuracies that two runs give to the same clients.
 
   The suffering clients are those below the mean of the baseline; all others are
-  well-performing. Each client counts once. Accuracies that differ by at most
+  well-performing. Clients have equal weights. Accuracies that differ by at most
   float32's rounding (1.2e-7) are equal: such a client neither improves nor
-  degrades, and one that close to the mean is not below it.
+  degrades, and a client this close to the mean is not below it.
 
   Source: Table 2 of Malekmohammadi and Yu, "Semi-Variance Reduction for Fair
   Federated Learning" (2024).
@@ -46,11 +46,12 @@ def compare_clients(
       suffering_share: share of the clients that suffer, in [0, 1).
       suffering_improved_share: share of the suffering clients whose accuracy
         rose.
-      suffering_mean_change: mean of other - baseline over them.
+      suffering_mean_change: mean of other - baseline over suffering clients.
       well_performing_share: share of all other clients, 1 - suffering_share.
       well_performing_degraded_share: share of the well-performing clients whose
         accuracy fell.
-      well_performing_mean_change: mean of other - baseline over them.
+      well_performing_mean_change: mean of other - baseline over the
+        well-performing clients.
       mean_change: mean of other - baseline over all clients.
     If the baseline is the same for all clients, none suffers. The share and the
     change of an empty group are 0.
@@ -95,7 +96,7 @@ def compare_errors(
   after = vectors.errors_per_client("other", other)
   vectors.check_same_clients(baseline=before, other=after)
   if np.isinf(before).any():
-    suffering = np.isinf(before)  # Above all others; there is no finite mean.
+    suffering = np.isinf(before)  # There is no finite mean.
   else:
     mean = vectors.mean(before)
     suffering = before > mean + error_tie(before, mean)
@@ -151,8 +152,8 @@ def share_not_worse(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
     before: float[m], f_k(theta_t), losses of the cohort's clients before the
       round. A client whose loss is not finite was not in the cohort and is left
       out.
-    after: float[m], f_k(theta_{t+1}), losses after it, paired by position. A
-      loss that is not finite has risen.
+    after: float[m], f_k(theta_{t+1}), losses after the round, paired by
+      position. A loss that is not finite has risen.
 
   Returns:
     The share of clients with f_k(theta_{t+1}) <= f_k(theta_t), in [0, 1]; NaN

@@ -5,12 +5,13 @@ The examples are the same, so the models are compared in pairs.
 **The test.** Its null hypothesis is that the outputs are exchangeable: the two
 models' outputs for an example could change places. Draws exchange them by a
 coin toss for each example; the p-value is the share of draws whose gain is at
-least as large as the observed one, in either direction. Under that hypothesis
-it is exact for every score. Two models with the same expected score but
+least as large as the observed one, in either direction. Under this hypothesis,
+the test is exact for every score. Two models with the same expected score but
 different kinds of errors, one often slightly wrong and the other seldom very
-wrong, are not exchangeable, and the test may detect that. For accuracies, where
-only examples count that exactly one model gets right, it is the exact sign test
-(McNemar's), which needs no draws and assumes only equal expected accuracies.
+wrong, are not exchangeable, and the test may detect that. A gain in accuracy
+depends only on examples that exactly one model gets right. Its test is the
+exact sign test (McNemar's), which needs no draws and assumes only equal
+expected accuracies.
 
 **The interval of a gain in accuracy** is for a difference of paired
 proportions. With b examples that only the other model gets right, c that only
@@ -18,14 +19,14 @@ the first gets right, and n in all, the gain is (b - c) / n, and the interval
 
   d +- z sqrt((b + c + 2) / m - d^2) / sqrt(m),  m = n + 4,  d = (b - c) / m
 
-within [-1, 1], extended to include the gain itself. It is Agresti and Min's
-("Simple improved confidence intervals for comparing matched proportions",
-2005): Wald's, with a constant added to each of the four cells of the table.
-Their constant is 1/2, here it is 1. With 1/2 and a gain of 15 points, coverage
-is 86 % at 12 examples of which 15 % differ. With 1 it is at least 94 % for 3 to
-60 examples, gains of 0 to 15 points and any share that differs up to 90 %;
-Tango's score interval (1998) is wider and has 92 %. If both models get three
-examples right, the interval is from -40 to 40 points.
+within [-1, 1], extended to include the gain itself. This is Agresti and Min's
+interval ("Simple improved confidence intervals for comparing matched
+proportions", 2005): Wald's, with a constant added to each of the four cells of
+the table. Their constant is 1/2, here it is 1. With 1/2, the coverage is 86 %
+for a gain of 15 points and 12 examples, of which 15 % differ. With 1, it is at
+least 94 % for 3 to 60 examples, gains of 0 to 15 points, and up to 90 % of
+examples that differ; Tango's score interval (1998) is wider and has 92 %. For
+three examples that both models get right, it is from -40 to 40 points.
 
 **The interval of any other gain** is the gain +- t standard errors of the
 jackknife (Tukey, 1958; Efron and Tibshirani, "An Introduction to the
@@ -39,14 +40,14 @@ on the score:
                       number of examples minus 1, because few examples cause
                       most of their variance
 
-It is NaN with fewer than `LEAST_EXAMPLES` examples, if a class has only one
-example, or if no example makes a difference. `benchmarks.gain_intervals`
-measures the coverage.
+The interval is NaN with fewer than `LEAST_EXAMPLES` examples, if a class has
+only one example, or if no example changes the gain.
+`benchmarks.gain_intervals` measures the coverage.
 
-AUC and average precision compare orders, and the outputs of two models may be
-on different scales, so these scores use the outputs' ranks. Examples whose log
-odds are in the same histogram bin of `class_scores` share a rank, so a gain is
-the difference of two scores from histograms.
+AUC and average precision depend on the order of outputs, and the outputs of two
+models may be on different scales, so these scores use the outputs' ranks.
+Examples whose log odds are in the same histogram bin of `class_scores` share a
+rank, so a gain is the difference of two scores from histograms.
 """
 
 import math
@@ -69,7 +70,7 @@ _REGRESSION_SCORES = ("rmse", "mae", "r2")
 _MEAN_SCORES = frozenset({*_REGRESSION_SCORES, "log_loss", "brier"})
 LEAST_EXAMPLES = 8  # For intervals of gains other than accuracy's.
 _MOST_GROUPS = 500  # Groups that the jackknife leaves out in turn.
-_MAX_WEIGHTS_IN_MEMORY = 2_000_000  # Example weights in memory.
+_MAX_WEIGHTS_IN_MEMORY = 2_000_000  # Example weights at a time.
 _ROUNDING = 1e-9
 _UNBOUNDED = frozenset({*_REGRESSION_SCORES, "log_loss"})
 
@@ -82,7 +83,7 @@ class Gain(NamedTuple):
   gain: float
   low: float  # Ends of the interval; NaN with too few examples.
   high: float
-  p_value: float  # Two-sided, if outputs are exchangeable.
+  p_value: float  # Two-sided, of exchangeable outputs.
 
 
 class Outputs(NamedTuple):
@@ -149,7 +150,7 @@ def client_gain(
   reach = _half_width(name, outputs.labels, positive, weighted_gain)
   exchanged = np.abs(_draw_in_parts(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
-  # The observed data count as one draw.
+  # The observed outputs are one more draw.
   p_value = float((1 + extreme) / (1 + draws))
   span = math.inf if name in _UNBOUNDED else 1.0
   return Gain(gain, max(gain - reach, -span), min(gain + reach, span), p_value)
@@ -225,8 +226,8 @@ def _half_width(
 class _WeightedScore:
   """A score of weighted examples.
 
-  `terms`, float[n, ...], are what each example adds to the sums; or for scores
-  of orders, its ranks by class, float[n, C].
+  `terms`, float[n, ...], are what each example adds to the sums. For AUC and
+  average precision, they are each example's ranks by class, float[n, C].
   """
 
   def __init__(
@@ -238,7 +239,7 @@ class _WeightedScore:
   ) -> None:
     self._name, self._labels, self._positive = name, labels, positive
     if name in class_scores.WITH_HISTOGRAM:
-      # In the outputs' dtype, as in the clients' histograms.
+      # Log odds have the outputs' dtype, as in the clients' histograms.
       bins = class_scores.histogram_bins(log_odds(np.asarray(outputs)))
       self.terms = np.stack([_ranks(column) for column in bins.T], 1)
       return
@@ -252,7 +253,7 @@ class _WeightedScore:
   def concatenate(
     cls, first: "_WeightedScore", second: "_WeightedScore"
   ) -> "_WeightedScore":
-    """Returns the score of the first examples, followed by the second."""
+    """Returns the score of the examples of `first`, then of `second`."""
     both = object.__new__(cls)
     both._name, both._positive = first._name, first._positive
     both._labels = np.concatenate([first._labels, second._labels])
@@ -359,7 +360,7 @@ def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
 def _terms_of_numbers(
   labels: npt.NDArray[np.generic], outputs: Vector
 ) -> Vector:
-  """Returns by example 1, squared and absolute error, and label moments."""
+  """Returns a row per example: 1, squared and absolute error, label moments."""
   y = np.asarray(labels, np.float64).reshape(len(labels), -1)
   error = y - outputs.reshape(len(labels), -1)
   y = y - y.mean(0)

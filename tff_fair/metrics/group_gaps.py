@@ -6,16 +6,16 @@ classes is the positive one.
 
   accuracy_parity      the share of correct predictions
   demographic_parity   the share of positive predictions
-  equal_opportunity    that share among the positive examples
-  equalized_odds       that share among the positive or the negative examples,
+  equal_opportunity    the share of positive predictions among positive examples
+  equalized_odds       the same among positive or among negative examples,
                        whichever differs more
 
 A gap is the largest share of a group minus the smallest: 0 is equal treatment
 (Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning",
 2016; Dwork et al., "Fairness through Awareness", 2012).
 
-Its interval is valid for all pairs of groups at once, whichever has the largest
-gap: each pair has Newcombe's ("Interval estimation for the difference between
+A gap's interval is valid for any pair of groups with the largest gap: each pair
+has Newcombe's interval ("Interval estimation for the difference between
 independent proportions", 1998, method 10), with Bonferroni's correction for the
 number of pairs.
 """
@@ -39,10 +39,10 @@ class GroupCounts(NamedTuple):
 
   Attributes:
     examples: All examples.
-    hits: Those whose class the model predicts.
-    positives: Those of the positive class.
-    predicted: Those that are predicted to be of the positive class.
-    true_positives: Those that are both.
+    hits: Examples whose class the model predicts.
+    positives: Examples of the positive class.
+    predicted: Examples that are predicted to be of the positive class.
+    true_positives: Examples of the positive class that are predicted so.
   """
 
   examples: _Counts
@@ -58,7 +58,7 @@ class GroupGap(NamedTuple):
   Attributes:
     value: The largest share minus the smallest.
     low: The lower end of the interval, 0 or more.
-    high: Its upper end.
+    high: The upper end of the interval.
     highest: The group with the largest share.
     lowest: The group with the smallest share.
   """
@@ -97,7 +97,7 @@ def count(
 
 
 def shares(counts: GroupCounts) -> dict[str, tuple[_Counts, _Counts]]:
-  """Returns the parts and wholes of the shares to compare, int64[G] each.
+  """Returns numerators and denominators of the shares, int64[G] each.
 
   The names are `accuracy`, `positive_rate`, `true_positive_rate` and
   `false_positive_rate`.
@@ -133,7 +133,7 @@ def group_gap(
   Args:
     name: One of `NAMES`.
     counts: The counts of at least two groups.
-    least: A group with fewer examples in the whole of a share is left out.
+    least: A group is left out if the denominator of a share is smaller.
     confidence: The confidence of the interval.
 
   Returns:
@@ -179,8 +179,8 @@ def weighted_gap(
   """Returns a gap over weighted clients, float64[...], without an interval.
 
   Counts are int64[K, G], weights float64[..., K], and `shown`, bool[G], marks
-  the groups to compare. The gap is NaN if the whole of a share of such a group
-  is empty.
+  the groups to compare. The gap is NaN if the denominator of a share of such a
+  group is 0.
   """
   found, all_shares = [], shares(counts)
   with np.errstate(divide="ignore", invalid="ignore"):
@@ -208,9 +208,9 @@ def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
     counts: The counts of each client, for the same groups.
 
   Returns:
-    float64[K], |G - G_k|, with G the gap of the sums over clients. If a client
-    has no examples of two groups to compare, or G is undefined, it is
-    |accuracy_k - accuracy| instead.
+    float64[K], |G - G_k|, with G the gap of the sums over clients. If G is
+    undefined, or a client does not have examples of two groups to compare, its
+    deviation is |accuracy_k - accuracy|.
   """
   total = GroupCounts(
     *(np.sum(column, 0) for column in zip(*counts, strict=True))

@@ -48,7 +48,7 @@ from tff_fair.metrics.vectors import Vector
 CONFIDENCE = 0.95
 
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 10_000_000  # Fewer draws suffice with many clients.
+_DRAWN_CLIENTS = 10_000_000  # Fewer draws suffice for many clients.
 _ROUNDING = 4 * TIE  # Rounding of draws, relative to their size.
 
 
@@ -91,7 +91,7 @@ def wilson_interval(
   middle = accuracy + z**2 / (2 * count)
   reach = z * np.sqrt(accuracy * (1 - accuracy) / count + z**2 / (4 * count**2))
   scale = 1 + z**2 / count
-  # Rounding would leave these ends slightly inside the interval.
+  # Rounding would put these ends slightly above 0, or below 1.
   low = np.where(accuracy == 0, 0.0, (middle - reach) / scale)
   high = np.where(accuracy == 1, 1.0, (middle + reach) / scale)
   return low.clip(0, 1), high.clip(0, 1)
@@ -108,7 +108,7 @@ def fairness_intervals(
 ) -> dict[str, Interval]:
   """Returns intervals for the statistics of `fairness_summary`.
 
-  Each client counts once.
+  Clients have equal weights.
 
   Args:
     accuracies: float[K], a_k in [0, 1].
@@ -164,7 +164,7 @@ def bootstrap_intervals(
   are 1,000 draws; fewer with more than 10,000 clients, but at least 200.
 
   Args:
-    statistics: Functions by name, of float64[K] and of weights, float64[K].
+    statistics: Functions by name, of values and weights, float64[K] each.
     values: float[K], one value for each client: accuracies, losses, errors.
     num_examples: float[K], n_k, if values are shares of n_k examples; otherwise
       None, and only the clients are drawn.
@@ -207,7 +207,7 @@ def bootstrap_intervals(
       draw = centers[clients]
       if sizes is not None:
         draw = generator.binomial(sizes[clients], draw) / sizes[clients]
-      draw.sort()  # Sorted, it is faster to rank.
+      draw.sort()  # Statistics rank it, faster if sorted.
       row[:] = [statistic(draw, once) for statistic in statistics.values()]
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()
@@ -222,9 +222,9 @@ def bootstrap_intervals(
 
 
 def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
-  """Returns q_k: accuracies with the spread of the true ones."""
+  """Returns q_k, which spread like the true accuracies."""
   found = noise.sampling_noise(accuracy, sizes)
-  # If every client has one example, the noise is unknown: all may be noise.
+  # If every client has one example, the whole spread may be noise.
   shrink = 0.0
   if found is not None and found.variance > 0:
     shrink = found.true_std / math.sqrt(found.variance)
@@ -249,6 +249,6 @@ def _half_widths(
   else:
     t = float(special.stdtrit(num_clients - 1, (1 + confidence) / 2))
     variance = variance * num_clients / (num_clients - 1)
-  # Equal draws say nothing about other clients.
+  # If all draws are equal, they do not show how clients vary.
   varies = variance > (_ROUNDING * np.abs(drawn).max(axis=0)) ** 2
   return np.where(varies, t * np.sqrt(variance), math.nan)

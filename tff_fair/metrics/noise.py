@@ -20,8 +20,8 @@ a_k (1 - a_k) / (n_k - 1) is an unbiased estimate of p_k (1 - p_k) / n_k,
 estimates the noise, and V - N the variance of the true accuracies. The share of
 the noise is N / V, at most 1.
 
-A single example does not show its noise. A client with n_k = 1 gets the
-pooled estimate of p (1 - p) of all others, sum n_k a_k (1 - a_k) /
+A single example does not show its noise. A client with n_k = 1 has the pooled
+estimate of p (1 - p) over all other clients, sum n_k a_k (1 - a_k) /
 sum (n_k - 1): the mean square within groups, as in an analysis of variance.
 
 The noise of a mean loss or a mean error cannot be computed: the mean does not
@@ -37,10 +37,10 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 from tff_fair.metrics.vectors import Vector
 
-# The number of draws under equal accuracies, which take a second or two.
+# The number of draws with equal true accuracies, which take a second or two.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
-_NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory.
+_NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory at a time.
 
 
 class SamplingNoise(NamedTuple):
@@ -84,9 +84,10 @@ def sampling_noise(
   Args:
     accuracies: float[K], a_k in [0, 1], each the share of a client's test
       examples that the model gets right.
-    num_examples: float[K], n_k, at least 1: the test examples behind each.
-    weighted: Whether clients count by their examples, as in `fairness_summary`
-      with `num_examples`, or once each.
+    num_examples: float[K], n_k, at least 1: the clients' numbers of test
+      examples.
+    weighted: Whether clients are weighted by their numbers of examples, as in
+      `fairness_summary` with `num_examples`, or equally.
 
   Returns:
     The observed variance and the expected noise; None if every client has one
@@ -116,9 +117,9 @@ def sampling_noise(
 def are_shares_of_examples(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> bool:
-  """Returns whether each accuracy is a whole number of n_k examples.
+  """Returns whether each accuracy is a share of n_k examples.
 
-  It is not if a metric counts something else, such as the words of a sentence:
+  It is not if the metric counts something else, such as the words of sentences:
   then the number of sentences does not determine the noise.
 
   Args:
@@ -135,7 +136,7 @@ def are_shares_of_examples(
 def equality_p_value(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike, *, seed: int = 0
 ) -> float:
-  """Returns the probability that equally served clients differ so much.
+  """Returns the p-value of the hypothesis that clients do not differ.
 
   It is Pearson's test of homogeneity: all clients have the same true accuracy.
   The statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), with a the accuracy over
@@ -178,7 +179,7 @@ def _heterogeneity(accuracy: Vector, count: Vector) -> Vector:
   overall = vectors.mean(accuracy, count)
   squares = (count * (accuracy - overall[..., None]) ** 2).sum(-1)
   variance = overall * (1 - overall)
-  # If all examples are right, or all are wrong, no clients differ.
+  # If all predictions are right, or all are wrong, clients do not differ.
   return np.asarray(np.where(variance > 0, squares, 0.0)) / np.where(
     variance > 0, variance, 1.0
   )

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from tff_fair.declared import FieldError
 
-# Share of the largest entry: a product's two triangles may round differently.
+# A product's two triangles may differ by this share of the largest entry.
 _ASYMMETRY = 1e-9
 
 
@@ -23,8 +23,8 @@ def pareto_stationarity(gram: ArrayLike) -> float:
     gram: float[m, m], <Delta_i, Delta_j>, m >= 1; may be singular.
 
   Returns:
-    s; 0 if all updates are 0, or if those with a weight cancel up to 3e-8 of
-    their length, the rounding of a Gram matrix in float64.
+    s; 0 if all updates are 0, or if the updates with weights above 0 cancel up
+    to 3e-8 of their length, the rounding of a Gram matrix in float64.
 
   Raises:
     FieldError: If `gram` is not a symmetric matrix of finite numbers with

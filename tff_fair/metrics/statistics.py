@@ -31,7 +31,7 @@ def tail_size(percent: int, num_clients: int) -> int:
 
 def _relative_std(accuracy: Vector, weight: Vector) -> Vector:
   average = mean(accuracy, weight)[..., None]
-  # The difference first: near equality, a_k / mean - 1 would lose its digits.
+  # Not a_k / mean - 1, which loses digits if accuracies are nearly equal.
   deviation = (accuracy - average) / np.where(average == 0, 1.0, average)
   return np.sqrt((deviation**2 * weight).sum(-1) / weight.sum(-1))
 
@@ -77,7 +77,7 @@ def _gini(accuracy: Vector, weight: Vector) -> Vector:
   order = np.argsort(accuracy)
   accuracy, weight = accuracy[order], weight[..., order]
   average = mean(accuracy, weight)[..., None]
-  # The difference first, as above.
+  # Not a_k / mean - 1; see `_relative_std`.
   deviation = (accuracy - average) / np.where(average == 0, 1.0, average)
   total = weight.sum(-1)
   middle = (np.cumsum(weight, -1) - weight / 2) / total[..., None]
@@ -155,7 +155,7 @@ UPPER_BOUNDS: Mapping[str, float] = {
   ),
 }
 
-# The same for errors, of which the worst are the largest.
+# The statistics of errors, of which the largest are the worst.
 ERROR_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   **{f"worst_{q}": STATISTICS[f"best_{q}"] for q in TAIL_PERCENTS},
@@ -182,7 +182,7 @@ RATIOS = (
   "gini",
   "entropy",
 )
-# For values of any sign: ratios to their mean are meaningless, and NaN.
+# For values of any sign, statistics of ratios to the mean are NaN.
 SIGNED_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   "variance": _signed_variance,

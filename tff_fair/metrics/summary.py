@@ -36,7 +36,7 @@ from tff_fair.metrics.statistics import (
 )
 from tff_fair.metrics.vectors import Vector
 
-# A smaller share of the clients is a rounding error.
+# A share of clients up to this is a rounding error.
 _ROUNDING = 1e-9
 
 
@@ -45,15 +45,14 @@ def fairness_summary(
 ) -> dict[str, float]:
   """Summarizes how evenly accuracy is spread over clients.
 
-  Without `num_examples` each client counts once. With it, a client counts in
-  proportion to its examples: every mean below is taken with the weights
-  w_k = K n_k / sum n, and tails and percentiles are shares of the examples, not
-  of the clients. Only the proportions of `num_examples` matter; equal ones are
-  the same as None.
+  Without `num_examples`, clients have equal weights. With it, their weights are
+  w_k = K n_k / sum n in every mean below, and tails and percentiles are shares
+  of the examples, not of the clients. Only the proportions of `num_examples`
+  matter; equal numbers have the same result as None.
 
   Args:
     accuracies: float[K], a_k in [0, 1], in any order.
-    num_examples: float[K], n_k > 0, examples behind each accuracy.
+    num_examples: float[K], n_k > 0, the clients' numbers of examples.
 
   Returns:
     A dictionary of
@@ -101,13 +100,13 @@ def error_summary(
 ) -> dict[str, float]:
   """Summarizes how large errors are, and how evenly clients share them.
 
-  The statistics have the names of `fairness_summary`, and count clients in the
-  same way. Small errors are good, so the tails change places.
+  The statistics have the names and weights of `fairness_summary`. The worst
+  clients are those with the largest errors.
 
   Args:
     errors: float[K], e_k in [0, inf], in any order, such as root mean squared
       errors in the unit of the label; inf if a model diverged.
-    num_examples: float[K], n_k > 0, examples behind each error.
+    num_examples: float[K], n_k > 0, the clients' numbers of examples.
 
   Returns:
     A dictionary of
@@ -119,7 +118,7 @@ def error_summary(
       best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
     mean, std, min, max, tails and percentiles have the unit of the errors. If
     an error is inf, then mean, max, and the tails and percentiles that include
-    such a client are inf; std, variance and the six of ratios are NaN.
+    such a client are inf; std, variance and the six of the ratios are NaN.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, if an
@@ -146,12 +145,12 @@ def signed_summary(
   """Summarizes values of 1 or less that may be negative, such as R².
 
   The statistics have the names of `fairness_summary`, and large values are
-  good. Those of ratios to the mean (relative_std, angle, kl_uniform, jain, gini
-  and entropy) are meaningless for such values, and NaN.
+  good. Ratios to the mean are meaningless for such values, so relative_std,
+  angle, kl_uniform, jain, gini and entropy are NaN.
 
   Args:
     values: float[K], 1 or less, in any order; -inf if a model diverged.
-    num_examples: float[K], n_k > 0, examples behind each value.
+    num_examples: float[K], n_k > 0, the clients' numbers of examples.
 
   Returns:
     The dictionary of `fairness_summary`.
@@ -163,7 +162,7 @@ def signed_summary(
   value = vectors.per_client("values", values)
   weight = _weights(num_examples, values=value)
   if np.isinf(value).any():
-    # As errors, 1 minus the value.
+    # Infinities are summarized as those of the errors 1 - value.
     errors = error_summary(1 - value, num_examples)
     opposite = {"min": "max", "max": "min"}
     opposite |= {f"percentile_{p}": f"percentile_{100 - p}" for p in (10, 90)}
@@ -181,7 +180,7 @@ def signed_summary(
 
 def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
   infinite = np.isinf(error)
-  # Infinite errors become the largest finite one, which keeps the ranks.
+  # Infinite errors become the largest finite error, which keeps the ranks.
   finite = np.where(infinite, error[~infinite].max(initial=0.0), error)
   found = {}
   for name in RANKED:

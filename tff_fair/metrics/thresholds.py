@@ -1,8 +1,8 @@
 """The decision threshold of a model with two classes, chosen by a score.
 
 A client sends the histogram of its examples by class and log odds, defined in
-`class_scores`; histograms are added over clients. With each bin's edge as the
-threshold, the histogram gives the decisions, and these the score.
+`class_scores`; histograms are added over clients. Each edge of a bin is a
+possible threshold, whose decisions and score follow from the histogram.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ GOALS = ("accuracy", "balanced_accuracy", "f1")
 def histogram(
   is_positive: npt.ArrayLike, log_odds: npt.ArrayLike
 ) -> npt.NDArray[np.int64]:
-  """Counts examples by class (others first) and log odds, int64[2, 4096]."""
+  """Counts negatives, then positives, by their log odds, int64[2, 4096]."""
   place = class_scores.histogram_bins(log_odds)
   is_positive_class = np.asarray(is_positive, bool)
   return np.stack(
@@ -58,7 +58,7 @@ def value(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns a score of decisions from their counts, which are broadcast.
+  """Returns a score of decisions from counts, which broadcast.
 
   It is NaN under the conditions of `class_scores.value`.
   """

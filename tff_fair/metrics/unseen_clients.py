@@ -9,13 +9,13 @@ P(Binomial(K, 1 - share) >= r). The largest r with the required confidence gives
 the bound (Wilks, "Determination of Sample Sizes for Setting Tolerance Limits",
 1941).
 
-A score that is the share of n_k test examples differs from the client's score
-on infinitely many examples. It is replaced by the lower bound of Clopper and
+A score that is a share of n_k test examples differs from the client's score on
+infinitely many examples. It is replaced by the lower bound of Clopper and
 Pearson ("The Use of Confidence or Fiducial Limits", 1934), which is too high
 with a probability of at most delta, independently for each client. So for at
 least Binomial(K, (1 - share) (1 - delta)) clients this bound is at most Q, and
-r follows as before, with delta = 0.1. As r is a whole number, there is slack:
-delta is then the largest with which r has the confidence.
+r follows as before, with delta = 0.1. As r is a whole number, a larger delta
+may give the same r: delta is then the largest one that does.
 """
 
 import functools
@@ -40,14 +40,15 @@ def unseen_client_bound(
 
   Args:
     scores: float[K], of clients that took no part in training, so that they are
-      like those to come; more is better. Take the negatives of errors.
+      like future clients; more is better. For errors, pass their negatives.
     share: The share of future clients whose score is at least the bound, in
       (0, 1).
     confidence: The probability, in (0, 1), over the draw of the K clients and
       of their test examples, that the bound holds.
-    num_examples: int[K], the test examples of each client, if scores are the
-      shares of them that the model gets right. The bound is then on a client's
-      accuracy on infinitely many examples; without it, on measured scores.
+    num_examples: int[K], the clients' numbers of test examples, if scores are
+      the shares of these that the model gets right. The bound is then on a
+      client's accuracy on infinitely many examples; without it, on measured
+      scores.
 
   Returns:
     The bound, or NaN if there are too few clients: at least
@@ -103,6 +104,6 @@ def _rank_and_miss(
   # Imported here because few programs need it.
   from scipy import optimize  # noqa: PLC0415
 
-  # The root itself may have a rounding error.
+  # Below the root, which may have a rounding error.
   found = optimize.brentq(excess, _LEAST_MISS, 1.0, xtol=1e-9)
   return rank, max(_LEAST_MISS, found - 1e-8)

@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 
-# A mean computed in float32 may exceed [0, 1] by a few roundings.
+# A mean computed in float32 may exceed [0, 1] by a few rounding errors.
 _RANGE_SLACK = 1e-6
 
 
 def per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K], or raises `ValueError`; K > 0.
 
-  They need not be finite. `name` is the caller's name for them in errors.
+  Values need not be finite. `name` is the argument's name in errors.
   """
   try:
     vector = np.asarray(values, dtype=np.float64)
@@ -90,9 +90,9 @@ def check_same_clients(**vectors: Vector) -> None:
 def mean(values: Vector, weights: Vector | None = None) -> Vector:
   """Returns the mean over clients, float64[...], of float64[..., K].
 
-  Weights are float64[..., K], 0 or more. The mean is exact for equal values: by
-  a plain sum, rounding could put it above them all, and so every client below
-  average.
+  Weights are float64[..., K], 0 or more. The mean of equal values is exact: in
+  a plain sum, rounding could put it above all of them, so that every client
+  would be below average.
   """
   least = values.min(-1)
   above = values - least[..., None]

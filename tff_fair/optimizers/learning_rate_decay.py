@@ -30,10 +30,10 @@ class LearningRateDecay:
   r: float  # In (0, 1] for exponential decay, 0 or more for inverse time.
   kind: str  # "exponential" or "inverse_time".
   rounds: int = 1  # n: the rate decays every n rounds.
-  option: str = "learning_rate_decay"  # Its name, for errors.
+  option: str = "learning_rate_decay"  # The option's name in errors.
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
-    """Returns an optimizer's hyperparameters in round t, int64[], from 0.
+    """Returns an optimizer's hyperparameters in round t, int64[], 0 or more.
 
     Raises `FieldError` if they do not include a learning rate.
     """
@@ -44,7 +44,7 @@ class LearningRateDecay:
         f"An optimizer with the hyperparameter {key} is needed for its decay; "
         f"this one has {', '.join(hparams) or 'none'}.",
       )
-    # Keeps the graph unchanged for a decay in every round.
+    # A decay in every round adds no division to the graph.
     steps = round_num if self.rounds == 1 else round_num // self.rounds
     r, s = tf.constant(self.r, tf.float32), tf.cast(steps, tf.float32)
     factor = tf.pow(r, s) if self.kind == "exponential" else 1.0 / (1.0 + r * s)
@@ -58,7 +58,8 @@ def build(
 ) -> LearningRateDecay | None:
   """Builds the decay of the options `name`, `<name>_kind`, `<name>_rounds`.
 
-  Returns None without `r`. Raises `TypeError` or `FieldError` for a bad value.
+  Returns None if `r` is None. Raises `TypeError` or `FieldError` for an invalid
+  value.
   """
   declared.check_choice(f"{name}_kind", kind, KINDS)
   declared.check_integer(f"{name}_rounds", rounds, minimum=1)

@@ -45,7 +45,7 @@ class _MomentOptimizer(tff.learning.optimizers.Optimizer):
     counts_steps: bool = False,
     **hparams: float,
   ) -> None:
-    """Takes the parts in which these optimizers differ.
+    """Stores the parts in which these optimizers differ.
 
     `step` takes the state, a weight, its gradient and its moments, and returns
     the new weight and moments; `counts_steps` adds the number of steps to the

@@ -1,4 +1,4 @@
-"""Checks callers' optimizers, and finds their hyperparameters."""
+"""Checks users' optimizers, and finds their hyperparameters."""
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -12,15 +12,15 @@ _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 def check_optimizer(
   name: str, optimizer: tff.learning.optimizers.Optimizer
 ) -> None:
-  """Raises unless `optimizer` is a TFF optimizer that keeps its state.
+  """Raises unless `optimizer` is a TFF optimizer whose state can be set.
 
   Args:
-    name: The name of the option, for the error.
+    name: The name of the option in the error.
     optimizer: The optimizer.
 
   Raises:
     TypeError: If it is not a TFF optimizer.
-    FieldError: If `set_hparams` does not return its state.
+    FieldError: If `set_hparams` does not return the optimizer's state.
   """
   if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(
@@ -33,7 +33,7 @@ def check_optimizer(
   try:
     tf.nest.assert_same_structure(state, same)
   except (TypeError, ValueError) as error:
-    # TFF's Adafactor returns only the hyperparameters.
+    # `set_hparams` of TFF's Adafactor returns only the hyperparameters.
     raise declared.FieldError(
       name,
       f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "

@@ -4,7 +4,7 @@ The runs of this project draw cohorts of a fixed size without replacement. Wang,
 Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical
 Moments Accountant" (AISTATS 2019) bound epsilon for this, if neighbours differ
 in the data of one client. Replacing a client's data changes the sum by up to
-2 C, twice the clip, so the noise counts only half.
+2 C, twice the clip, so the noise relative to this change is z / 2.
 
 Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian
 Mechanism" (2019) bound epsilon for cohorts in which each client takes part
@@ -104,7 +104,7 @@ def noise_for(
       private = tff_fair.privacy.dp(noise, clients_per_round=100, clip=0.5)
 
   Args:
-    epsilon: The most epsilon that the models of all rounds may spend.
+    epsilon: The largest epsilon that the models of all rounds may spend.
     clients_per_round: m, the size of a cohort.
     num_clients: N, the size of the population.
     rounds: The number of rounds.
@@ -151,7 +151,7 @@ def noise_for(
   return enough
 
 
-# `noise_for` has an argument named `epsilon`.
+# An alias, because `noise_for` has an argument named `epsilon`.
 _epsilon = epsilon
 
 

@@ -7,7 +7,8 @@ Language Models" (ICLR 2018), the estimator with a fixed denominator:
 
 C is the clip, z the noise multiplier, m the fixed size of a cohort, and s_k a
 factor that depends only on client k. So whatever a client sends, adding or
-removing it changes the sum by at most C, and replacing it by at most 2 C.
+removing the client changes the sum by at most C, and replacing its data by at
+most 2 C.
 """
 
 import dataclasses
@@ -39,7 +40,7 @@ class DifferentialPrivacy:
 
     Raises:
       TypeError: If an attribute has the wrong type.
-      FieldError: If it has a wrong value.
+      FieldError: If an attribute has a wrong value.
     """
     declared.check_number("noise_multiplier", self.noise_multiplier, minimum=0)
     declared.check_integer(

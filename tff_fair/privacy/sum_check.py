@@ -21,8 +21,8 @@ _MEANS = (tff.aggregators.MeanFactory, tff.aggregators.UnweightedMeanFactory)
 def check_sums(factory: object) -> None:
   """Checks that a factory is unweighted and does not divide its sum.
 
-  This works for TFF's factories, nested in any way. It cannot see what a user's
-  own factory does.
+  The check works for TFF's factories, nested in any way. It cannot see what a
+  user's own factory does.
 
   Args:
     factory: The factory.
@@ -102,6 +102,6 @@ def _closure(function: types.FunctionType) -> list[object]:
   for cell in function.__closure__ or ():
     try:
       held.append(cell.cell_contents)
-    except ValueError:  # Not yet set.
+    except ValueError:  # An empty cell.
       continue
   return held

@@ -1,7 +1,8 @@
 """Composes learning processes, with all that methods share.
 
-A method's file imports this package for its builder. The parts of a process are
-imported when one is built, so that importing a factory does not load them.
+A method's file imports this package to build its process. The modules that
+build a process are imported only when one is built, so that importing a factory
+does not load them.
 """
 
 import typing

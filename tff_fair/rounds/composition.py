@@ -2,7 +2,7 @@
 
 All methods share one client work, which trains and reports signals, one
 aggregation factory, which applies the rule, and one finalizer, which takes the
-server step. Before the step, clients may search for its length.
+server step. Before the step, a line search may choose its length.
 """
 
 import collections
@@ -70,15 +70,15 @@ def compose(
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     rule: Chooses the coefficients of the cohort.
-    client_optimizer: Trains at the clients; started anew each round, unless it
-      `keeps_optimizer_state`.
+    client_optimizer: Trains at the clients. Its state is initialized in each
+      round, unless `keeps_optimizer_state`.
     server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
     server_learning_rate_decay: Like `learning_rate_decay`, for the server's
       rate, with t the number of server steps so far; `None` keeps it constant.
     server_learning_rate_decay_kind: "exponential" or "inverse_time".
     num_clients: Size of the population, for methods that need it.
-    personal_lam: Trains personal models besides the global one, with this pull
-      towards it (Ditto); `None` trains no personal models.
+    personal_lam: Trains personal models (Ditto), with this pull towards the
+      global model; `None` trains no personal models.
     keeps_optimizer_state: Whether a client's optimizer continues from its state
       in the client's last round, and so keeps its momentum.
     local_correction: "scaffold" corrects the drift of clients' steps by
@@ -93,17 +93,18 @@ def compose(
       random local step (DRFA); see `tff_fair.client_works.TrainingSettings`.
     group_shares: How many examples each group of people has over all clients,
       to weigh examples by group (FedMinMax). A client's data are then batches
-      `(x, y, group)`; group, int32[n], has indices into it.
-    group_learning_rate: How fast these weights move; needs `group_shares`.
+      `(x, y, group)`; group, int32[n], has indices into `group_shares`.
+    group_learning_rate: The learning rate of the groups' weights; needs
+      `group_shares`.
     finalizer: Builds the server step; `None` applies the `server_optimizer`.
     line_search: Chooses the length of the server's step by the losses that
       clients would have after it. The rule must report `slopes`. `None` takes
       a step at the server's learning rate.
     attack: Which clients report false losses or updates, for a study; `None`
       if no client does.
-    **options: How updates are summed, the options of
+    **options: For aggregation, the options of
       `tff_fair.aggregators.RuleFactory` (with a `tape`, clients measure all
-      `ClientSignals`); and how clients train, the attributes of
+      `ClientSignals`); for local training, the attributes of
       `tff_fair.client_works.TrainingSettings` except for `objective`.
 
   Returns:
@@ -168,7 +169,7 @@ def compose(
 
 
 def _select_options(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns those of the options that are keys of a `TypedDict`."""
+  """Returns only the options that are keys of a `TypedDict`."""
   return {n: v for n, v in options.items() if n in kind.__annotations__}
 
 
@@ -178,7 +179,7 @@ def check_keywords(
   """Checks that keywords are options, or hyperparameters of a method.
 
   Raises:
-    TypeError: If one is neither; suggests the most similar.
+    TypeError: If a keyword is neither; the message suggests a similar one.
   """
   parameters = inspect.signature(compose).parameters.values()
   known = [
@@ -297,7 +298,7 @@ def _build_aggregation(
   *,
   updates_checked: bool = False,
 ) -> tff.templates.AggregationProcess:
-  """Builds the sum of what the clients' work returns."""
+  """Builds the aggregation of the client work's results."""
   result_type: Any = client_work.next.type_signature.result.result.member
   return factory.create_for_rounds(
     result_type.update,
@@ -309,7 +310,7 @@ def _build_aggregation(
 def _build_distributor(
   work: client_works.MethodWork,
 ) -> tff.learning.templates.DistributionProcess:
-  """Builds the distributor of weights, including initial ones if needed."""
+  """Builds a distributor of the weights, and of the initial ones if needed."""
   weights_type = work.info.weights_type
   if "initial_loss" in work.signals:
     return build_with_initial_weights(weights_type)
@@ -404,7 +405,7 @@ def _check_line_search(
   *,
   has_own_step: bool,
 ) -> None:
-  """Raises if trial steps or losses would differ from those of the round."""
+  """Raises if the search's steps or losses would differ from the round's."""
   if has_own_step or work.persistent_state:
     raise declared.FieldError(
       "line_search",
@@ -432,11 +433,11 @@ def build_with_initial_weights(
 ) -> tff.learning.templates.DistributionProcess:
   """Builds a distributor that remembers the weights of its first round.
 
-  Clients keep no state between rounds. If they get theta^0 with theta, they can
-  relate their loss to the initial one, and the server needs no list of all
-  clients. The type of `next` is (<S@SERVER, W@SERVER> -> <state=S@SERVER,
-  result=<current=W, initial=W>@CLIENTS, measurements=<>>). S holds theta^0,
-  zeros before the first round, and whether it is known.
+  Clients keep no state between rounds. Since they get theta^0 with theta, they
+  can compare their loss with the initial one, and the server needs no list of
+  all clients. The type of `next` is (<S@SERVER, W@SERVER> -> <state=S@SERVER,
+  result=<current=W, initial=W>@CLIENTS, measurements=<>>). S holds theta^0
+  (zeros before the first round), and whether theta^0 is known.
   """
 
   @tff.tensorflow.computation

@@ -1,8 +1,8 @@
-"""Rounds in which the clients' losses choose the length of the server's step.
+"""Rounds in which the clients' losses determine the length of the server step.
 
   first:   clients train, and the rule chooses the direction d
   second:  the server sends d, clients evaluate theta - eta_s a d for several
-           factors a, and the server steps along a d for one of them
+           factors a, and the server chooses one a and takes that step
 
 No sum of a phase depends on another sum of that phase. A round runs one phase
 after the other.
@@ -21,12 +21,12 @@ from tff_fair.runtime import phases
 
 
 class Trials(NamedTuple):
-  """The data of a search: m clients that count, and t trial steps.
+  """The data of a search: m included clients, and t trial steps.
 
   Attributes:
     loss: float64[m], f_k(theta).
     slope: float64[m], <grad f_k, d>, estimated from the clients' updates: the
-      rule's measurement `slopes`. NaN for a client that has no say.
+      rule's measurement `slopes`. NaN for a client whose update is zero.
     trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN if a client did
       not report it.
     factor: float64[t], a, in descending order.
@@ -41,11 +41,11 @@ class Trials(NamedTuple):
 
 
 class Choice(NamedTuple):
-  """The length that a search chose.
+  """The factor that a search chose.
 
   Attributes:
     factor: float64[], a; 0 means no step.
-    is_sufficient: bool[], whether it meets the condition of the search.
+    is_sufficient: bool[], whether the factor meets the search's condition.
   """
 
   factor: tf.Tensor
@@ -56,8 +56,8 @@ class LineSearch(NamedTuple):
   """A search for the length of the server's step.
 
   Attributes:
-    factors: a, in descending order.
-    choose: A pure function on small tensors.
+    factors: The values of a to try, in descending order.
+    choose: Chooses the factor; a pure function of small tensors.
   """
 
   factors: tuple[float, ...]
@@ -76,10 +76,10 @@ def with_line_search(
   """Returns a process whose rounds search for the length of their step.
 
   The finalizer of `parts` must take a step of plain SGD, and `aggregation` must
-  measure `client_ids`, `client_losses` and `slopes`. The metrics have, instead
-  of `slopes`, `line_search`: `step_factor`, a, and `sufficient`, 1 if that step
-  met the search's condition, else 0. Raises `TypeError` if the rule does not
-  report `slopes`.
+  measure `client_ids`, `client_losses` and `slopes`. In the metrics,
+  `line_search` replaces `slopes`: `step_factor` is the chosen a; `sufficient`
+  is 1 if this a met the search's condition, else 0. Raises `TypeError` if the
+  rule does not report `slopes`.
   """
   measured = aggregation.next.type_signature.result.measurements.member
   if "slopes" not in dir(measured):
@@ -112,7 +112,7 @@ def _build_train(
   client_work: tff.learning.templates.ClientWorkProcess,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.Computation:
-  """Builds the first phase, which returns the outputs of work and sum."""
+  """Builds the first phase, which trains and aggregates."""
 
   @tff.federated_computation(*parameter)
   def train(state: Any, client_data: Any) -> Any:
@@ -145,7 +145,7 @@ def _build_choose(
   *,
   learning_rate: tff.Computation,
 ) -> tff.Computation:
-  """Builds the second phase, from the result of the first."""
+  """Builds the second phase, which takes the result of the first."""
   try_steps = parts.work.build_trial_losses(search.factors)
   summed_type = first_type.member["summed"]
   apply_search = tff.tensorflow.computation(
@@ -205,7 +205,7 @@ def _apply_search(
   trials: client_works.TrialLosses,
   learning_rate: tf.Tensor,
 ) -> collections.OrderedDict[str, Any]:
-  """Returns a sum's result and measurements, with the step's chosen length."""
+  """Returns an aggregation's output, its update scaled by the chosen factor."""
   measurements = collections.OrderedDict(summed["measurements"])
   slope = tf.cast(measurements.pop("slopes"), tf.float64)
   found = search.choose(

@@ -21,7 +21,7 @@ Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 LearningProcess: TypeAlias = tff.learning.templates.LearningProcess
 
 # Builds a finalizer from the type of the model's weights, and the decay of the
-# learning rate.
+# server's learning rate.
 Finalizer: TypeAlias = Callable[
   [tff.Type, "learning_rate_decay.LearningRateDecay | None"],
   tff.learning.templates.FinalizerProcess,
@@ -44,7 +44,7 @@ class TrainingOptions(TypedDict, total=False):
 
 
 class ProcessOptions(TrainingOptions, summing.FactoryOptions, total=False):
-  """Options of local training, and of how updates are summed."""
+  """Options of local training and of aggregation."""
 
 
 class BuildOptions(ProcessOptions, total=False):
@@ -63,7 +63,7 @@ class BuildOptions(ProcessOptions, total=False):
 
 
 class ComposeOptions(BuildOptions, total=False):
-  """The options that a builder passes to `compose`, with the optimizer."""
+  """The options that a builder passes to `compose`."""
 
   client_optimizer: Required[Optimizer]
 
@@ -72,11 +72,11 @@ def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
   """Returns options whose `proximal_mu` is the `mu` of a method.
 
   Args:
-    options: The options that a builder got.
+    options: The options that were passed to the method's builder.
     mu: The weight of the method's proximal term; 0 does not change the options.
 
   Raises:
-    FieldError: If the options have a proximal term, too.
+    FieldError: If the options set a proximal term of their own.
   """
   if mu == 0:
     return options

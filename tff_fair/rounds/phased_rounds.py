@@ -7,16 +7,16 @@ In two phases, first all clients measure, then all clients train:
   second:  clients train, and scale their updates; the server sums and steps
 
 No sum of a phase depends on another sum of that phase. Each phase takes O(d)
-memory. If clients count in the first phase but not in the second, both run once
-more without them: a round with such a client equals the round without it.
+memory. If clients are excluded only in the second phase, both phases run again
+without them. So a round with such a client equals the round without it.
 
 If clients compare themselves by secure sums, each of these sums is a phase.
-Clients train in each phase: others must not compare themselves with a client
-whose update then fails, and no sum shows the server which client that was.
+Clients train in each phase, so that a client whose update fails is excluded
+from every sum, since the sums do not show the server which client to exclude.
 
-If clients keep state, only the rows of the cohort travel; the tables stay in
-the program. Each client gets its own rows, like its data, and the tables of the
-cohort come back. So m d floats travel each way, instead of T d for each call.
+If clients keep state, the program keeps the tables of all T clients. It sends
+each client only its own rows, along with its data, and gets the cohort's rows
+back. So m d floats travel each way in a call, instead of T d.
 """
 
 import collections
@@ -35,7 +35,7 @@ from tff_fair.summing import comparison_sums, two_phase
 
 
 class RoundParts(NamedTuple):
-  """The distributor, client work, sum and finalizer of a process."""
+  """The distributor, client work, aggregation and finalizer of a process."""
 
   distributor: tff.learning.templates.DistributionProcess
   work: client_works.MethodWork
@@ -56,7 +56,7 @@ def end_round(
   summed: tff.templates.MeasuredProcessOutput,
   **further: tff.Value,
 ) -> tff.learning.templates.LearningProcessOutput:
-  """Returns state and metrics, composed as in `tff.learning.templates`."""
+  """Applies the finalizer; returns the output as `tff.learning` composes it."""
   stepped = parts.finalizer.next(
     state.finalizer, state.global_model_weights, summed.result
   )
@@ -94,10 +94,10 @@ def with_next(
 
 @dataclasses.dataclass(frozen=True)
 class CohortRowsProcess:
-  """A process that moves only the rows of the cohort in every round.
+  """A process whose rounds move only the cohort's rows of the clients' tables.
 
-  Results equal those of the process, bit for bit, but come sooner: moving a
-  table of 84 MB there and back took as long as the rest of a round of Ditto.
+  Results equal those of `process`, bit for bit, but come sooner: moving a table
+  of 84 MB there and back took as long as the rest of a round of Ditto.
   """
 
   process: tff.learning.templates.LearningProcess
@@ -130,8 +130,8 @@ def build_next_with_rows(
 ) -> tff.Computation:
   """Builds a round in which each client gets its own rows.
 
-  It has one more argument than `next`, at clients: tables with the client's
-  rows, if there are any.
+  After the arguments of `next`, it takes another one at clients: tables with
+  the client's own row, or with no row before the client's first round.
   """
   work = parts.work.build_round()
   *_, own_type = work.type_signature.parameter
@@ -171,7 +171,7 @@ def with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
 
 
 def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
-  """Returns the result of `next`, with the rows of all clients."""
+  """Returns the output of a round, with the rows of all clients."""
   before = _tables(tff.structure.from_container(args[0], recursive=True))
   of_cohort = last.state.client_work
   client_work = collections.OrderedDict(
@@ -200,7 +200,7 @@ def _tables(state: tff.structure.Struct) -> Mapping[str, client_table.Table]:
 
 
 def can_build_phases(parts: RoundParts) -> bool:
-  """Returns whether a process can have rounds in two phases."""
+  """Returns whether these parts allow rounds in two phases."""
   return parts.work.has_phases and parts.factory.has_phases
 
 
@@ -210,9 +210,9 @@ def build_phases(
 ) -> tuple[tff.Computation, tff.Computation]:
   """Builds the two phases of a round, see `tff_fair.runtime.phases`.
 
-  If clients keep state, the phases take it after the data; then they take the
-  ids of clients to leave out. The result of the last phase has the round's
-  `output`, and the ids of all clients to leave out, `left_out`.
+  After the data, the phases take the clients' state, if they keep any, and then
+  the ids of clients to leave out. The last phase returns the round's `output`,
+  and as `left_out` the ids of the clients whose training failed.
   """
   work = parts.work.build_phases()
   result_type: Any = work.train.type_signature.result.result.member
@@ -263,14 +263,14 @@ def build_phases(
 
 
 def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of the first phase, which leaves no client out."""
+  """Returns the arguments of a first phase that leaves no client out."""
   return [*args, np.zeros([0], np.int64)]
 
 
 def arguments_without_failed(
   first: Sequence[Any], last: Any
 ) -> Sequence[Any] | None:
-  """Returns the arguments to run the phases again; None if no client failed."""
+  """Returns the arguments for another run; `None` if no client failed."""
   if not len(last["left_out"]):
     return None
   *args, left_out = first
@@ -319,7 +319,7 @@ def with_phases(
   parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process whose `next` has phases, if it can have them."""
+  """Returns the process, with phases for its `next` if the parts allow it."""
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.persistent_state)
   build_single_phase = functools.cache(

@@ -1,10 +1,10 @@
 """Decides which computations the runtime may rewrite.
 
 A context may compute all clients in one graph, or cut a cohort into parts. The
-result is TFF's only if each operation that is moved, or computed more than
-once, always returns the same and has no side effect. So only computations whose
-operations are all listed here are rewritten. Others run step by step, and a
-debug message in the log gives the reason.
+result equals TFF's only if each operation that is moved or repeated is
+deterministic and has no side effects. So the runtime rewrites only computations
+whose operations are all listed here. Others run step by step, and a debug
+message in the log gives the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _names(text: str) -> frozenset[str]:
   return frozenset(text.split())
 
 
-# TFF's sums with a neutral zero, and the intrinsics that only move values.
+# TFF's aggregations with a neutral zero, and intrinsics that do not aggregate.
 _MERGEABLE = _names(
   """
   federated_apply federated_broadcast federated_eval_at_clients
@@ -43,8 +43,8 @@ _MERGEABLE = _names(
 )
 _AGGREGATE = "federated_aggregate"
 
-# TensorFlow declares these stateful: they may raise errors, or call functions,
-# whose operations must be known, too.
+# TensorFlow declares these operations stateful, most of them because they may
+# raise errors or call functions. `check_graph` also checks those functions.
 _CONTROL_OPS = _names(
   """
   Assert Case CheckNumerics CheckNumericsV2 DeviceIndex If
@@ -70,8 +70,8 @@ _VARIABLE_OPS = _names(
   VarIsInitializedOp VariableShape
   """
 )
-# Datasets that give the same elements in the same order each time: none that
-# shuffles, draws, caches or reads files.
+# Operations of datasets that return the same elements in the same order at each
+# read. None of them shuffles, draws random numbers, caches, or reads files.
 _DATASET_OPS = _names(
   """
   AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 BatchDataset
@@ -85,15 +85,16 @@ _DATASET_OPS = _names(
   ZipDataset
   """
 )
-# These give the same elements each time they are rebuilt from their graph.
+# Datasets that return the same order after each rebuild from their graph, but
+# possibly another order at a second read.
 _SHUFFLES = _names(
   """
   ShuffleAndRepeatDataset ShuffleAndRepeatDatasetV2 ShuffleDataset
   ShuffleDatasetV2 ShuffleDatasetV3
   """
 )
-# Random numbers, different in each call while their seeds are 0. A graph may
-# have them if each of its computations runs once.
+# Operations that draw different random numbers in each call if both seeds are
+# 0. A graph may contain them if each of its computations runs only once.
 RANDOM_OPS = _names(
   """
   Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2
@@ -106,8 +107,8 @@ _SEEDS = ("seed", "seed2")
 _ARGUMENT_OPS = frozenset(
   ("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval")
 )
-# Operations that TensorFlow declares to be functions of their arguments. Its
-# optimizer creates the last few.
+# Operations whose results depend only on their arguments, as TensorFlow
+# declares. Only TensorFlow's optimizer creates the last few.
 _PURE = _names(
   """
   Abs AccumulateNV2 Acos Acosh Add AddN AddV2 AdjustContrastv2 AdjustHue
@@ -234,9 +235,9 @@ _PURE = _names(
 )
 _KNOWN = _PURE | _CONTROL_OPS | _VARIABLE_OPS | _DATASET_OPS | _ARGUMENT_OPS
 
-# Their oneDNN kernels store the means and variances of a call in the kernel, so
-# two simultaneous calls of one operation corrupt memory. Keras'
-# LayerNormalization uses them.
+# The oneDNN kernel of such an operation stores the means and variances of a
+# call, so two simultaneous calls of one operation corrupt memory. Keras'
+# LayerNormalization uses these operations.
 ONE_CALL_AT_A_TIME = _names(
   """
   FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad
@@ -255,16 +256,16 @@ class NotAdmittedError(Exception):
 
 
 def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
-  """Checks that a graph always returns the same, without side effects."""
+  """Checks that a graph has only `known` operations, by default pure ones."""
   functions = graph_def.library.function
   known = known | {function.signature.name for function in functions}
   _check_operations((node.op for node in graph_def.node), known)
   for function in functions:
-    # Within loops, XLA's version of it has "inputs from different frames".
+    # In loops, XLA's version of it fails with "inputs from different frames".
     if _COMPILED in function.attr and function.attr[_COMPILED].b:
       raise NotAdmittedError("a function that XLA compiles")
     operations = {node.op for node in function.node_def}
-    if VARIABLE in operations:  # The graph does not initialize it.
+    if VARIABLE in operations:  # The graph does not initialize such a variable.
       raise NotAdmittedError(f"operation {VARIABLE} in a function")
     _check_operations(operations, known)
 
@@ -349,7 +350,7 @@ def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
   message = tff.framework.serialize_computation(comp)
   content = message.SerializeToString()
   if not any(uri.encode() in content for uri in uris):
-    return False  # The usual case. A field may have the same name, though.
+    return False  # The usual case. Else the match may be a field's name.
   return any(part.intrinsic.uri in uris for part in _subcomputations(message))
 
 
@@ -393,8 +394,8 @@ class ReadLimit(enum.IntEnum):
 
   Attributes:
     UNKNOWN: Nothing is known about the dataset.
-    ONCE_PER_REBUILD: Once each time it is rebuilt from its graph: a dataset
-      that shuffles would otherwise continue its sequence of orders.
+    ONCE_PER_REBUILD: Once after each rebuild from its graph: at a second read,
+      a dataset that shuffles would return the next order of its sequence.
     UNLIMITED: Any number of times.
   """
 
@@ -404,7 +405,7 @@ class ReadLimit(enum.IntEnum):
 
 
 def read_limit(dataset_graph: bytes) -> ReadLimit:
-  """Returns how often a dataset may be read, from its graph."""
+  """Returns how often the dataset of a serialized graph may be read."""
   graph_def = tf.compat.v1.GraphDef.FromString(dataset_graph)
   try:
     check_graph(graph_def, _KNOWN | _SHUFFLES)

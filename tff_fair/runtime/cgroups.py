@@ -1,7 +1,7 @@
 """Limits of this process's control group, as set by containers and Slurm.
 
 Linux has two versions of control groups, and a machine may use both. A group's
-limit holds for all groups below it.
+limit also applies to all of its subgroups.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ def cores() -> float:
       *_read(folder / "cpu.cfs_quota_us").split(),
       *_read(folder / "cpu.cfs_period_us").split(),
     ]
-    with contextlib.suppress(ValueError):  # "max", or no such file.
+    with contextlib.suppress(ValueError):  # The quota is "max" or not given.
       microseconds, period = map(int, quota)
       if microseconds > 0:  # Version 1 has -1 for no quota.
         found.append(microseconds / period)
@@ -45,8 +45,8 @@ def _folders(controller: str) -> Iterator[pathlib.Path]:
     if controllers and controller not in controllers.split(","):
       continue
     top = _ROOT / controller if controllers else _ROOT
-    # In a container, this may be a path of the host, of which only the top
-    # folder exists.
+    # In a container, the path may be the host's. Then only its top folder
+    # exists here.
     folder = top / path.lstrip("/")
     yield from (
       place for place in (folder, *folder.parents) if place.is_relative_to(top)

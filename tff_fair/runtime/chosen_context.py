@@ -15,16 +15,18 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import local_context, parts_context, supervision
 
-_current = contextlib.ExitStack()  # Closes the default context.
+_current = contextlib.ExitStack()  # Closes the chosen context.
 
 
 class _Choice(NamedTuple):
   """The context that a program has chosen.
 
   Attributes:
-    context: The context; `None` if it has chosen none.
-    local: The context, if it computes in this program.
-    takes_native_form: Whether the context takes compiled computations.
+    context: The context; `None` if the program has not chosen one.
+    local: The `LocalContext` that computes in this program; `None` if none
+      does.
+    takes_native_form: Whether the context accepts natively compiled
+      computations.
     run_on_workers: See `run_on_workers`; `None` if there are no workers.
   """
 
@@ -47,7 +49,7 @@ def replace(
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
-  """Makes TFF's current context the chosen one, and closes the last choice."""
+  """Makes TFF's current context the chosen one, and closes its predecessor."""
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
   _choice = _Choice(context, local, natively, ask)
@@ -69,16 +71,16 @@ def use() -> bool:
 
 
 def _is_chosen() -> bool:
-  # A federated context returns references instead of values.
+  # Excludes federated contexts, which return references instead of values.
   return _choice.context is not None and not isinstance(
     _choice.context, tff.program.FederatedContext
   )
 
 
 def compiles_natively() -> bool:
-  """Returns whether the context of `use_default` takes natively compiled form.
+  """Returns whether `use_default` accepts natively compiled computations.
 
-  Dask workers, and secure sums in the clear, need another form.
+  Contexts with Dask workers, or with simulated secure sums, need another form.
   """
   return _choice.takes_native_form or not _is_chosen()
 
@@ -93,7 +95,7 @@ def run_on_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
 
   Args:
     function: A function of a module that workers can import.
-    *args: Its arguments.
+    *args: The function's arguments.
 
   Returns:
     The results by worker address.
@@ -107,13 +109,12 @@ def run_on_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
 
 
 class ClientCount(NamedTuple):
-  """How many clients this program has computed.
+  """How many clients this program has computed, and how many at a time.
 
   Attributes:
-    num_started: How many clients have begun so far; each pass over a client's
-      data counts.
-    max_concurrent: The most clients that work at the same time; unlimited if
-      not positive.
+    num_started: The number of clients started so far. Each pass over a client's
+      dataset adds one.
+    max_concurrent: The maximum number of clients computed at the same time.
   """
 
   num_started: int
@@ -121,7 +122,7 @@ class ClientCount(NamedTuple):
 
 
 def count_clients() -> ClientCount | None:
-  """Returns how many clients have begun; `None` if Dask workers compute.
+  """Counts the started clients; `None` unless this program computes them.
 
   Other threads may call this in the middle of a round.
   """
@@ -134,9 +135,9 @@ def count_clients() -> ClientCount | None:
 
 @atexit.register
 def stop() -> None:
-  """Stops the workers that this program started, and no others.
+  """Closes the context, and stops its workers if this program started them.
 
-  Runs by itself at the end of the program.
+  Python also calls this function at the end of the program.
   """
   global _choice  # noqa: PLW0603
   _choice = _Choice()
@@ -149,7 +150,7 @@ def stop() -> None:
 
 
 class _UnusableContext(tff.framework.SyncContext):
-  """The context of a program that has nowhere to compute."""
+  """A context that refuses each computation, with the same message."""
 
   def __init__(self, why: str) -> None:
     self._why = why
@@ -173,7 +174,7 @@ def _forget() -> None:
   _parent_objects = (_choice, _current.pop_all(), current)
   gc.freeze()
   if current is _choice.context:
-    # Its calls would never return.
+    # Calls of the parent's context would never return.
     tff.framework.set_default_context(
       _UnusableContext(local_context.FORKED_MESSAGE)
     )

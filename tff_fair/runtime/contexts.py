@@ -74,12 +74,12 @@ def use_local(
       as programs of `tff.program` and `tff.learning.programs` expect: they need
       a `tff.program.FederatedContext`.
     keep_memory: Whether this program keeps the memory it frees for the next
-      round (up to 1 GiB), for speed. Lasts until it ends.
+      round (up to 1 GiB), for speed. The setting lasts until the program ends.
 
   Raises:
-    RuntimeError: If this process was forked from one that has computed.
-    ValueError: If `clients_per_part` is below 0, or asks for parts with
-      `exact`, or `max_concurrent_computation_calls` is below 1.
+    RuntimeError: If this process was forked from one that had computed before.
+    ValueError: If `clients_per_part` is negative, or is positive together with
+      `exact`, or if `max_concurrent_computation_calls` is below 1.
   """
   if exact and clients_per_part:
     raise ValueError(
@@ -123,10 +123,10 @@ def use_local(
 
 
 def use_default() -> None:
-  """Applies the last `use_local` or `use_dask`; without one, `use_local`.
+  """Sets the context of the last `use_local` or `use_dask` in this thread.
 
-  This includes a choice made in another thread, of which TFF itself would not
-  know.
+  That call may have been in another thread, whose default context TFF does not
+  share. If there was no such call, calls `use_local`.
   """
   if not chosen_context.use():
     use_local()
@@ -162,7 +162,7 @@ def use_dask(
       number of cores. Only valid without `client_or_address`.
     simulate_secure_sums: As for `use_local`.
     timeout: Seconds within which the scheduler must answer.
-    worker_timeout: Seconds to wait for a worker whenever there are none.
+    worker_timeout: Seconds to wait for a worker when the scheduler has none.
 
   Returns:
     The `distributed.Client`.

@@ -1,4 +1,4 @@
-"""The origin of a file's code: ours, an installed package's, or a user's."""
+"""Finds whether a file's code is this project's, a package's, or a user's."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 
-# Their files decide which computation a setting's name stands for.
+# The project's packages whose files affect computations.
 PACKAGES = ("tff_fair", "tasks")
-# They start a program, and do not affect computations.
+# The project's packages that start programs, and do not affect computations.
 _PROGRAMS = ("binaries", "demonstrations")
-# The file that TensorFlow's AutoGraph generates from a function in any module.
+# How the names of the modules begin that TensorFlow's AutoGraph generates from
+# functions.
 GENERATED = "__autograph_generated_file"
 
 
 @functools.cache
 def folders() -> Sequence[pathlib.Path]:
-  """Returns the folders of our packages."""
+  """Returns the folders of the `PACKAGES`."""
   return _folders_of(PACKAGES)
 
 
 @functools.cache
 def is_known(file: str) -> bool:
-  """Returns whether a file is ours, Python's, or an installed package's."""
+  """Returns whether a file is this project's, Python's, or a package's."""
   if file.startswith("<frozen "):
     return True
   path = os.path.realpath(file)
-  # Compared as text, since there are thousands of files.
+  # Compares text: with thousands of files, `pathlib` would be slow.
   return path.startswith(_known_folders())
 
 
 def has_user_code() -> bool:
-  """Returns whether this program has a user's code, which may change ours."""
+  """Returns whether this program runs user code, which may patch known code."""
   main = sys.modules.get("__main__")
   if getattr(main, "__file__", None) is None and not _is_fork_server():
     return True  # A console, or `python -c`.

@@ -1,4 +1,4 @@
-"""Computes in this program."""
+"""The context that computes in this program."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ FORKED_MESSAGE = (
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
   "fork before the first computation."
 )
-# Runs before TensorFlow's own exit handler, which is registered by now, and
-# after any that are registered later.
+# Python calls exit handlers in reverse order. So this one runs before
+# TensorFlow's own, which is already registered.
 atexit.register(threads.exit_if_computing)
 
-# The process that computed first: this one, or one that it was forked from.
+# The id of the process that computed first: this one, or one that it was forked
+# from.
 _computing_process: int | None = None
 
 
 def check_not_forked() -> None:
-  """Raises a `RuntimeError` in the child of a process that computed."""
+  """Raises `RuntimeError` in a process forked from one that had computed."""
   if _computing_process not in (None, os.getpid()):
     raise RuntimeError(FORKED_MESSAGE)
 
@@ -59,7 +60,7 @@ class LocalContext(parts_context.PartsContext):
     super().__init__(
       self, clients_per_part, simulate_secure_sums=simulate_secure_sums
     )
-    # Sets TensorFlow's threads, if it has not started them.
+    # TensorFlow refuses this if it has started its threads already.
     with contextlib.suppress(RuntimeError):
       tf.config.threading.set_intra_op_parallelism_threads(
         threads.threads_per_operation()
@@ -94,7 +95,7 @@ class LocalContext(parts_context.PartsContext):
     return values.to_containers(result.value, result.type_spec)
 
   def call(self, comp: tff.Computation, *args: Any) -> values.TypedValue:
-    """Computes `comp(*args)` in this thread; further calls take the result."""
+    """Computes `comp(*args)` in this thread; later calls accept the result."""
     arg = part_by_part.pack_arguments(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
@@ -127,7 +128,7 @@ class LocalContext(parts_context.PartsContext):
 
 
 def _message(comp: tff.Computation) -> admission.Message:
-  """Returns a computation as TFF's compiler for native workers leaves it."""
+  """Returns a computation in the form that TFF compiles for native workers."""
   return tff_internals.cached_on(
     comp,
     "compiled",
@@ -226,7 +227,7 @@ def _name(number: int, arg: values.Value, parameter: tff.Type | None) -> str:
     and values.is_at_clients(parameter)
     and isinstance(parameter.member, tff.SequenceType)
   ):
-    with contextlib.suppress(Exception):  # Its data may be what fails.
+    with contextlib.suppress(Exception):  # Reading the data may be what failed.
       data = arg[number]
       if not isinstance(data, tf.data.Dataset):
         data = values.to_structs(data, parameter.member)

@@ -20,7 +20,7 @@ _MOST_HEAPS = 4
 
 
 def configure_allocator() -> bool:
-  """Keeps up to 1 GiB of freed memory; returns whether the allocator can."""
+  """Keeps up to 1 GiB of freed memory; returns whether the allocator agreed."""
   mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
   if mallopt is None:
     return False

@@ -24,9 +24,9 @@ def build(
   """Builds a computation from TensorFlow functions.
 
   Its type is ({C}@CLIENTS -> R@SERVER). The type of `zero`'s result must allow
-  any number of rows, as `stacking.no_rows` does. `merge` must agree with
-  `accumulate`, and return its other argument if one is zero; then the runtime
-  may cut the clients into parts.
+  any number of rows, as `stacking.no_rows` does. Since the runtime may cut the
+  clients into parts, `merge` must agree with `accumulate`, and if one of its
+  arguments is zero, return the other.
   """
   compute = tff.tensorflow.computation
   no_clients = compute(zero)

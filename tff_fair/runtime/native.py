@@ -1,4 +1,4 @@
-"""Compiles computations into the form that TFF's native backend computes.
+"""Compiles computations into the form that TFF's native backend executes.
 
 TFF compiles a computation at its first call: it flattens the computation and
 optimizes each TensorFlow graph in it. For a method's `next` this takes as long
@@ -35,13 +35,13 @@ class Origin:
     return compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
-    """Returns a text about it that this or an earlier program found."""
+    """Returns text about the computation, from this or an earlier program."""
     del name
     return find()
 
 
 class NativeComputation(tff.framework.ConcreteComputation):
-  """A compiled computation, which the runtime takes as it is."""
+  """A compiled computation, which the runtime does not compile again."""
 
   origin: Origin | None = None
 
@@ -62,12 +62,12 @@ class NativeComputation(tff.framework.ConcreteComputation):
     )
 
   def content(self) -> bytes:
-    """Returns the compiled computation; its type has no containers."""
+    """Returns the serialized computation, without its type's containers."""
     return tff.framework.serialize_computation(self).SerializeToString()
 
 
 def origin_of(comp: tff.Computation) -> Origin:
-  """Returns a computation's origin, which is the cache's if it has one."""
+  """Returns the origin that the cache has set, or else a new `Origin`."""
   return getattr(comp, "origin", None) or Origin(lambda: comp)
 
 
@@ -86,7 +86,7 @@ def compile_now(comp: tff.Computation) -> tff.Computation:
   """Returns a computation as TFF's native backend would execute it."""
   require_no_secure_sums(comp)
   if isinstance(comp, NativeComputation):
-    # Without containers, like the results of TFF's compiler.
+    # Drops the type's containers, as TFF's compiler does.
     return tff.framework.deserialize_computation(
       tff.framework.serialize_computation(comp)
     )

@@ -1,4 +1,4 @@
-"""Computes on any engine; the result does not depend on the engine."""
+"""The context that computes large cohorts in parts, on any engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLOSED_MESSAGE = (
 
 
 class PartsContext(tff.framework.SyncContext):
-  """Computes cohorts that are larger than a part in parts."""
+  """Computes in parts each cohort that has more clients than a part."""
 
   def __init__(
     self,
@@ -25,7 +25,7 @@ class PartsContext(tff.framework.SyncContext):
     *,
     simulate_secure_sums: bool,
   ) -> None:
-    """Takes the engine, and the most clients in a part; 0 never cuts."""
+    """Takes the engine, and the maximum clients per part; 0 never cuts."""
     self._engine = engine
     self._clients_per_part = clients_per_part
     self._with_sums = native.secure_sum_transform(simulate_secure_sums)

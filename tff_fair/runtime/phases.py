@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-# The name of an operation that marks the merge of an aggregate as valid for
-# parts of the clients: its zero is neutral, and merge agrees with accumulate.
+# The name of an operation that marks an aggregate's merge as valid for parts of
+# the clients: the zero is neutral, and the merge agrees with the accumulation.
 WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
 
 
@@ -24,12 +24,12 @@ class Conversions(NamedTuple):
   All are module-level functions of Python values.
 
   Attributes:
-    first_arguments: From the arguments of the call to those of the first phase.
-    final_result: From the arguments of the call and the result of the last
-      phase to the result of the call.
-    retry_arguments: From the arguments of the first phase and the result of the
-      last one to those with which all phases run once more, or to `None` if the
-      result stands.
+    first_arguments: Maps the call's arguments to those of the first phase.
+    final_result: Maps the call's arguments and the last phase's result to the
+      call's result.
+    retry_arguments: Maps the first phase's arguments and the last phase's
+      result to new arguments of the first phase, with which all phases run
+      again, or to `None` to accept the result.
   """
 
   first_arguments: Callable[[Sequence[Any]], Sequence[Any]]
@@ -38,18 +38,18 @@ class Conversions(NamedTuple):
 
 
 def same_arguments(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of a call as those of its first phase."""
+  """Passes the arguments of a call to its first phase unchanged."""
   return args
 
 
 def last_result(args: Sequence[Any], result: Any) -> Any:
-  """Returns the result of the last phase as that of the call."""
+  """Returns the result of the last phase as the result of the call."""
   del args
   return result
 
 
 def never_retry(first: Sequence[Any], result: Any) -> None:
-  """Accepts each result."""
+  """Returns `None`, which accepts each result."""
   del first, result
 
 
@@ -87,12 +87,12 @@ class PhasedComputation(tff.framework.ConcreteComputation):
   def phases(self) -> tuple[tff.Computation, ...]:
     """The phases: computations in which no sum depends on another.
 
-    The first takes the arguments of this computation by the same names, or what
-    `conversions.first_arguments` returns. Each later one takes the same,
-    followed by the results of all earlier phases, which are at the server. Up
-    to rounding, the last result, or what `conversions.final_result` returns for
-    it, is the result of this computation. Raises `TypeError` if a phase does
-    not fit.
+    The first phase takes the arguments of this computation by the same names,
+    or what `conversions.first_arguments` returns. Each later phase takes the
+    same arguments, followed by the results of all earlier phases, at the
+    server. Up to rounding, this computation's result is the last phase's, or
+    what `conversions.final_result` returns for it. Raises `TypeError` if the
+    types of a phase do not fit.
     """
     phases = tuple(self._build())
     self._check(phases)
@@ -100,7 +100,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
 
   @functools.cached_property
   def single_phase(self) -> tff.Computation | None:
-    """All phases in one computation, between the `conversions`."""
+    """A computation that does the work of all phases, if there is one."""
     return (
       None if self._build_single_phase is None else self._build_single_phase()
     )

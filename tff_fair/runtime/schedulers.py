@@ -1,4 +1,4 @@
-"""Checks that a Dask scheduler's address is valid and that it answers.
+"""Checks that a Dask scheduler's address is valid, and the scheduler answers.
 
 Imports nothing slow, so that a program can report a wrong address before it
 loads TensorFlow.
@@ -8,7 +8,7 @@ import importlib.util
 import re
 import socket
 
-# A name, a number, or an IPv6 address in brackets; and a port.
+# A host name, an IPv4 address, or an IPv6 address in brackets; then a port.
 _HOST_AND_PORT = r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})"
 
 

@@ -1,8 +1,8 @@
 """Runs each TensorFlow computation of TFF in a separate session.
 
-TFF's executors work like this, too: values go in and come out as arrays, and
-datasets as graphs; each call initializes the variables and clears the memory of
-the session.
+As in TFF's executors, values enter and leave a session as arrays, and datasets
+as graphs. Each call initializes the session's variables, and drops them at the
+end.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Session:
     self._drop = self._session.make_callable(drop) if drop else None
 
   def _feeds(self, program: Any) -> tuple[list[Any], dict[str, tf.Tensor]]:
-    """Returns the feeds of the argument's leaves, and the dataset tensors."""
+    """Returns the feeds of the argument's leaves, and its datasets by name."""
     if self._type.parameter is None:
       return [], {}
     feeds: list[Any] = []
@@ -145,7 +145,7 @@ def _fetched(tensor: tf.Tensor, leaf: tff.Type, is_fed: bool) -> tf.Tensor:
 
 
 def graph_options() -> tf.compat.v1.ConfigProto:
-  """Returns session options that leave graphs as they are.
+  """Returns session options that keep TensorFlow from optimizing graphs.
 
   TFF's compiler has already optimized each computation. A second pass takes
   time, and TensorFlow's optimizer then breaks some loops within branches: their

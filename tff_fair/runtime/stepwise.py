@@ -1,9 +1,9 @@
 """Computes step by step, each TensorFlow computation in a separate session.
 
-After TFF's compiler for native workers, a computation has only intrinsics,
-calls of TensorFlow computations, and expressions around them. They run in
-order, at clients once for each client, as in TFF's executors. Computations that
-cannot become one graph run here.
+TFF's compiler for native workers leaves only intrinsics, calls of TensorFlow
+computations, and expressions around them. This module runs them in order, and
+those at clients once for each client, as TFF's executors do. It serves
+computations that cannot become one graph.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClientError(Exception):
 
 
 class StepwiseComputation:
-  """A computation, computed step by step."""
+  """A computation that runs step by step."""
 
   def __init__(self, message: admission.Message) -> None:
     """Takes the computation as TFF compiles it for native workers."""
@@ -62,7 +62,7 @@ class StepwiseComputation:
 
 
 def _expand_all_equal(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
-  """Returns an argument in which all parts at clients are lists."""
+  """Returns an argument that has a list for each part at clients."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
       return [value] * num_clients
@@ -92,7 +92,7 @@ def _collapse_all_equal(value: Any, type_spec: tff.Type) -> Any:
 
 
 class _Run:
-  """One computation of an expression."""
+  """One run of a computation, which evaluates its expressions."""
 
   def __init__(
     self,
@@ -103,7 +103,7 @@ class _Run:
     self._num_clients = num_clients
 
   def value(self, message: admission.Message, known: _Bindings) -> Any:
-    """Returns the value of an expression; a function if it is one."""
+    """Returns the value of an expression, which may be a function."""
     return inlining.evaluate(message, known, self._evaluate_other)
 
   def _evaluate_other(
@@ -172,7 +172,7 @@ class _Run:
     return self._map_clients(lambda _: function(), [None] * self._num_clients)
 
   def _federated_zip_at_clients(self, arg: Any) -> list[Any]:
-    """Returns the clients' structures, from a structure of lists."""
+    """Returns a structure for each client, from a structure of lists."""
     if isinstance(arg, list):
       return arg
     members = [self._federated_zip_at_clients(member) for member in arg]

@@ -1,4 +1,4 @@
-"""Waits for computations, and checks now and then whether to stop waiting."""
+"""Waits for computations, and checks regularly whether to stop waiting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.2
 
 
 class WorkerLostError(RuntimeError):
-  """The workers of a computation were lost, one after the other."""
+  """A computation has lost its workers, or their scheduler."""
 
 
 def _nothing(*_: object) -> None:
@@ -27,7 +27,7 @@ def _nothing(*_: object) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Supervision:
-  """How to wait: the arguments of `supervised`."""
+  """The functions that `supervised` takes, and `wait` calls."""
 
   check: Callable[[], None] = _nothing
   report: Callable[[str], None] = _nothing
@@ -59,7 +59,7 @@ def supervised(
 
 
 def current() -> Supervision | None:
-  """Returns how to wait; None to wait as long as it takes."""
+  """Returns the functions of `supervised`; `None` outside of its context."""
   return _current
 
 
@@ -70,9 +70,9 @@ def wait(call: threads.Call) -> Any:
       return call.result.result()
     _current.check()
     while True:
-      with contextlib.suppress(TimeoutError):  # The wait's or its own.
+      with contextlib.suppress(TimeoutError):  # Of the wait or the computation.
         call.result.result(timeout=_POLL_SECONDS)
-      if call.result.done():  # It may have ended after the timeout.
+      if call.result.done():  # The call may have ended after the timeout.
         return call.result.result()
       _current.check()
   except BaseException as error:

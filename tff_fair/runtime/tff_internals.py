@@ -1,7 +1,7 @@
 """The only module that uses private parts of TFF and TensorFlow.
 
-They may be renamed or dropped in any version. Each function says what happens
-in that case; no value is wrong then.
+Any new version may rename or drop these parts. Then programs may take more time
+or memory, or fail to end workers, but do not compute wrong values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _STATELESS_DATASETS = frozenset(
 def cached_on(
   comp: tff.Computation, key: Hashable, build: Callable[[], T]
 ) -> T:
-  """Returns a value that is built once per computation and lives as long.
+  """Returns a value that is built once per computation and kept with it.
 
   TFF hashes all of a computation's content, so a dictionary with computations
   as keys would be slow.
@@ -69,7 +69,7 @@ def cached_on(
 
 
 def has_only_tensors(data: object) -> bool:
-  """Returns whether each read of a dataset begins with its first tensor."""
+  """Returns whether a dataset is stateless, so that all of its reads agree."""
   return (
     isinstance(data, tf.data.Dataset)
     and type(data).__name__ in _STATELESS_DATASETS
@@ -98,7 +98,8 @@ class _InputDroppingOptimizer:
     for node in nodes:
       used.update(map(_node_of, node.input))
     for i in reversed(range(len(nodes))):
-      # TFF may name a string, its session's token, elsewhere.
+      # Keeps strings: one of them may be the session's token, which TFF names
+      # outside of the graph.
       if (
         nodes[i].op == "Placeholder"
         and nodes[i].name not in used
@@ -109,7 +110,7 @@ class _InputDroppingOptimizer:
 
 
 def _node_of(name: str) -> str:
-  """Returns the node of an input or a tensor: X, of "X", "X:1" or "^X"."""
+  """Returns the node in an input's or tensor's name: X in "X", "X:1", "^X"."""
   return name.removeprefix("^").partition(":")[0]
 
 
@@ -117,12 +118,12 @@ def optimize_without_inputs() -> None:
   """Keeps TensorFlow's graph optimizer from allocating large inputs.
 
   The optimizer fills a tensor for each input in a graph's signature, though it
-  uses only the name, and for each placeholder that no node reads, which TFF
-  leaves when it inserts one graph into another. Stacked updates have 73 inputs
-  of one row each, and a graph with 1,003 such placeholders: with a 4 MB model,
-  this took 3.4 GB, and more than twice the time. The nodes of a graph determine
-  its shapes, so the optimized graph is the same. If TFF has renamed the module,
-  the optimizer takes the memory again.
+  uses only the input's name. It does the same for each placeholder that no node
+  reads; TFF leaves these when it inserts one graph into another. A graph for
+  stacked updates of a 4 MB model had 73 inputs of one row each and 1,003 such
+  placeholders, which took 3.4 GB and more than twice the time. The nodes of a
+  graph determine its shapes, so the optimized graph is the same. If TFF has
+  renamed the module, the optimizer takes the memory again.
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(
@@ -131,8 +132,8 @@ def optimize_without_inputs() -> None:
     graph_optimizations.tf_optimizer = _InputDroppingOptimizer(optimizer)
 
 
-# Becomes a worker, which a second shell ends when the pipe from this program
-# closes. If the worker has ended by itself, its id may be another process's.
+# This shell becomes a worker. A second shell ends the worker when the pipe from
+# this program closes, unless another process has the worker's id by then.
 _WATCHDOG_SCRIPT = """exec 3<&0 </dev/null
 (
   trap "" HUP INT TERM

@@ -1,6 +1,6 @@
 """Threads that compute, so that the calling thread stays free for signals.
 
-All are daemons: they do not keep a program alive that ends in a round.
+All are daemons, so a program can end in the middle of a round.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def submit(
   result: concurrent.futures.Future[_Result] = concurrent.futures.Future()
 
   def run() -> None:
-    # The caller may have cancelled it.
+    # The caller may have cancelled the future.
     with contextlib.suppress(concurrent.futures.InvalidStateError):
       try:
         result.set_result(compute())
@@ -124,14 +124,14 @@ def is_computing() -> bool:
 
 
 def exit_if_computing() -> None:
-  """Ends the process if TensorFlow still computes: it would hang or abort."""
+  """Ends the process if TensorFlow still computes, lest it hang or abort."""
   if not is_computing():
     return
   with contextlib.suppress(OSError, ValueError):
     sys.stdout.flush()
     sys.stderr.flush()
   error = getattr(sys, "last_value", None)
-  if isinstance(error, KeyboardInterrupt):  # As Python ends then.
+  if isinstance(error, KeyboardInterrupt):  # Python would end the same way.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
   os._exit(_status if error is None else 1)
@@ -172,5 +172,5 @@ def num_cores() -> int:
 
 
 def threads_per_operation() -> int:
-  """Returns the threads per operation; clients already run in parallel."""
+  """Returns the threads per operation: few, since clients run in parallel."""
   return max(1, num_cores() // 8)

@@ -1,4 +1,4 @@
-"""The form of values that go into and come out of this program's computations.
+"""The runtime's form for the values that computations take and return.
 
 A structure is a tuple, clients' values are a list, and the leaves are arrays,
 `tf.Tensor`s, `tf.data.Dataset`s, or `SerializedData`. Only the types hold the
@@ -22,7 +22,7 @@ Value: TypeAlias = Any
 
 
 class TypedValue(NamedTuple):
-  """A value that is already in this form."""
+  """A value in the runtime's form, with its type."""
 
   value: Value
   type_spec: tff.Type
@@ -41,7 +41,7 @@ class DataAtWorker:
   So the data never passes through the program.
 
   Attributes:
-    build: From a client's id to its dataset; can be pickled and hashed.
+    build: Returns the dataset of a client id; must be picklable and hashable.
     client_id: The client's id.
   """
 
@@ -56,7 +56,7 @@ class DataSpecs:
     self._known: dict[int, tuple[tff.Type, set[str]]] = {}
 
   def check(self, dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
-    """Raises TFF's error if a dataset is not of a type."""
+    """Raises TFF's error if a dataset does not have the type."""
     _, specs = self._known.setdefault(id(type_spec), (type_spec, set()))
     # As text, since a dictionary of specs cannot be hashed.
     spec = repr(dataset.element_spec)
@@ -66,7 +66,7 @@ class DataSpecs:
 
 
 def ingest(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
-  """Returns a user's value in this form."""
+  """Converts a user's value to the runtime's form."""
   if isinstance(value, TypedValue):
     return value.value
   match type_spec:
@@ -133,7 +133,7 @@ def _sequence(
 
 
 def serialize_list(value: Any, type_spec: tff.SequenceType) -> bytes:
-  """Returns the graph of a dataset, or of a list of elements, as TFF does."""
+  """Serializes a dataset, or a list of elements, as a graph, as TFF does."""
   try:
     message, _ = tff.framework.serialize_value(value, type_spec)
   except (TypeError, ValueError) as error:
@@ -148,7 +148,7 @@ def serialize(data: Value) -> bytes:
   if isinstance(data, SerializedData):
     return data.graph
   variant = tf.data.experimental.to_variant(data)
-  # As TFF does.
+  # TFF uses this operation, too.
   return bytes(tf.raw_ops.DatasetToGraphV2(input_dataset=variant).numpy())
 
 
@@ -176,7 +176,7 @@ def to_structs(value: Value, type_spec: tff.Type) -> Any:
   if not isinstance(value, bytes):  # NumPy would drop trailing zeros.
     value = np.asarray(value)[()]
   if isinstance(value, np.ndarray):
-    value.flags.writeable = False  # Like TFF's; it may share a tensor's memory.
+    value.flags.writeable = False  # As in TFF: it may share a tensor's memory.
   return value
 
 
@@ -209,7 +209,7 @@ def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
 
 
 def is_at_clients(type_spec: tff.Type) -> bool:
-  """Returns whether a type is of values that each client has."""
+  """Returns whether a type has a separate value for each client."""
   return (
     isinstance(type_spec, tff.FederatedType)
     and type_spec.placement is tff.CLIENTS
@@ -239,7 +239,7 @@ def _expected_data(value: Any, expected: tff.Type) -> str:
 
 
 def _in_short(spec: tf.TypeSpec) -> str:
-  """Returns a type in TFF's notation, if it has one there."""
+  """Returns a spec in TFF's notation if possible, else in TensorFlow's."""
   if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
     return str(spec)
   return str(tff.TensorType(spec.dtype.as_numpy_dtype, spec.shape))

@@ -1,4 +1,4 @@
-"""Ways to sum client updates by a rule; imports no methods."""
+"""Aggregates client updates by a rule; imports no methods."""
 
 from tff_fair.summing.aggregation_kinds import (
   SECURE,

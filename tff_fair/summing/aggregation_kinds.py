@@ -1,4 +1,4 @@
-"""The ways to sum: which of them a rule allows, and with which options."""
+"""The kinds of aggregation: which ones a rule allows, with which options."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ TWO_PHASE: Final = "two_phase"
 STACKED: Final = "stacked"
 SECURE: Final = "secure"
 
-UPDATES = "updates"  # The `tape` that includes updates.
+UPDATES = "updates"  # The value of `tape` that includes updates.
 
 
 SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
@@ -25,8 +25,8 @@ class Options(NamedTuple):
   """The options of `RuleFactory` for summing client updates."""
 
   client_weighting: str | ClientNumbers
-  aggregation: Aggregation | None  # The way to sum; `None` is the cheapest.
-  sum_factory: SumFactory | None  # `None` is the default of the way to sum.
+  aggregation: Aggregation | None  # The kind; `None` is the cheapest.
+  sum_factory: SumFactory | None  # `None` is the kind's default.
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
   defence: defences.Defence | None
@@ -38,7 +38,7 @@ class Options(NamedTuple):
 def supported_aggregations(
   rule: types.Rule | type[types.Rule],
 ) -> tuple[Aggregation, ...]:
-  """Returns the ways to sum that a rule allows, the default first.
+  """Returns the kinds of aggregation that a rule allows, the default first.
 
   Args:
     rule: A rule or its class; only the class matters.
@@ -55,7 +55,7 @@ def supported_aggregations(
 
 
 def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
-  """Returns why a rule without the secure way does not allow secure sums."""
+  """Returns the reason why a rule does not allow secure sums."""
   rule_class = rule if isinstance(rule, type) else type(rule)
   if rule_class.geometry is types.Geometry.GRAM:
     return "its rule compares the updates of clients with each other"
@@ -70,7 +70,7 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
 def choose(
   rule: types.Rule, options: Options
 ) -> tuple[Aggregation, SumFactory | None]:
-  """Returns the way to sum and its sum factory; `None` is the default factory.
+  """Returns the kind of aggregation and its sum factory; `None` is the default.
 
   Raises `TypeError` if `sum_factory` is not a factory, and `FieldError` if the
   options do not fit each other or the rule.
@@ -182,7 +182,7 @@ def _check_with_gram(options: Options) -> None:
 
 
 def _check_private(rule: types.Rule, options: Options) -> None:
-  """Checks that noise protects: no client may change what another one adds."""
+  """Checks that noise protects: no client may change another client's term."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
       "dp",

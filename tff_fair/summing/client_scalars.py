@@ -1,4 +1,4 @@
-"""The scalars of a cohort: read from the clients and collected.
+"""Reads clients' scalars, and collects those of a cohort.
 
 A client's scalars travel as one row, so that ids, signals and norms cannot be
 mixed up, whatever order clients arrive in.
@@ -26,8 +26,8 @@ _NO_BUILDER = (
 )
 _NUMBERS = (np.floating, np.integer)
 _NUMERIC_SIGNALS = ("num_examples", *types.MEASURED_SIGNALS)
-# Sizes, counts and norms: negative ones are meaningless, and rules divide by
-# them and take their logarithms. Losses may be negative.
+# Negative values of these signals are meaningless, and rules divide by them or
+# take their logarithms. Losses may be negative.
 _NEVER_NEGATIVE = (
   "accuracy",
   "learning_rate",
@@ -41,11 +41,11 @@ class ScalarRows(NamedTuple):
 
   client_id: tf.Tensor  # int64[m]; 0 for clients that report no id.
   columns: tf.Tensor  # float64[m, s], in the order of `ScalarReader.columns`.
-  num_excluded: tf.Tensor  # int32[], clients that were left out.
+  num_excluded: tf.Tensor  # int32[], the number of excluded clients.
 
 
 def concat_rows(first: ScalarRows, second: ScalarRows) -> ScalarRows:
-  """Returns the rows of `first`, then those of `second`."""
+  """Returns the rows of `first`, followed by those of `second`."""
   ids, columns = stacking.join_rows(first[:2], second[:2])
   return ScalarRows(ids, columns, first.num_excluded + second.num_excluded)
 
@@ -76,7 +76,7 @@ class ScalarReader:
     updates_checked: bool = False,
     loss_reference: ClientNumbers | None = None,
   ) -> "ScalarReader":
-    """Creates a reader; `TypeError` if weights lack what the rule needs."""
+    """Creates a reader; raises `TypeError` if weights lack needed signals."""
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
       given = client_weighting, loss_reference
@@ -115,20 +115,20 @@ class ScalarReader:
 
   @property
   def columns(self) -> tuple[str, ...]:
-    """The names of the columns of the rows."""
+    """The names of the columns of `ScalarRows`."""
     columns = self.fields or ("num_examples",)
     if self.rule.geometry is types.Geometry.NORMS:
       columns += ("squared_norm",)
     return columns
 
   def empty(self) -> ScalarRows:
-    """Returns no rows."""
+    """Returns the `ScalarRows` of no clients."""
     row = tf.TensorSpec([len(self.columns)], tf.float64)
     ids, columns = stacking.no_rows((stacking.CLIENT_ID_SPEC, row))
     return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
-    """Returns one row; or no row and an exclusion, if it does not count."""
+    """Returns one client's rows: its row, or none and 1 excluded client."""
     if self.fields:
       named = weight if isinstance(weight, Mapping) else weight._asdict()
       client_id = named["client_id"]
@@ -156,7 +156,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, 1 - tf.cast(counts, tf.int32))
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
-    """Returns the `ClientSignals`, vectors, that rows of `read` came from."""
+    """Returns the signals in rows, as `ClientSignals` of vectors."""
     named = dict(
       zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
     )

@@ -1,8 +1,8 @@
 """A round in which the server gets only sums over clients.
 
-Each client makes its terms of several sums. An inner factory adds each of them,
-and the server computes the result. No sum depends on another one, so the round
-compiles to TFF's `MapReduceForm`.
+Each client computes its terms of several sums. An inner factory computes each
+sum, and the server computes the result from the sums. No sum depends on another
+one, so the round compiles to TFF's `MapReduceForm`.
 
 Secure sums add integers, so all numbers need bounds. A scalar travels as a
 whole part and a fraction, because 32-bit integers cannot represent the range of
@@ -30,18 +30,18 @@ COUNTS, UPDATE = "counts", "update"
 SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
 
 DEFAULT_BOUND = 1024.0
-# Bounds numbers of examples, and their products with losses, steps and so on.
+# The bound of scalars, such as products of numbers of examples and losses.
 SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """The outcome of a client, one 1 and zeros; or the sums of outcomes."""
+  """A client's status, which is a 1 and zeros; or the sums over clients."""
 
-  counted: tf.Tensor  # float32[], 1 if it counts.
-  # float32[], it has no examples, or its update or signals are not finite or
-  # are negative where that is meaningless.
+  counted: tf.Tensor  # float32[], 1 if the client is included.
+  # float32[], 1 if the client has no examples, if its update or a signal is not
+  # finite, or if a signal is negative that must not be.
   excluded: tf.Tensor
-  out_of_bounds: tf.Tensor  # float32[], its terms pass the bounds.
+  out_of_bounds: tf.Tensor  # float32[], 1 if its terms exceed the bounds.
 
 
 def with_counts(
@@ -49,9 +49,9 @@ def with_counts(
   sent: Terms,
   within_bounds: tf.Tensor | bool = True,
 ) -> Terms:
-  """Returns a client's terms, and its outcome as `counts`.
+  """Returns a client's terms, and its status as `counts`.
 
-  If the client does not count, its terms become zeros, even NaNs.
+  The terms of an excluded client become zeros, even if they are NaN.
   """
   reports = tf.equal(row.num_excluded, 0)
   counts = reports & within_bounds
@@ -69,7 +69,7 @@ def with_counts(
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
-  """How terms are summed: by a factory or TFF's secure sum, with any bound."""
+  """How terms are summed: by a factory or TFF's secure sum, and their bound."""
 
   sum_factory: Factory | None
   bound: float | None
@@ -89,7 +89,7 @@ class Transport:
     return self.sum_factory is None
 
   def scalar_terms(self, values: tf.Tensor) -> Terms:
-    """Returns the terms of scalars, float64[n]."""
+    """Returns the terms that represent scalars, float64[n]."""
     if not self.uses_integers:
       return {SCALARS: values}
     whole = tf.round(values)
@@ -99,7 +99,7 @@ class Transport:
     }
 
   def scalar_sums(self, totals: Terms) -> tf.Tensor:
-    """Returns the sums of scalars, float64[n]."""
+    """Returns the sums of scalars, float64[n], from the sums of their terms."""
     found = totals[SCALARS]
     if self.uses_integers:
       found += tf.cast(totals[_WHOLE_PARTS], found.dtype)
@@ -108,8 +108,8 @@ class Transport:
   def scale(
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
-    """Returns an update times a factor, of `specs`, or float32 for integers."""
-    # 32-bit integers are not more exact than float32.
+    """Returns an update times a factor, in the dtypes of `specs` or float32."""
+    # The secure sum's 32-bit integers are not more exact than float32.
     if self.uses_integers:
       specs = tf.nest.map_structure(
         lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
@@ -195,7 +195,7 @@ def end_round(
 class Sums:
   """Sums of clients' terms, none of which depends on another sum.
 
-  `inner` is the type of the measurements of the sum of updates, if any.
+  `inner` is the type of what the sum of updates measures, if there is one.
   """
 
   def __init__(
@@ -222,7 +222,7 @@ class Sums:
     )
 
   def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
-    """Returns the states, the sums, and measurements of the updates' sum."""
+    """Returns the states, the sums, and what the sum of updates measures."""
     outputs = {
       name: process.next(state[name], terms[name])
       for name, process in self._processes.items()
@@ -251,10 +251,10 @@ def build_client_sums(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  `terms` maps a client's update and weight to named values. `factories` has,
-  under the same names, the factories of the aggregations that sum these values.
-  `finish` maps the rule's state and the sums to the round. The measurement
-  `sum` contains those of the sum of the updates, if there is one.
+  `terms` maps a client's update and weight to named values. `factories` maps
+  the same names to factories that sum these values. `finish` maps the rule's
+  state and the sums to the round's output. The measurement `sum` contains what
+  the sum of updates measures, if there is one.
   """
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)

@@ -1,7 +1,7 @@
 """Numbers that callers pass for each client: weights and reference losses.
 
-A method starts from the weights, and subtracts a client's reference loss from
-its loss.
+A rule starts from the weights. It gets a client's loss minus the client's
+reference loss.
 """
 
 import math
@@ -29,7 +29,7 @@ class ClientNumbers(NamedTuple):
   numbers: tuple[float, ...]
 
   def lookup(self, client_id: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of clients, float64[m]; fails for unknown ones."""
+    """Returns the clients' numbers, float64[m]; fails for unknown clients."""
     ids = tf.constant(self.ids, tf.int64)
     place = tf.minimum(tf.searchsorted(ids, client_id), len(self.ids) - 1)
     is_known = tf.equal(tf.gather(ids, place), client_id)
@@ -46,8 +46,8 @@ class ClientNumbers(NamedTuple):
 def read_client_weighting(given: ClientWeighting) -> str | ClientNumbers:
   """Checks and returns a client weighting.
 
-  Raises `TypeError` if it is neither a text nor one number per client, and
-  `FieldError` if a value is wrong.
+  Raises `TypeError` if the weighting is neither text nor one number per client,
+  and `FieldError` if a value is wrong.
   """
   name = "client_weighting"
   if isinstance(given, str):
@@ -75,7 +75,7 @@ def read_loss_reference(
 ) -> ClientNumbers | None:
   """Checks and returns the reference losses f_k*, by client id.
 
-  `None` means no references. Raises `TypeError` if it is not a mapping of
+  `None` means no references. Raises `TypeError` if `given` is not a mapping of
   client ids to numbers, and `FieldError` if it is empty or a number is not
   finite.
   """

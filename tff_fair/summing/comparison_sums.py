@@ -1,16 +1,17 @@
 """Successive secure sums, by which clients compare themselves with others.
 
-  phase i:  s_i = sum_k t_ki; t_ki depends on k's scalars and s_1 ... s_i-1
-  last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k;  e_kj likewise
-  d = sum_j u_j S_j;  u_j depends on all these sums
+  phase i:  s_i = sum_k t_ki
+  last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k
+  d = sum_j u_j S_j
 
-Between two phases the server broadcasts the sums so far, from which each client
-learns where it ranks among the others; see `types.ComparingRule`. The server
-gets only sums over the whole cohort. `secure` explains the bounds.
+t_ki and e_kj depend on client k's scalars and the sums of earlier phases; u_j
+depends on all sums. Before each phase the server broadcasts the earlier sums,
+which show clients where they rank; see `types.ComparingRule`. The server gets
+only sums over the whole cohort. `secure` explains the bounds.
 
-A client whose scalars exceed their bounds adds zeros in all phases. One whose
-scaled update exceeds its bound adds zeros only in the last phase: the others
-have already compared themselves with it.
+A client whose scalars exceed their bounds adds zeros in all phases. A client
+whose scaled update exceeds its bound adds zeros only in the last phase, when
+the others have already compared themselves with it.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from tff_fair.summing import client_scalars, client_sums, rule_application
 
 
 class ComparingProcess(tff.templates.AggregationProcess):
-  """A process whose sums can also be taken one by one."""
+  """A process whose sums can also be computed one by one."""
 
-  # Each computes one sum, from the arguments of `next` followed by the results
-  # of the earlier phases, at the server. The last phase returns the result of
-  # `next`.
+  # Each phase computes one sum. It takes the arguments of `next`, followed by
+  # the results of all earlier phases at the server. The last phase returns the
+  # result of `next`.
   phases: Sequence[tff.Computation]
 
 
@@ -46,7 +47,8 @@ def build(
 ) -> ComparingProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  `bound`, of e_kj Delta_k, and `sum_factory` are as for `secure.build_secure`.
+  `bound` limits e_kj Delta_k. Its default, and `sum_factory`, are as for
+  `secure.build_secure`.
   """
   rule = reader.rule
   assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
@@ -127,10 +129,9 @@ def build(
 def build_phase_computations(
   given: Iterable[Any], phases: Sequence[Callable[..., Any]]
 ) -> Sequence[tff.Computation]:
-  """Returns phases as computations.
+  """Returns a computation for each phase.
 
-  Each takes arguments of the `given` types, then the results of all earlier
-  phases.
+  It takes arguments of the `given` types, then the results of earlier phases.
   """
   taken = [*given]
   found: list[tff.Computation] = []
@@ -172,7 +173,7 @@ def _build_phases(parts: _Computations, row_type: tff.Type) -> Sequence[_Phase]:
 class _Phase:
   """A phase before the last; `total` computes its sum s_i, float64[n].
 
-  `make_terms` maps a client's row and the earlier sums to what `sums` adds.
+  `make_terms` maps a client's row and the earlier sums to the client's terms.
   """
 
   def __init__(
@@ -204,7 +205,7 @@ class _Computations:
   def terms(
     self, row: client_scalars.ScalarRows, known: Sequence[tf.Tensor]
   ) -> client_sums.Terms:
-    """Returns a client's terms in a phase; zeros if it does not count."""
+    """Returns a client's terms in a phase; zeros for an excluded client."""
     cohort = self.reader.unordered_cohort(row)
     own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
     counted = client_sums.with_counts(

@@ -1,23 +1,24 @@
 """Defences of the server against unusual updates.
 
   zeroing:       an update whose largest entry exceeds a bound becomes zero
-  clipping:      an update whose norm exceeds a bound is scaled down to it
+  clipping:      an update whose norm exceeds a bound is scaled to the bound
   trimmed_mean:  the sum of the scaled updates c_k Delta_k leaves out the least
                  and the greatest values of each coordinate
   median:        the sum takes the median of each coordinate
 
 Zeroing and clipping happen before a rule sees the update, so they work with
-every rule and every way to sum. Their bounds are TFF's adaptive ones
+every rule and every kind of aggregation. Their bounds are TFF's adaptive ones
 (`tff.learning.robust_aggregator`; Andrew et al., "Differentially Private
 Learning with Adaptive Clipping", NeurIPS 2021). The other two replace the sum,
-and so need the two-phase way. A few clients cannot move one of their
-coordinates far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
+and so need two-phase aggregation. They keep a few clients from moving a
+coordinate far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
 Learning: Towards Optimal Statistical Rates", ICML 2018). Of m values
 x_1 <= ... <= x_m of a coordinate, the trimmed sum is
 
   m / (m - 2 t) (x_(t+1) + ... + x_(m-t)),   t = floor(share m),
 
-and m times the median for a share of 1/2; without outliers, about the sum.
+and for a share of 1/2, m times the median. Without outliers, it is close to the
+plain sum.
 """
 
 import collections
@@ -109,7 +110,7 @@ class Defence:
 
 
 class _ProcessFactory(tff.aggregators.WeightedAggregationFactory):
-  """Presents an existing process as a factory, for factories that wrap one."""
+  """A factory that returns an existing process, for factories that wrap it."""
 
   def __init__(self, process: tff.templates.AggregationProcess) -> None:
     self._process = process
@@ -117,7 +118,7 @@ class _ProcessFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
     self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    del value_type, weight_type  # The process has these types.
+    del value_type, weight_type  # The process has these types already.
     return self._process
 
 
@@ -155,10 +156,9 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     (<()@SERVER, {V}@CLIENTS> -> <state=()@SERVER, result=V@SERVER,
                                   measurements=()@SERVER>)
 
-  where V is a structure of floats of known shapes. Values that are zero
-  throughout, or not finite, do not count: in a plain sum the former change
-  nothing, and the latter everything. The server needs m * d memory, and sees
-  each value.
+  where V is a structure of floats of known shapes. Values that are all zero do
+  not change a plain sum, so they are excluded here, and so are values that are
+  not finite. The server needs m * d memory, and sees each value.
   """
 
   def __init__(self, share: float = 0.5) -> None:
@@ -221,7 +221,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
     tf.floor(tf.constant(share, tf.float64) * tf.cast(count, tf.float64)),
     tf.int32,
   )
-  # The median of an odd number is one value, that of an even number two.
+  # Of an odd number of values, the median keeps one; of an even number, two.
   cut = tf.maximum(tf.minimum(share_of_rows, (count - 1) // 2), 0)
   kept = tf.cast(tf.sort(rows, axis=0)[cut : count - cut], tf.float64)
   factor = tf.math.divide_no_nan(
@@ -231,7 +231,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
 
 
 def _counted_rows(value: object) -> tf.Tensor:
-  """Returns a value as one row, [1, d], or as no row, [0, d]."""
+  """Returns a value as a row, [1, d]; no row, [0, d], if it is excluded."""
   row = stacking.flatten_update(value)
   counts = tf.logical_and(
     norms.all_finite(row), tf.reduce_any(tf.not_equal(row, 0))

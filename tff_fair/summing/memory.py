@@ -1,6 +1,7 @@
 """Remembers each client's latest update among those of the last rounds.
 
-Memory grows with the rounds and the cohorts, not with the population.
+The memory's size depends on the numbers of rounds and of clients per round, not
+on the number of all clients.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from tff_fair.kernels import stacking
 
 
 class RememberedCohort(NamedTuple):
-  """A round's updates, float[r, d], that are still their clients' latest."""
+  """A round's updates, float[r, d], of clients without a later update."""
 
   client_id: tf.Tensor
   updates: tf.Tensor
@@ -20,7 +21,7 @@ class RememberedCohort(NamedTuple):
 class Memory(NamedTuple):
   """The updates of the last rounds."""
 
-  # One for each round, the latest first.
+  # One cohort for each round, the latest first.
   cohorts: tuple[RememberedCohort, ...]
   # float64[r, r], the inner products of all updates, in this order, kept
   # because they take longer to compute than the rest of a round.
@@ -54,11 +55,11 @@ def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
-  """Returns the Gram matrix of a cohort and the memory, in this order.
+  """Returns the Gram matrix of a cohort's updates and the remembered updates.
 
-  `products`, float64[m, m + r], are inner products of the cohort's updates with
-  themselves and the r remembered ones. The result, float64[m + r, m + r], is
-  exactly symmetric.
+  `products`, float64[m, m + r], are inner products of the cohort's m updates
+  with themselves, and then with the r remembered updates. The result,
+  float64[m + r, m + r], is exactly symmetric.
   """
   across = products[:, tf.shape(products)[0] :]
   gram = tf.concat(

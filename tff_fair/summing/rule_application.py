@@ -31,11 +31,11 @@ def apply_rule(
   """Applies a rule to a cohort, whose rows may be in any order.
 
   `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
-  needs it; with r remembered updates, of ids int64[r] and ages int32[r], it is
-  float64[m + r, m + r]. The output's coefficients are in the order of `rows`;
-  its measurements are those of every method, those of the rule, and with
-  `tape`, which needs `gram`, those of `tff_fair.summing.tape`. An empty cohort
-  does not change the state.
+  needs it. `remembered` is the client ids, int64[r], and the ages, int32[r], of
+  r remembered updates; `gram` is then float64[m + r, m + r]. The output's
+  coefficients are in the order of `rows`. Its measurements are those of every
+  method, those of the rule, and with `tape`, which needs `gram`, those of
+  `tff_fair.summing.tape`. An empty cohort does not change the state.
   """
   num_clients = tf.size(rows.client_id)
   num_remembered = 0 if remembered is None else tf.size(remembered[0])
@@ -110,9 +110,9 @@ def round_output(
   """Returns the state, the result and the measurements of an aggregation.
 
   If clients have ids, the measurements include the ascending `client_ids`,
-  int64[m], and in their order the coefficients, float32[m], and, if clients
-  report losses, `client_losses`, float32[m]. If the direction is not finite, it
-  is reported unchanged, and no step is taken.
+  int64[m], and in the same order `coefficients`, float32[m]; if clients report
+  losses, also `client_losses`, float32[m]. If the direction is not finite,
+  neither is the reported norm, and the server takes no step.
   """
   num_clients = tf.size(rows.client_id)
   measurements = collections.OrderedDict(
@@ -137,7 +137,7 @@ def round_output(
 def with_inner_measurements(
   output: RoundOutput, inner: types.TensorStructure
 ) -> RoundOutput:
-  """Adds the inner sum's measurements, if there are any, to a round's."""
+  """Adds any measurements of the inner sum to those of a round, as `sum`."""
   state, result, measurements = output
   if tf.nest.flatten(inner):
     measurements["sum"] = inner
@@ -192,7 +192,7 @@ def _unless_empty(
   no_coefficients: tf.Tensor,
   state: types.TensorStructure,
 ) -> types.RuleOutput:
-  """Returns `apply()`; without clients, no coefficients and the same state."""
+  """Returns `apply()`; without clients, `no_coefficients` and the old state."""
   reported: list[Mapping[str, tf.Tensor]] = []
 
   def applied() -> tuple[types.TensorStructure, ...]:

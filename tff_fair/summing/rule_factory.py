@@ -1,4 +1,4 @@
-"""An aggregation factory for any rule, with any way to sum the rule allows."""
+"""A factory for any rule, with any kind of aggregation that the rule allows."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -35,21 +35,21 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
      -> <state=S@SERVER, result=V@SERVER, measurements=M@SERVER>)
 
   where V is a structure of floats. W is `tff_fair.ClientSignals`, or any
-  structure with the fields the rule needs, by the same names; or for rules that
-  need none, a scalar: the number of examples. S is the state of the rule and of
-  the inner sum. Clients whose update or signals are not finite, or that
-  have no examples, are left out and counted; so are those with a negative
-  number of steps, learning rate, accuracy or gradient norm.
+  structure with the fields that the rule needs, by the same names. If the rule
+  does not need signals, W may also be a scalar, the number of examples. S is
+  the state of the rule and of the inner sum. The process excludes clients whose
+  update or signals are not finite, that have no examples, or that report a
+  negative number of steps, learning rate, accuracy or gradient norm.
 
   Measurements: `num_clients`, `num_clients_excluded`, `direction_norm`,
   `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
   `loss_std`, `loss_min`, `loss_max` (with signals), and
   `directional_derivative_min` (min_k <update_k, d>), `share_descending` (of
   clients with <update_k, d> > 0), `pareto_stationarity` and `blocking_weights`
-  (s and lambda of `tff_fair.kernels.pareto_stationarity`; all four only if the
-  Gram matrix is known), `client_ids`, `coefficients` and `client_losses` (with
-  signals), then those of the rule, and as `sum` those of the inner sum, if any.
-  With a tape, those of `tff_fair.summing.tape`, prefixed with "tape_".
+  (s and lambda of `tff_fair.kernels.pareto_stationarity`; these four only if
+  the Gram matrix is known), `client_ids`, `coefficients` and `client_losses`
+  (with signals), those of the rule, as `sum` those of the inner sum, if any,
+  and with a tape, those of `tff_fair.summing.tape`, prefixed with "tape_".
   Secure and private sums report nothing about single clients: only
   `num_clients`, `num_clients_excluded`, `num_clients_out_of_bounds`,
   `direction_norm`, and those of the rule that follow from sums.
@@ -79,23 +79,22 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         "uniform", 1/m; or w_k over its sum, with numbers w_k as a mapping by
         client id or as a sequence that starts with client 0. A round fails if
         one of its clients has no number.
-      sum_factory: Sums what clients send: the scaled updates in the two-phase
-        way, all terms in the secure way. It must return a sum, not a mean.
-        `None` sums in the clear, or with `tff.aggregators.SecureSumFactory` in
-        the secure way.
-      secure_bound: For the secure way, the largest absolute value in a client's
-        e_k Delta_k; a client beyond it is left out. `None` is 1024, or no bound
-        with a `sum_factory`.
+      sum_factory: Sums what clients send: the scaled updates with "two_phase",
+        all terms with "secure". It must return a sum, not a mean. `None` sums
+        in the clear, or with `tff.aggregators.SecureSumFactory` if "secure".
+      secure_bound: For "secure", the largest absolute value in a client's
+        e_k Delta_k; a client that exceeds it is left out. `None` is 1024, or no
+        bound with a `sum_factory`.
       dp: Adds noise for differential privacy, see `tff_fair.privacy.dp`; `None`
         adds none.
       defence: Bounds the effect of single updates; `None` trusts all clients.
-      certificate: Whether to sum in the stacked way, with the Gram matrix, so
-        that each round reports its certificate, `pareto_stationarity` and so
-        on. Rules that need the matrix report it always.
+      certificate: Whether to use "stacked" and compute the Gram matrix, so that
+        each round reports its certificate: `pareto_stationarity` and so on.
+        Rules that need the matrix always report the certificate.
       tape: Whether each round reports the inputs from which any rule can choose
         its coefficients later, and this rule's choice, see
-        `tff_fair.summing.tape`; with "updates", the updates, too. It includes
-        the certificate.
+        `tff_fair.summing.tape`; with "updates", also the updates. A tape
+        implies `certificate`.
       loss_reference: f_k* by client id. The rule gets the gap f_k - f_k*
         instead of the loss, and `loss_mean` and so on are those of the gaps.
         For rules that take negative losses; `None` for no reference.
@@ -103,10 +102,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     Raises:
       TypeError: If `sum_factory` is not a factory, or `client_weighting` is
         neither a text nor numbers.
-      FieldError: If the rule does not allow `aggregation`; if `sum_factory` is
-        given for a way to sum without one, or does not return a sum; if a
-        choice is unknown, the defence does not fit the way to sum or the
-        `sum_factory`, or `dp` would not protect.
+      FieldError: If the rule does not allow `aggregation`; if `sum_factory`
+        does not fit `aggregation`, or does not return a sum; if a choice is
+        unknown, the defence does not fit `aggregation` or `sum_factory`, or
+        `dp` would not protect.
     """
     self._rule = rule
     self._options = aggregation_kinds.Options(
@@ -131,14 +130,15 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
   @property
   def aggregation(self) -> aggregation_kinds.Aggregation:
-    """The way to sum."""
+    """The kind of aggregation."""
     return self._aggregation
 
   @property
   def sums_securely(self) -> bool:
     """Whether each number that a client sends goes into a secure sum.
 
-    It is False with `tff.aggregators.SumFactory` in its place, as in tests.
+    It is False if a `tff.aggregators.SumFactory` replaces the secure sum, as in
+    tests.
     """
     return self._aggregation == aggregation_kinds.SECURE and not isinstance(
       self._sum_factory, tff.aggregators.SumFactory
@@ -151,12 +151,12 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     *,
     updates_checked: bool = False,
   ) -> tff.templates.AggregationProcess:
-    """Like `create`, but with a `RoundUpdate` as the result.
+    """Creates a process as `create` does, but with a `RoundUpdate` as result.
 
-    It shows a finalizer whether any client counted: for a server optimizer with
-    momentum, a step of zero differs from no step. `updates_checked` says that
-    clients whose update is not finite report no examples, as in the client work
-    of `tff_fair`, so that the server need not check updates again.
+    The result shows a finalizer whether any client was included: for a server
+    optimizer with momentum, a step of zero differs from no step. With
+    `updates_checked`, the server does not check updates: a client whose update
+    is not finite must report no examples, as in the client work of `tff_fair`.
     """
     value_type, weight_type = tff.to_type(value_type), tff.to_type(weight_type)
     sizes_known = tff.types.contains_only(
@@ -182,7 +182,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     """Whether `create_phases` can build the sum.
 
     The rule must choose its coefficients without knowing the updates, and
-    nothing may come between the updates and their sum.
+    neither noise nor the bound of a defence may change them before the sum.
     """
     defence = self._options.defence
     bounds_updates = defence and defence.sum_factory is None
@@ -222,7 +222,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def _inner_sum(self) -> tff.aggregators.UnweightedAggregationFactory:
     if self._sum_factory is None:
       return tff.aggregators.SumFactory()
-    unused_assertions.keep_out_of_log()  # It may be a secure sum.
+    unused_assertions.keep_out_of_log()  # The factory may be a secure sum.
     return self._sum_factory
 
   def _build(
@@ -231,7 +231,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Builds the process of the way to sum."""
+    """Builds the process for the chosen kind of aggregation."""
     if self._options.dp is not None:
       from tff_fair.summing import secure  # noqa: PLC0415  Few rounds have it.
 
@@ -275,7 +275,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       value_type: The type of a client's update, a structure of floats.
-      weight_type: The type of its weight; see the class.
+      weight_type: The type of the update's weight; see the class.
 
     Returns:
       A `tff.templates.AggregationProcess`.
@@ -316,8 +316,8 @@ def factory_of(
 ) -> Callable[[_Factory], _Factory]:
   """Decorates a subclass of `RuleFactory` as the factory of one rule.
 
-  Its constructor takes the rule's hyperparameters and the options of
-  `RuleFactory` as keywords, which its docstring lists.
+  The subclass's constructor takes the rule's hyperparameters and the options of
+  `RuleFactory` as keywords. The constructor's docstring lists them.
 
   Args:
     rule_class: The rule, a dataclass.

@@ -1,6 +1,6 @@
-"""The secure and the private way: the server gets only sums over clients.
+"""Secure and private aggregation: the server gets only sums over clients.
 
-In the secure way,
+In secure aggregation,
 
   e_k = exp(l_k - r),  c_k = e_k (u + v x_k),  hence
   d = u sum_k e_k Delta_k + v sum_k e_k x_k Delta_k
@@ -8,19 +8,19 @@ In the secure way,
 Each client sends e_k Delta_k, with a covariate e_k x_k Delta_k, and the scalars
 w_k, e_k, e_k x_k, e_k x_k^2 and the rule's own terms into secure sums. The rule
 finds u and v from these sums (`types.SeparableRule.from_sums`). One round and
-O(d) memory suffice, and no client's number leaves it in the clear.
+O(d) memory suffice, and no client sends a number in the clear.
 
-If a client's terms exceed the bounds of secure sums, it adds zeros, and a sum
-counts it: clipping only its update would change its coefficient.
+A client whose terms exceed the bounds of secure sums adds zeros instead, and a
+separate sum counts such clients. Clipping only the client's update would change
+its coefficient.
 
 With noise (`tff_fair.privacy.differential`) the denominator is fixed:
 
   d = (sum_k clip(s_k Delta_k) + noise) / m
 
 This requires rules whose c_k / p_k = s_k depends only on client k, and equal
-client weights: then nothing that one client reports changes what another one
-adds. The server steps even if no client counted: a missing step would reveal
-it.
+client weights: then no client can change another client's term. The server
+takes a step even if all clients are excluded: a missing step would reveal that.
 """
 
 import collections
@@ -97,8 +97,8 @@ def client_terms(
 ) -> Mapping[str, tf.Tensor]:
   """Returns a client's terms for the sums of scalars, float64[] by name.
 
-  They are those of `types.Sums`, with an unnormalized `weight`, and those of
-  the rule. All are zero if there is no client.
+  They are the terms of `types.Sums`, with an unnormalized `weight`, and the
+  rule's own terms. All are zero if the client is excluded.
   """
   reference = tf.constant(rule.log_reference(), tf.float64)
   e = tf.exp(rule.log_weight(cohort) - reference)

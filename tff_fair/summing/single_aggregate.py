@@ -35,8 +35,8 @@ def build_single_aggregate(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  Clients `prepare` their `update` and `weight` in parallel; `None` leaves them
-  unchanged. `accumulate` adds clients one after the other.
+  `prepare` maps each client's `update` and `weight`, in parallel, to what
+  `accumulate` adds, one client after the other; `None` leaves them unchanged.
   """
   client_type = tff.to_type(
     collections.OrderedDict(update=value_type, weight=weight_type)

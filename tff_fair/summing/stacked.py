@@ -1,9 +1,9 @@
-"""The stacked way to sum: the server collects all updates, then applies a rule.
+"""Stacked aggregation: the server collects all updates, then applies a rule.
 
   d = sum_k c_k Delta_k,  c = rule(signals, M)
 
-It works for every rule, in one mergeable aggregate. The server needs m * d
-memory, and sees each client's update.
+M is the updates' Gram matrix. This works for every rule, in one mergeable
+aggregate. The server needs m * d memory, and sees each client's update.
 """
 
 import collections
@@ -36,7 +36,7 @@ def build_stacked(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`.
 
-  `certificate` computes M even if the rule does not need it.
+  With `certificate`, the server computes M even if the rule does not need it.
   """
   rule = reader.rule
   needs_gram = certificate or rule.geometry is types.Geometry.GRAM
@@ -75,7 +75,8 @@ def build_stacked(
   )
 
 
-# Runs for one client after the other, so clients do all they can beforehand.
+# The server calls this for one client after the other, so `prepare`, which runs
+# in parallel, does as much as it can.
 def _accumulate(
   collected: CollectedClients,
   prepared: tuple[client_scalars.ScalarRows, tf.Tensor],
@@ -149,7 +150,7 @@ def _apply_with_memory(
   state: Any,
   tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
-  """Returns the same for a cohort with the updates of earlier rounds."""
+  """Returns the rule's output and d, float[d], for a cohort with memory."""
   memory = state["memory"]
   matrix = stacking.rows(stack)
   remembered = [cohort.updates for cohort in memory.cohorts]

@@ -1,4 +1,4 @@
-"""The streaming way to sum: updates are added as they arrive.
+"""Streaming aggregation: the server adds updates as they arrive.
 
   c_k = exp(l_k) (u + v x_k),  hence  d = (u + v x_bar) T + v C
 
@@ -7,8 +7,9 @@ with weights e_k = exp(l_k), a covariate x_k, updates Delta_k, and
   W = sum e_k,  T = sum e_k Delta_k,  x_bar = sum e_k x_k / W
   C = sum e_k (x_k - x_bar) (Delta_k - T / W)
 
-u and v follow once all scalars are known. It works for `SeparableRule`s, in one
-mergeable aggregate of O(d) memory; only scalars are stored for each client.
+The server computes u and v once it knows all scalars. This works for each
+`SeparableRule`, in one mergeable aggregate of O(d) memory, which stores only
+scalars for each client.
 
 Weights are stored relative to the largest one seen, so that no exp overflows.
 C is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
@@ -110,7 +111,7 @@ def _client_moments(
   row: client_scalars.ScalarRows,
   client: single_aggregate.Client,
 ) -> Moments:
-  """Returns the moments of one client, which must count."""
+  """Returns the moments of one client, which must be included."""
   cohort = reader.unordered_cohort(row)
   covariate = rule.covariate(cohort)
   return moments_of_one(
@@ -216,8 +217,8 @@ def _scaled_sum(
 ) -> TensorStructure:
   """Returns a * first + b * second, for shares a, b in [0, 1].
 
-  A share too small for float32 may scale an update near float32's maximum; only
-  then is the sum computed in float64, which takes twice as long.
+  If a share is too small for float32, it may scale an update near float32's
+  maximum. Then the sum is computed in float64, which takes twice as long.
   """
   shares = tf.stack([a, b])
   in_range = tf.reduce_all(

@@ -1,10 +1,10 @@
 """Records rounds on a tape, and applies rules to recorded rounds.
 
 A tape holds all that a rule may know about a round: the cohort's scalars and
-the Gram matrix M of its updates, in float64, and the choice of the rule that
-ran. Any other rule can then be applied to the same rounds, without training:
-its direction is d = sum_k c_k Delta_k, and its slope for client k is
-<Delta_k, d> = (M c)_k.
+the Gram matrix M of the cohort's updates, in float64. It also holds the choice
+of the rule that ran. Any other rule can then be applied to the same rounds,
+without training: the other rule's direction is d = sum_k c_k Delta_k, and its
+slope for client k is <Delta_k, d> = (M c)_k.
 """
 
 import collections
@@ -19,14 +19,14 @@ from tff_fair import types
 from tff_fair.kernels import gram as gram_lib
 from tff_fair.summing import memory as memory_lib
 
-PREFIX = "tape_"  # Prefix of the names in a round's measurements.
+PREFIX = "tape_"  # Begins the tape's names in a round's measurements.
 _REMEMBERED = ("remembered_id", "remembered_age")
 
-# By name, the fields of `tff_fair.types.Cohort` that the rule which ran got,
-# and its choice: `coefficients` (float64[m], or [m + r] with r remembered
-# updates), `slopes` (float64[m]) and `direction_norm` (float64[]). A tape with
-# updates also has `updates` (float[m, d]) and `direction` (float[d]). Clients
-# are in ascending order of their ids.
+# Arrays by name: the fields of the `tff_fair.types.Cohort` that the rule got,
+# and the rule's choice: `coefficients` (float64[m], or [m + r] with r
+# remembered updates), `slopes` (float64[m]) and `direction_norm` (float64[]). A
+# tape with updates also has `updates` (float[m, d]) and `direction` (float[d]).
+# Clients are in ascending order of their ids.
 TapedRound: TypeAlias = Mapping[str, np.ndarray]
 
 
@@ -80,7 +80,7 @@ class ReplayedStep(NamedTuple):
 class Replay:
   """Applies a rule to recorded rounds, one after the other.
 
-  It computes in TFF's default context, so that rounding is as in the rounds.
+  It computes in TFF's default context, so that numbers round as in training.
   """
 
   def __init__(self, rule: types.Rule) -> None:
@@ -95,7 +95,7 @@ class Replay:
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
   def next(self, taped: TapedRound) -> ReplayedStep | None:
-    """Applies the rule to the next round; `None` if no client counted."""
+    """Applies the rule to the next round; `None` if the cohort is empty."""
     if not taped["client_id"].size:
       return None
     if self.needs_updates:
@@ -126,7 +126,7 @@ class Replay:
     return np.asarray(coefficients)
 
   def _next_with_memory(self, taped: TapedRound) -> ReplayedStep:
-    """Does the same for a rule that remembers earlier updates."""
+    """Applies a rule that remembers earlier updates to the next round."""
     updates = tf.constant(taped["updates"])
     memory = self._memory or memory_lib.empty(
       self._rule.remembered_rounds,
@@ -135,7 +135,7 @@ class Replay:
     remembered = [of_round.updates for of_round in memory.cohorts]
     ids, ages = memory_lib.ids_and_ages(memory)
     if _has_remembered(taped, ids.numpy(), ages.numpy()):
-      # Computed anew, its rounding would depend on the machine.
+      # If computed again, the matrix might round differently on this machine.
       gram = tf.constant(taped["gram"])
     else:
       gram = memory_lib.gram_with(
@@ -184,7 +184,7 @@ def _computation(rule: types.Rule, cohort: TapedRound) -> tff.Computation:
 
 
 def gram_of_cohort(taped: TapedRound) -> np.ndarray:
-  """Returns M of a round's cohort, float64[m, m]."""
+  """Returns the Gram matrix of a round's cohort, float64[m, m]."""
   num_clients = taped["client_id"].size
   return taped["gram"][:num_clients, :num_clients]
 

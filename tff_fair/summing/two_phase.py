@@ -1,22 +1,22 @@
-"""The two-phase way to sum: scalars first, then one sum of scaled updates.
+"""Two-phase aggregation: scalars first, then one sum of scaled updates.
 
   c = rule(signals) at the server;  d = sum_k (c_k Delta_k), scaled by client k
 
-The server sees the clients' scalars, but never a single update: the sum is an
-inner aggregation factory, where secure aggregation or differential privacy
-plugs in. It works for rules that need no Gram matrix, in O(d) memory. It is not
-mergeable: the second aggregate depends on the first.
+The server sees the clients' scalars, but never a single update: an inner
+aggregation factory computes the sum, possibly with secure aggregation or
+differential privacy. This works for rules that need no Gram matrix, in O(d)
+memory. It is not mergeable: the second aggregate depends on the first.
 
-As two computations, each of which workers can share, it is
+As two computations, each of which workers can share, the round is
 
   first:   c = rule(signals) at the server, from what clients know before they
            train
-  second:  d = sum_k (c_k Delta_k) over the clients that count after training
+  second:  d = sum_k (c_k Delta_k) over the clients included after training
 
-If all clients of the first phase count in the end, the round is the same. A
-client whose update is not finite is not part of d, but it affected the
+If all clients of the first phase are included in the second, the result is the
+same. A client whose update is not finite is not part of d, but it affected the
 coefficients of the others. So the second phase returns the ids of such clients,
-and both phases run once more without them.
+and both phases run again without them.
 """
 
 import collections
@@ -116,7 +116,7 @@ def _build_computations(
   value_type: tff.Type,
   weight_type: tff.Type,
 ) -> _Computations:
-  """Builds the steps from functions on tensors."""
+  """Builds the computations of a round."""
   compute = tff.tensorflow.computation
   initialize_rule = compute(reader.rule.initialize)
   read = compute(reader.read, (value_type, weight_type))
@@ -147,8 +147,8 @@ def scale_update(
 ) -> types.TensorStructure:
   """Returns the update of a client, times its coefficient.
 
-  The coefficients, float64[m], are in the order of `rows`. The update of a
-  client that was left out, and has no `row`, becomes zero, even NaNs.
+  The coefficients, float64[m], are in the order of `rows`. An excluded client
+  has no `row`, and its update becomes zero, even if it is NaN.
   """
 
   def own_coefficient() -> tf.Tensor:
@@ -173,7 +173,7 @@ def scale_update(
   )
 
 
-# The ids of the clients that were left out, at the server.
+# The type of the ids of clients that were left out.
 LEFT_OUT_TYPE = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
 # `rows`, the rows of the cohort; `coefficients`, float64[m], in their order.
 CohortCoefficients = collections.OrderedDict[str, Any]
@@ -186,8 +186,9 @@ class SumPhases(NamedTuple):
   # state and the clients' signals to their coefficients.
   choose: tff.Computation
   # Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>): maps
-  # these and the updates to the output of the whole process's `next`, M, and
-  # the ids of the clients that no longer count, `LEFT_OUT`, L.
+  # state, updates, signals and coefficients to M, the output of the whole
+  # process's `next`, and L, of `LEFT_OUT_TYPE`, the ids of clients that
+  # `choose` included but `add` excluded.
   add: tff.Computation
   # Of the type (<W, L> -> W): sets the number of examples in a client's signals
   # to 0 if its id is in L.
@@ -202,7 +203,7 @@ def build_sum_phases(
   weight_type: tff.Type,
   sum_factory: tff.aggregators.UnweightedAggregationFactory,
 ) -> SumPhases:
-  """Builds the phases of `build_two_phase`; the reader ignores updates."""
+  """Builds the phases of `build_two_phase`; `reader` must not need updates."""
   sum_process = sum_factory.create(value_type)
   sum_output = sum_process.next.type_signature.result
   computations = _build_computations(reader, value_type, weight_type)
@@ -292,8 +293,8 @@ def finish_second_phase(
 ) -> rule_application.RoundOutput:
   """Returns state, result and measurements of a round.
 
-  `rows` has the clients that count in the end, `chosen` those that counted
-  before they trained.
+  `rows` has the clients included after training, `chosen` those included before
+  training.
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)

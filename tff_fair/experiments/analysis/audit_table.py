@@ -14,7 +14,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.files import csv_cells
 from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
 
-R2 = "r2"  # The column next to the errors.
+R2 = "r2"  # The column of R², next to that of the errors.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
 LOSS = dataclasses.replace(
   RMSE,
@@ -35,7 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# Names of the file's columns, by ours; a run's clients.csv has the last ones.
+# The accepted names of a file's columns, by those of the table that `read`
+# returns; the last name of each is that in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
@@ -45,11 +46,11 @@ _NAMES = {
 }
 _SCORES = (CORRECT, ACCURACY.name, LOSS.name)
 _LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
-_SHOWN = 40  # Letters of a wrong cell in messages.
-_ROUNDING = 0.006  # Of accuracies with two decimals or more.
+_SHOWN = 40  # A message shows this many characters of a wrong cell.
+_ROUNDING = 0.006  # Rounding error of accuracies with two or more decimals.
 
 
-# Conditions on the numbers of a column, in words and for arrays.
+# The condition on the numbers of each column, in words and as a function.
 _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
   COUNT: (
     "a whole number of 1 or more",
@@ -68,7 +69,7 @@ _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the score of a table of clients, the first that it has."""
+  """Returns accuracy, RMSE or loss: the first that is a column of a table."""
   score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
   is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
   return _SIGNED_LOSS if is_signed else score
@@ -125,7 +126,7 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
   try:
     if path.exists() and not path.is_file():
       raise _file_error(path, "is not a file; name a CSV file.")
-    # As text, so that messages show a cell as it is in the file.
+    # Cells are read as text, so that messages show them as in the file.
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
   except FieldError:
     raise

@@ -2,9 +2,9 @@
 
 A model that is linear in its trained weights has a least mean loss, a least
 CVaR and a least largest loss over the clients' training data, which
-`tff_fair.metrics.ceiling` finds with a proof. For other models, the last layer
-is such a model of the features that a trained run computes: the ceiling is then
-that of this representation.
+`tff_fair.metrics.ceiling` finds with a proof. In other models, the last layer
+is linear in the features that a trained run computes: the ceiling then holds
+for models with these features.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Weighting = Literal["uniform", "num_examples", "column"]
 WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
-_TAILS = (0.25, 0.5, 0.75, 0.9)  # Of the front, between the mean and the CVaR.
-_RADIUS = 100.0  # In units of the labels, if they are numbers.
+_TAILS = (0.25, 0.5, 0.75, 0.9)  # The weights s of the CVaR along the front.
+_RADIUS = 100.0  # The ball's radius; in units of the labels, for regression.
 _RADIUS_FACTOR = (
-  2.0  # Times the largest norm of a run: the ball reaches this far.
+  2.0  # The ball's radius is at least this times a run's largest norm.
 )
 _DIVERGENCE_FACTOR = (
-  1000.0  # Times the usual radius: runs beyond it have diverged.
+  1000.0  # Runs whose norm is above this times `_RADIUS` have diverged.
 )
-_ACCURACY = 1e-4  # In units of the loss: the gap to reach.
+_ACCURACY = 1e-4  # The gap to reach, in units of the loss.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,10 +58,11 @@ class Ceilings:
       the run whose features the model takes, "" if it is linear in all its
       weights; `radius`, the ball |W| <= radius that W lies in.
     least: A row for each risk and point of the front: `data`; `risk`: "mean",
-      "tail", "largest" or "front"; `s`, of (1 - s) mean + s CVaR; `value`,
-      `bound`, `gap`; for the model with this value, its `norm`, whether it
-      `touches` the ball, its `mean`, `tail` and `largest` training loss, and
-      the same of test losses, `test_mean`, ...
+      "tail", "largest" or "front"; `s`, of (1 - s) mean + s CVaR; `value`, the
+      least that was found, `bound`, below which no model is, and `gap`, their
+      difference; for the model with this value, its `norm`, whether it
+      `touches` the ball's boundary, the `mean`, `tail` and `largest` of its
+      training losses, and those of its test losses, `test_mean`, ...
     runs: A row for each run: `data`, `path`, `method`, `seed`, `norm`; its
       training losses `mean`, `tail`, `largest`; `excess_mean`, ..., how far
       these are above the ceiling's values; test losses `test_mean`, ...
@@ -121,7 +122,7 @@ def ceiling(
     data_dir: Directory of its data files.
     seed: Its seed.
     model: Another model for it, as in `RunSpec`.
-    share: The share of the clients in the tail, over which the CVaR is.
+    share: The share of the clients in the tail: the CVaR is their mean loss.
     weighting: The weights of clients in the mean; "column" takes the task's.
     radius: The radius of the ball that W, with its biases, lies in. By default
       100 (times the root of the labels' mean square), or twice the largest norm
@@ -232,7 +233,7 @@ def _leave_out_diverged(
   runs: Sequence[RunWeights], most: float
 ) -> tuple[list[RunWeights], list[str]]:
   """Returns the runs that have not diverged, and a note on each other run."""
-  near = [run for run in runs if run.norm <= most]  # Not those with NaN.
+  near = [run for run in runs if run.norm <= most]  # NaN means divergence, too.
   return near, [
     f"{run.run.path}: left out, as its training diverged."
     for run in runs
@@ -299,7 +300,7 @@ def _run_rows(
   measured: _ProblemRisks,
   rows: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-  """Returns each run's losses and their distances to the least ones."""
+  """Returns the risks of each run, and how far they are above the least."""
   values = {row["risk"]: row["value"] for row in rows}
   found = []
   for run in runs:
@@ -320,7 +321,7 @@ def _run_rows(
 def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns a row, with the model of another row if its risk is smaller."""
+  """Returns a row, with another row's model if that has a smaller risk."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:
@@ -336,7 +337,7 @@ def _with_best_model(
 
 
 class _Scale(NamedTuple):
-  """Units: the tolerance of a loss is in units of `loss`, R of `length`."""
+  """The units of losses and of the ball's radius, from the scale of labels."""
 
   loss: float
   length: float

@@ -1,4 +1,4 @@
-"""The data of ceilings: clients' examples as inputs of a linear model."""
+"""Loads the data of ceilings: clients' examples as inputs of a linear model."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class _Model(NamedTuple):
     return any(getattr(part, "weights", ()) for part in self.parts)
 
   def weights(self) -> Array:
-    """Returns W with the biases as its last row, flat."""
+    """Returns the flattened W, whose last row is the biases."""
     kernel, *bias = self.last.get_weights()
     rows = [kernel, *(b[None] for b in bias)]
     return np.concatenate(rows).astype(np.float64).ravel()
 
   def features(self, x: np.ndarray) -> np.ndarray:
-    """Returns the inputs of the last layer, and 1 for the biases."""
+    """Returns the last layer's inputs, with a column of ones for the biases."""
     found = []
     for start in range(0, len(x), _BATCH):
       batch = x[start : start + _BATCH]
@@ -64,7 +64,7 @@ class RunWeights(NamedTuple):
 
   @property
   def norm(self) -> float:
-    """|W|."""
+    """The norm |W|."""
     return float(np.linalg.norm(self.weights))
 
 
@@ -86,7 +86,7 @@ class Problem(NamedTuple):
     clients: np.ndarray | None,
     members: Sequence[tuple[Run, str]],
   ) -> Problem:
-    """Loads the data of runs that share it, and their weights."""
+    """Loads the data that some runs share, and these runs' weights."""
     # Imported late: they import TensorFlow.
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
     from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
@@ -124,7 +124,7 @@ class Problem(NamedTuple):
 def of_runs(
   runs: Run | Place | Iterable[Run | Place], *, trust: bool
 ) -> tuple[list[Problem], list[str]]:
-  """Loads the data of runs, once for all that share it; returns notes, too."""
+  """Returns a problem for each group of runs that share data, and notes."""
   found = discovery.find_intact(runs, ("clients",))
   notes = list(found.notes)
   finished = [run for run in found.runs if run.is_finished]
@@ -158,7 +158,7 @@ def of_runs(
 
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
-  """Returns the data that have changed since a run; empty if none are known."""
+  """Returns which data are known to have changed since a run; may be empty."""
   from tasks import digests  # noqa: PLC0415  Imports TensorFlow.
 
   before = run.config.get(configuration.DATA_DIGESTS)
@@ -175,7 +175,7 @@ def _is_deep(run: Run) -> bool:
 
 
 def _participants(run: Run) -> np.ndarray | None:
-  """Returns the ids of the clients that may take part; None means all."""
+  """Returns the ids of a run's clients that may train; None means all."""
   clients = run.clients
   if clients is None or tables.UNSEEN not in clients:
     return None

@@ -33,11 +33,11 @@ _NUMBERS = {
 _SETTINGS = (
   "share",
   "weighting",
-)  # Ceilings that differ in these are not shown.
+)  # One table shows only ceilings that agree in these.
 
 
 def _identity(run: Run) -> dict[str, Any]:
-  """Returns the data and rounds that a ceiling is valid for, as JSON values."""
+  """Returns what identifies the data and rounds of a run, as JSON values."""
   found = {
     "options": run_groups.data_key(run),
     "seed": str(run.seeds),
@@ -79,7 +79,7 @@ def as_json(found: Ceilings) -> dict[str, Any]:
 def read(
   groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
 ) -> tuple[Ceilings | None, list[str]]:
-  """Returns the ceilings of runs as one, and notes on those left out."""
+  """Joins the ceilings of runs, and returns notes on runs that are left out."""
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
   for group in groups:
@@ -137,13 +137,13 @@ def _check(content: dict[str, Any]) -> None:
     for row in content[name]:
       for column in columns:
         row[column] = float(row[column])
-        # Without test data, there is no test loss.
+        # Without test data, test losses are NaN.
         if not (math.isfinite(row[column]) or column.startswith("test_")):
           raise ValueError(f"{column} is {row[column]}")
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
-  """Joins the contents of files; those with the same data share a number."""
+  """Joins the contents of files, and numbers the different data sets."""
   numbers: dict[str, int] = {}
   rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
   for part in parts:
@@ -164,7 +164,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns how far methods are above the least losses, and notes."""
+  """Returns a table of methods' excess over the least losses, and notes."""
   found, notes = read(groups, rounds)
   if found is None:
     return None, notes

@@ -1,4 +1,4 @@
-"""The certificates of the rounds of a run."""
+"""Pareto stationarity of a run, and its coefficients' distance from FedAvg."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _POSITIVE = 1e-6  # Smaller weights are rounding errors.
 
 
 def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
-  """Returns the Pareto stationarity of each round that has one."""
+  """Returns the measured Pareto stationarities by round."""
   if STATIONARITY_COLUMN not in rounds:
     return {}
   found = rounds.dropna(subset=[STATIONARITY_COLUMN])
@@ -32,7 +32,7 @@ def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
 def stationarity(
   rounds: pd.DataFrame, cohorts: pd.DataFrame
 ) -> dict[str, Any] | None:
-  """Returns the certificate of the last round that has one, if any."""
+  """Returns the last measured Pareto stationarity, with its details, if any."""
   found = measured_stationarity(rounds)
   if not found:
     return None
@@ -50,16 +50,16 @@ def stationarity(
 
 
 # A method whose coefficients hardly differ from the clients' weights computes
-# the same mean as a FedAvg; a run says so at its end.
+# nearly the same mean as FedAvg; at its end, a run reports that.
 
 
-_AVERAGE = "fedavg"  # Its coefficients are these weights by definition.
+_AVERAGE = "fedavg"  # FedAvg's coefficients are the weights by definition.
 
 
 def coefficient_change(
   spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
 ) -> float | None:
-  """Returns the largest |c / p - 1| over rounds with the clients' weights p."""
+  """Returns the largest |c / p - 1| for coefficients c and client weights p."""
   factory = methods.method(spec.algorithm).factory
   if factory is None or spec.algorithm == _AVERAGE:
     return None

@@ -18,7 +18,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
-# Which evaluation of a run to compare, if not a round's number.
+# The evaluations that can be selected by name instead of by round number.
 LAST, BEST = "last", "best"
 _USUAL_CRITERION = "mean"
 
@@ -33,23 +33,23 @@ class ChosenEvaluation:
 
   @property
   def round(self) -> int:
-    """The number of the last of its rounds."""
+    """The number of the last evaluated round."""
     return self.rounds[-1]
 
   def value(self, measure: Measure) -> float:
-    """Returns a measure over the clients, not scaled."""
+    """Returns a measure over the clients, unscaled."""
     values = measure_over_rounds(
       self.run, measure, honest=self.honest, rounds=self.rounds
     )
     return float(values.mean(skipna=False))
 
   def clients(self) -> list[Clients]:
-    """Returns the results of the clients, an entry for each round."""
+    """Returns the clients' results, one entry per round."""
     left_out = frozenset(self.left_out())
     return [*_clients_of_rounds(self.run, self.rounds, left_out).values()]
 
   def left_out(self) -> set[int]:
-    """Returns the clients that are left out because they attack."""
+    """Returns the ids of clients that are left out because they attack."""
     return _attackers(self.run) if self.honest else set()
 
 
@@ -58,11 +58,11 @@ class EvaluationSelector:
   """Selects the evaluation of each run to compare."""
 
   round: str | int = LAST  # A round's number, LAST or BEST.
-  criterion: str = _USUAL_CRITERION  # The measure that decides BEST.
+  criterion: str = _USUAL_CRITERION  # The measure by which BEST is selected.
   honest: bool = False  # Whether attackers are left out.
-  unfinished: bool = False  # Whether unfinished runs take part.
-  inclusion_hint: str = "unfinished=True"  # How users include them, for notes.
-  last: int | None = None  # How many evaluations to average, up to this one.
+  unfinished: bool = False  # Whether unfinished runs are compared, too.
+  inclusion_hint: str = "unfinished=True"  # The setting that notes recommend.
+  last: int | None = None  # How many evaluations `average` takes.
 
   def __post_init__(self) -> None:
     measures.check(self.criterion, "criterion")
@@ -85,7 +85,7 @@ class EvaluationSelector:
       )
 
   def select(self, run: Run) -> ChosenEvaluation | str:
-    """Returns the evaluation of a run, or why there is none."""
+    """Returns the selected evaluation of a run, or the reason if none fits."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
       return f"{state} ({self.inclusion_hint} includes it)"
@@ -107,7 +107,7 @@ class EvaluationSelector:
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
-    """Returns the average of `last` evaluations, up to a chosen one."""
+    """Returns the average of the `last` evaluations that end with this one."""
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
@@ -129,7 +129,7 @@ def measure_over_rounds(
   honest: bool,
   rounds: Collection[int] | None = None,
 ) -> pd.Series:
-  """Returns a measure of a run by the rounds of evaluations, not scaled."""
+  """Returns a run's unscaled values of a measure by evaluated round."""
   table = run.evaluations
   evaluated = pd.Index(table[ROUND] if rounds is None else list(rounds))
   if not measure.is_stored:
@@ -154,7 +154,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Makes a function of a run compute each result only once."""
+  """Makes a function of a run cache its results."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )
@@ -174,7 +174,7 @@ def once_per_run(
 def _clients_of_rounds(
   run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
 ) -> dict[int, Clients]:
-  """Returns the results of clients, without some, by ascending rounds."""
+  """Returns the results of the clients that stay, by ascending round."""
   table = run.client_evaluations
   return {
     number: _clients(of_round, left_out, run.score)

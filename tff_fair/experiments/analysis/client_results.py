@@ -14,16 +14,16 @@ from tff_fair.metrics.vectors import Vector
 class Clients(NamedTuple):
   """The results of the clients in one evaluation of a run."""
 
-  ids: np.ndarray  # int64[K], ascending, each once.
+  ids: np.ndarray  # int64[K], ascending and distinct.
   score: Vector  # float64[K], like `loss` and `num_examples`.
   loss: Vector  # May be NaN or infinite.
   num_examples: Vector  # Above 0.
   extra_columns: Mapping[str, Vector] = MappingProxyType({})
 
   def subset(self, ids: np.ndarray) -> "Clients":
-    """Returns the results of the clients with some ids."""
+    """Returns the results of the clients with the given ids."""
     if np.array_equal(self.ids, ids):
-      return self  # The same object, which `paired.memoize` knows.
+      return self  # `paired.memoize` recognizes only the same object.
     chosen = np.isin(self.ids, ids)
     if chosen.all():
       return self
@@ -38,12 +38,12 @@ class Clients(NamedTuple):
 
 # A measure: maps clients and weights, float64[..., K], to float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
-# A method's evaluations by seeds; its measures are averaged over them.
+# A method's evaluations by seed; measures are averaged over those of one seed.
 ResultsBySeed = Mapping[RunSeeds, Sequence[Clients]]
 
 
 def subset(method: ResultsBySeed, ids: Sequence[int]) -> ResultsBySeed:
-  """Returns the results of some clients, in the seeds that have them."""
+  """Returns some clients' results, without seeds that have none of them."""
   chosen = {
     seed: [evaluation.subset(np.array(ids)) for evaluation in evaluations]
     for seed, evaluations in method.items()
@@ -63,7 +63,7 @@ class Pair(NamedTuple):
   def values(
     self, statistic: Statistic, weights: Vector
   ) -> tuple[Vector, Vector]:
-    """Returns a measure of the method and of the baseline, float64[...]."""
+    """Returns a measure's values for method and baseline, float64[...] each."""
     method, baseline = (
       np.mean([statistic(e, weights) for e in evaluations], 0)
       for evaluations in (self.method, self.baseline)

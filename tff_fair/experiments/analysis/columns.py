@@ -1,4 +1,4 @@
-"""Columns of a table: measures over clients, their noise, single clients."""
+"""Columns of a table: measures over clients, noise, and single clients."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,9 +31,9 @@ _SPREADS = ("std", "variance", "relative_std")
 
 
 def noise_share(evaluation: ChosenEvaluation) -> float:
-  """Returns the share of noise in the variance, in [0, 1]; NaN if unknown."""
+  """Returns noise's share of the variance over clients, in [0, 1], or NaN."""
   if evaluation.run.score.name != ACCURACY.name:
-    return math.nan  # The noise of an error is unknown.
+    return math.nan  # The noise is known only for accuracies.
   found = [
     sampling_noise.of_clients(clients.score, clients.num_examples)
     for clients in evaluation.clients()
@@ -74,7 +74,7 @@ def noise_note(
   )
 
 
-CLIENTS = "clients"  # Stands for a column for each client.
+CLIENTS = "clients"  # Requests one column for each client.
 # Gains from joining, see `tff_fair.experiments.analysis.joining_gains`.
 _JOINING = {
   "gain": ("mean", "Mean gain"),
@@ -147,7 +147,7 @@ def _joining_column(name: str, score: Score) -> ComparedColumn:
 
 
 def _summary_column(part: str, key: str, measure: Measure) -> ComparedColumn:
-  """Returns a column from the summaries of runs; NaN if the part is missing."""
+  """Returns a column of a value in runs' summaries, NaN where it is missing."""
 
   def summary_value(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))
@@ -168,7 +168,7 @@ def _client_columns(
     )
   names = {
     int(client): name
-    for evaluation in reversed(evaluated)  # The first names win.
+    for evaluation in reversed(evaluated)  # The first run's name is kept.
     for client, name in evaluation.run.client_names.items()
     if name != str(client)  # Unfinished runs may not have names yet.
   }
@@ -187,7 +187,7 @@ def _client_column(client: int, name: str, score: Score) -> ComparedColumn:
       for of_round in evaluation.clients()
     ]
     if not all(of_round.size for of_round in found):
-      return math.nan  # The client was not evaluated, or attacks.
+      return math.nan  # The client was not evaluated, or is left out.
     return float(np.mean(found))
 
   title = f"Client {name}" if name == str(client) else name

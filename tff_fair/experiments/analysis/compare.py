@@ -60,7 +60,7 @@ def build(
   target: Target | None = None,
   question: str | None = None,
 ) -> list[Table]:
-  """Compares runs; returns tables for each task, the baseline first."""
+  """Returns tables that compare the runs on each task, the baseline first."""
   for name in columns:
     declared.check_choice("columns", name, table_columns.NAMES)
   questions.check(question)
@@ -126,7 +126,7 @@ def _task_tables(
       *notes,
     )
   if not found and any(any(row.marks) for row in tables[0].rows):
-    notes = (first.question.sentence, *notes)  # It explains the marks.
+    notes = (first.question.sentence, *notes)  # The marks depend on it.
   above, unfit = ceiling_records.table(
     task, groups, {run: found.round for run, found in chosen.items()}
   )
@@ -144,7 +144,7 @@ def _task_tables(
 def _changes(
   contents: TaskComparison, reference: Group, baselines: Sequence[Group]
 ) -> Table:
-  """Returns the table of changes for clients that suffer in a baseline."""
+  """Returns the changes of clients below and above a baseline's mean."""
   task, chosen, score = contents.task, contents.evaluations, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
@@ -181,7 +181,7 @@ def _changes(
 
 
 def _units(score: Score) -> str:
-  """Returns the units of shares of clients and of changes of their score."""
+  """Returns the units of client shares and of score changes, in words."""
   percent = ACCURACY.in_unit
   if score.in_unit == percent:
     return percent
@@ -246,7 +246,7 @@ _MOST_SHOWN = 10
 
 
 class Comparison(pd.DataFrame):
-  """A data frame that prints ten columns and the number of the others."""
+  """A data frame that prints ten columns, and how many it does not print."""
 
   @property
   def _constructor(self) -> type[pd.DataFrame]:
@@ -296,44 +296,44 @@ def compare(
       stands for a column for each client, up to ten.
     round: The evaluation to compare: "last", the number of a round, or "best",
       which is each run's best by `criterion`.
-    criterion: The measure that decides "best".
+    criterion: The measure by which "best" is selected.
     honest: Whether to leave out the clients that attack.
-    unfinished: Whether unfinished runs take part.
+    unfinished: Whether to include unfinished runs.
     last: Adds the mean of this many evaluations of each run, up to the one to
       compare and without round 0, as columns NAME_last_K.
-    target: Adds what each method costs to reach this value, not scaled (0.8 for
-      80 %), as columns: `reached`, the number of its seeds that do, and over
-      these `rounds_to`, `bytes_to` (sent and received, of all clients) and
-      `steps_to` (local steps), up to the first evaluation that reaches it.
+    target: Adds columns with each method's costs until an evaluation reaches
+      this unscaled value (0.8 for 80 %): `reached`, the number of seeds that
+      reach it, and the means over these seeds of `rounds_to`, `bytes_to` (which
+      all clients send and receive) and `steps_to` (local steps).
     target_of: The measure that should reach the target.
-    question: What intervals and p-values answer: "these_clients", what other
-      seeds would show for the same clients and test examples; "other_clients",
-      what other clients like these would show, too. By default the former if
-      all clients take part in each round, and the latter if rounds sample them;
-      `attrs["notes"]` says which.
+    question: The question that intervals and p-values answer: "these_clients",
+      what other seeds would show for the same clients and test examples, or
+      "other_clients", what other seeds and other clients like these would show.
+      By default the former if all clients take part in each round, and the
+      latter if rounds sample them; `attrs["notes"]` names the question.
 
   Returns:
-    One row for each method of each task, by its name, the baseline first: task,
-    method, seeds, then for each measure NAME its mean over seeds and their
-    standard deviation, NAME_std_over_seeds (missing with one seed); the column
-    of a client is client_NAME. Accuracies are in percent, errors of regressions
-    in units of the label; numbers are rounded as in the program's tables. With
-    a baseline, the changes from it follow in the same form, over the seeds that
-    both have: how many of the baseline's suffering clients improve, and by how
-    much, how many others degrade, and by how much, and the change of the mean.
-    Then, for each measure, the paired difference to the baseline
-    NAME_difference, its interval NAME_difference_low and _high, its p-value _p
-    and that after Holm's correction _p_holm (see `paired`), which also widens
-    the interval, and the method that is the measure's baseline, _baseline; then
-    the wins, ties and losses by client. Interval and p-values are missing if
-    nothing varies. "fedavg" is the better of FedAvg by numbers of examples and
-    FedAvg with equal weights for each measure, if both are among the runs; then
-    NAME_from_weights and NAME_from_rule split a method's change from FedAvg by
-    examples into the effects of its client weights and of its rule. For runs
-    with results of `tff-fair-ceiling`, above_least_mean, _tail and _largest say
-    how far their final training losses are above the least ones.
-    `attrs["notes"]` has sentences about left-out runs, differing settings and
-    weights, and methods with one seed.
+    One row for each method of each task, the baseline first. The columns are
+    task, method, seeds, and for each measure NAME its mean over seeds, NAME,
+    and its standard deviation over seeds, NAME_std_over_seeds (missing with one
+    seed); the column of a client is client_NAME. Accuracies are in percent,
+    errors of regressions in units of the label; numbers are rounded as in the
+    program's tables. With a baseline, columns of the same form have the changes
+    from it over the common seeds: how many of the baseline's suffering clients
+    improve, and by how much, how many others degrade, and by how much, and the
+    change of the mean. Then each measure has its paired difference to the
+    baseline, NAME_difference, with suffixes for the interval, _low and _high,
+    the p-value, _p, the p-value after Holm's correction (see `paired`), _p_holm
+    (the interval is corrected, too), and the method that is the measure's
+    baseline, _baseline; then follow the wins, ties and losses by client.
+    Interval and p-values are missing if nothing varies. If FedAvg by numbers of
+    examples and FedAvg with equal weights are both among the runs, "fedavg" is
+    the better one for each measure; then NAME_from_weights and NAME_from_rule
+    split a method's change from FedAvg by examples into the effects of its
+    client weights and of its rule. For runs with results of `tff-fair-ceiling`,
+    above_least_mean, _tail and _largest are the distances of their final
+    training losses from the least ones. `attrs["notes"]` has sentences about
+    left-out runs, differing settings and weights, and methods with one seed.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.

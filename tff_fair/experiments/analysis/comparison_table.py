@@ -22,7 +22,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 
 
 class Wins(NamedTuple):
-  """How many clients are better off, equal or worse off with a method."""
+  """The numbers of clients that a method makes better, equally or worse off."""
 
   wins: int
   ties: int
@@ -32,7 +32,7 @@ class Wins(NamedTuple):
 def count_wins(
   method: ResultsBySeed, baseline: ResultsBySeed, score: Score = ACCURACY
 ) -> Wins:
-  """Counts the clients that win, tie and lose by their mean difference."""
+  """Counts the clients that win, tie or lose in their mean over seeds."""
   changes: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):
@@ -51,11 +51,11 @@ def count_wins(
   return Wins(wins, differences.size - wins - losses, losses)
 
 
-RECORD = "record"  # Stands for "wins", "ties" and "losses" in column names.
+RECORD = "record"  # The name of the column that frames split into three.
 
 
 class Contrast(NamedTuple):
-  """One of several differences to a baseline."""
+  """A difference to a baseline, corrected for the number of differences."""
 
   difference: Difference
   p_holm: float
@@ -69,7 +69,7 @@ def contrasts(
   label: str,
   question: questions.Name,
 ) -> list[Contrast]:
-  """Returns scaled differences to a baseline, after Holm's correction."""
+  """Returns the methods' scaled, Holm-corrected differences to a baseline."""
   assert measure.statistic is not None
   known = paired.memoize(measure.statistic)
   differences = [
@@ -101,11 +101,11 @@ class Row(NamedTuple):
 class Table:
   """Methods side by side."""
 
-  task: str  # With its options and the number of clients.
+  task: str  # The name, with the options and the number of clients.
   caption: str
   measures: Mapping[str, Measure]  # By column names of data frames.
   rows: tuple[Row, ...]  # At least one.
-  notes: tuple[str, ...]  # For the reader.
+  notes: tuple[str, ...]  # Sentences that are shown below the table.
 
 
 def cell_text(measure: Measure, cell: Cell) -> str:
@@ -175,9 +175,9 @@ def marks_of_column(
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[int | None]:
   """Returns each method's mark in a column: `BEST`, `SECOND` or None."""
-  # Best: the method with the best mean and all not separable from it (a p-value
-  # of 0.05 or more after Holm's correction). Second: the next, if separable
-  # from the best and not the last. Methods with equal texts have the same mark.
+  # Best: the method with the best mean, and all methods not separable from it
+  # (p-value of 0.05 or more after Holm's correction). Second: the next method,
+  # if separable from the best and not the last. Equal texts have equal marks.
   shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [
     place

@@ -1,4 +1,4 @@
-"""Compares finalists with the better FedAvg on test rows of fresh seeds."""
+"""Compares finalists with the better FedAvg on test data of fresh seeds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,16 +28,16 @@ def compare(
   """Returns a row for each finalist, the best by the criterion first.
 
   Args:
-    runs: For each run, including those of one or more FedAvgs: its method, its
-      seeds and the results of its clients.
+    runs: The method, the seeds and the clients' results of each run; at least
+      one method is a FedAvg.
     score: The score of the clients.
     finalists: The settings of the finalists, by method.
     criterion: The measure to improve.
 
   Returns:
-    method, settings, is_better, baseline (the FedAvg that is better by the
-    criterion), the differences of the criterion and of the mean to the better
-    FedAvg, NAME_difference, _low and _high, and largest_loss of a client.
+    The columns method, settings, is_better, baseline (the FedAvg that is better
+    by the criterion), NAME_difference, _low and _high (the differences of the
+    criterion and of the mean to that FedAvg), and largest_loss of a client.
   """
   of_methods: dict[str, dict[RunSeeds, list[Clients]]] = {}
   for method, seeds, clients in runs:
@@ -83,7 +83,7 @@ def _differences(
   finalists: Iterable[str],
   baseline: ResultsBySeed,
 ) -> dict[str, tuple[Difference, float]]:
-  """Returns differences in the unit of tables, and p-values, by Holm's rule."""
+  """Returns Holm-corrected differences, in units of tables, and p-values."""
   assert measure.statistic is not None
   statistic = paired.memoize(measure.statistic)
   found = {
@@ -103,7 +103,7 @@ def _differences(
 
 
 def sort_key(clients: Clients, score: Score, criterion: str) -> float:
-  """Returns a measure of clients as a key to sort by, the best first."""
+  """Returns a key that sorts clients' results by a measure, the best first."""
   measure = group_measures.find(criterion, score)
   return measures.sort_key(measure, measures.of_equal(measure, clients))
 
@@ -111,7 +111,7 @@ def sort_key(clients: Clients, score: Score, criterion: str) -> float:
 def largest_loss(
   method: ResultsBySeed, fedavg: ResultsBySeed, score: Score
 ) -> float:
-  """Returns how much a method's worst-off client loses, over the seeds."""
+  """Returns the largest loss of a client against FedAvg, a mean over seeds."""
   changes: dict[int, list[float]] = {}
   for pair in client_results.pairs(method, fedavg):
     [after], [before] = pair.method, pair.baseline

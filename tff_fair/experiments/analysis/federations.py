@@ -1,4 +1,4 @@
-"""Methods over federations: how settings are chosen, and what methods gain.
+"""Compares methods over federations: chooses their settings, tests their gains.
 
 Within a federation, two methods are compared as elsewhere (`paired`). Over
 federations, each is one observation: a method's differences are tested by
@@ -33,7 +33,7 @@ _MOST_ENUMERATED = 16
 
 
 def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
-  """Returns the best setting on validation rows, the first of equals."""
+  """Returns the number of the first setting that is best on validation data."""
   measure = measures.by_name(score)[criterion]
   assert measure.statistic is not None
   keys = {}
@@ -99,13 +99,13 @@ class Result(NamedTuple):
   column: str  # The measure, a name of COLUMNS.
   score: str
   value: float  # The mean over seeds, in the unit of tables.
-  difference: Difference  # With Holm's correction for the methods.
+  difference: Difference  # The interval has Holm's correction for the methods.
   p_holm: float  # NaN if nothing varies.
   gain: float  # The difference in the better direction.
 
   @property
   def verdict(self) -> str:
-    """Returns "gain" or "loss" if it is clear, else "neither"."""
+    """A significant "gain" or "loss" over the baseline, or "neither"."""
     if not self.p_holm < 1 - paired.CONFIDENCE:
       return "neither"
     return "gain" if self.gain > 0 else "loss"
@@ -205,11 +205,11 @@ class MethodSummary(NamedTuple):
 
   method: str
   num_federations: int
-  gains: int  # Federations with a clear gain.
-  losses: int  # With a clear loss.
-  median: float  # Of gains in units of `standardized_gain`.
-  p_value: float  # Wilcoxon's; NaN with fewer than two.
-  p_holm: float  # With Holm's correction for the methods.
+  gains: int  # Federations with a significant gain.
+  losses: int  # Federations with a significant loss.
+  median: float  # The median of `standardized_gain`.
+  p_value: float  # Wilcoxon's; NaN with fewer than two federations.
+  p_holm: float  # The p-value with Holm's correction for the methods.
 
 
 def standardized_gain(result: Result, spread: float) -> float:
@@ -222,7 +222,7 @@ def summarize_methods(
   spreads: Mapping[str, float],
   column: str = "worst_10",
 ) -> list[MethodSummary]:
-  """Returns the methods over all federations, by a column of `results`."""
+  """Returns each method's summary over all federations, by one measure."""
   chosen = [result for result in results if result.column == column]
   names = list(dict.fromkeys(result.method for result in chosen))
   rows = []
@@ -271,7 +271,7 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 def spreads(
   results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
 ) -> dict[str, float]:
-  """Returns the baseline clients' standard deviation, by federation."""
+  """Returns the standard deviation over a baseline's clients by federation."""
   found = {}
   for federation, rows in results.groupby("federation", sort=False):
     score = BY_NAME[rows["score"].iloc[0]]

@@ -21,7 +21,7 @@ _GROUP_SEPARATOR = "@"
 
 
 def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
-  """Returns the counts of clients, int64[G] each, as columns of a table."""
+  """Returns the group counts of clients, int64[G] each, as table columns."""
   found = {}
   for field, of_clients in zip(
     GroupCounts._fields, zip(*counts, strict=True), strict=True
@@ -32,7 +32,7 @@ def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of clients, with their counts and the score."""
+  """Returns the results of clients that have a score, with group counts."""
   clients = measures.clients_of(table, score)
   known = table.set_index("client_id").loc[clients.ids]
   counts = {
@@ -44,7 +44,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def find(name: str, score: Score) -> Measure:
-  """Returns a measure of a score, or a gap between groups, by its name."""
+  """Returns the measure of a score, or the gap between groups, with a name."""
   if name not in NAMES:
     return measures.by_name(score)[name]
   return Measure(
@@ -72,7 +72,7 @@ def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
 
 
 def _counts(field: str, clients: Clients) -> npt.NDArray[np.int64]:
-  """Returns a count of each client and group, int64[K, G]."""
+  """Returns one kind of count by client and group, int64[K, G]."""
   prefix = f"{field}{_GROUP_SEPARATOR}"
   found = [
     v for name, v in clients.extra_columns.items() if name.startswith(prefix)

@@ -1,6 +1,6 @@
 """What clients gain from joining, and how the model serves later clients.
 
-Clients' models are compared: trained alone, in the federation, on pooled data.
+A client's model is trained alone, in the federation, or on pooled data.
 
 A client gains if its score in the federation is better than with the model that
 it trained alone. `tff_fair.metrics.gains` has the test and the interval of each
@@ -34,7 +34,7 @@ LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns the gains from joining; None without a baseline."""
+  """Returns gains from joining; None without models trained outside."""
   known = clients.dropna(subset=[f"test_{score.name}"])
   means = {
     kind: float(known[f"{kind}_{score.name}"].mean())
@@ -88,8 +88,8 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   }
 
 
-# The bound of an accuracy is for infinitely many examples; that of another
-# score, for test data of these sizes.
+# An accuracy's bound holds for infinitely many examples, and another score's
+# bound for test data of the observed sizes.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95

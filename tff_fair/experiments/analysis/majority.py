@@ -1,11 +1,11 @@
 """The score of always predicting the most frequent class, and rare classes.
 
-The class is the most frequent one among the training examples of clients that
-may take part. At a client, always predicting it has the accuracy a, the share
-of test examples of that class. A model is better at the client if a is below
-Wilson's 95 % interval of the model's accuracy there; it is better on average if
-the 95 % interval of the mean difference over clients is above 0. AUC and
-balanced accuracy are compared with 1/2 and 1/C instead of a.
+The most frequent class is that of the training examples of all clients that may
+take part. Predicting it always gives a client the accuracy a, the share of that
+class in the client's test examples. A model is better at the client if a is
+below Wilson's 95 % interval of the model's accuracy there; it is better on
+average if the 95 % interval of the mean difference over clients is above 0. AUC
+and balanced accuracy are compared with 1/2 and 1/C instead of a.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if typing.TYPE_CHECKING:
 
 COLUMN = "majority_accuracy"  # In a table of clients.
 RARE_SHARE = 0.2  # Below this share of the training examples, a class is rare.
-_MOST_CLASSES = 4  # With more, a class below that share is usual.
+_MOST_CLASSES = 4  # With more classes, shares below 0.2 are usual.
 
 
 def rare_class(counts: np.ndarray) -> int | None:
-  """Returns the rarest of a few classes, if rare, given counts int64[C]."""
+  """Returns the rarest class by counts int64[C], if it is rare; else None."""
   if not 2 <= len(counts) <= _MOST_CLASSES or not counts.sum():
     return None
   rarest = int(counts.argmin())
@@ -81,7 +81,7 @@ def compare(
     found["rare_class"] = names[rare]
   if score.name == ACCURACY.name:
     low, _ = metrics.wilson_interval(values, examples)
-    # If all examples have the class, no model can beat an accuracy of 1.
+    # If all examples have that class, no model can beat an accuracy of 1.
     is_open = (shares >= low) & ~((shares == 1) & (values == 1))
     found |= {"not_better": int(is_open.sum()), "num_clients": len(values)}
   return found

@@ -1,4 +1,4 @@
-"""Measures of runs: statistics over clients, and which way is better."""
+"""Measures of runs: statistics over clients, which are better high or low."""
 
 import functools
 import math
@@ -28,30 +28,30 @@ class Measure(NamedTuple):
 
   title: str
   higher_is_better: bool
-  scale: float = 100.0  # For a table: 100 for percent.
-  digits: int = 2  # After the point, in a table.
-  is_signed: bool = False  # Whether positive numbers have a sign.
-  lowest: float = 0.0  # Not scaled, like `highest`.
+  scale: float = 100.0  # The factor of values in tables: 100 for percent.
+  digits: int = 2  # Decimals in tables.
+  is_signed: bool = False  # Whether positive numbers have a plus sign.
+  lowest: float = 0.0  # The bounds of unscaled values.
   highest: float = math.inf
   missing: str = "-"  # What tables show without a value.
-  sign: str = ""  # Follows a number, such as " %".
-  column: str = ""  # In the table of evaluations.
+  sign: str = ""  # The unit that follows a number, such as " %".
+  column: str = ""  # The name in the table of evaluations.
   is_stored: bool = True  # Otherwise it is computed from the clients' rows.
-  statistic: Statistic | None = None  # None: neither way is better.
+  statistic: Statistic | None = None  # None: the measure has no tests or marks.
 
   @property
   def span(self) -> float:
-    """The largest possible difference of two values, not scaled."""
+    """The largest possible difference of two unscaled values."""
     return self.highest - self.lowest
 
   @property
   def in_brackets(self) -> str:
-    """Its unit after a title, such as " (%)"; may be empty."""
+    """The unit as a suffix of a title, such as " (%)"; may be empty."""
     return f" ({self.sign.strip()})" if self.sign else ""
 
   @property
   def words(self) -> str:
-    """Its name in a sentence."""
+    """The title as it is written within a sentence."""
     words = self.title.split()
     # AUC, F1 and R² keep their capitals.
     return " ".join(w if w.upper() == w else w.lower() for w in words)
@@ -68,12 +68,12 @@ class Value(NamedTuple):
 # w_k, which are 1, or how often a bootstrap drew client k. With n_k test
 # examples and accuracies a_k, measures are:
 #
-#   by examples   T(s, w n)     client k counts n_k times
+#   by examples   T(s, w n)     client k has the weight w_k n_k
 #   error         T(1 - a, w)   the share of examples that the model gets wrong
 #   loss, R^2     T(losses, w), T(R^2, w)
 
 
-# Measures of losses and of errors, with their statistics.
+# The statistics of the measures of losses and of errors.
 _OF_LOSS = {"loss": "mean", "loss_std": "std", "loss_max": "max"}
 _OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
 
@@ -102,7 +102,7 @@ def _statistic(name: str, score: Score) -> Statistic:
 def _extra_statistic(
   score: str, statistic: str, clients: Clients, weights: Vector
 ) -> Vector:
-  """Returns a statistic of a further score over the clients that have it."""
+  """Returns a statistic of an extra score over the clients that have it."""
   values = clients.extra_columns[score]
   if not (known := ~np.isnan(values)).any():
     return np.full(weights.shape[:-1], math.nan)
@@ -112,7 +112,7 @@ def _extra_statistic(
 
 
 def _scaled_to_mean_1(weights: Vector) -> Vector:
-  """Returns weights scaled to mean 1, which statistics expect."""
+  """Returns weights scaled to mean 1, as statistics require."""
   return np.asarray(weights / weights.mean(-1, keepdims=True))
 
 
@@ -186,7 +186,7 @@ def by_name(score: Score) -> Mapping[str, Measure]:
 
 
 def _column(name: str, score: Score) -> str:
-  """Returns a measure's name in tables of evaluations, if they have it."""
+  """Returns the name of a measure's column in tables of evaluations."""
   if name in _OF_LOSS:
     return f"loss/{_OF_LOSS[name]}"
   of_score = score.name
@@ -194,7 +194,7 @@ def _column(name: str, score: Score) -> str:
 
 
 def _of_client(score: Score) -> Measure:
-  """Returns the fields that all measures in a score's unit share."""
+  """Returns a measure with the fields that measures in a score's unit share."""
   return Measure(
     "",
     score.higher_is_better,
@@ -207,7 +207,7 @@ def _of_client(score: Score) -> Measure:
 
 
 def extra_measures(score: Score) -> Mapping[str, tuple[str, str]]:
-  """Returns titles and statistics of a score that is not the main one."""
+  """Returns the titles and statistics of an extra score's measures, by name."""
   title, worst = (
     ("Lowest", "min") if score.higher_is_better else ("Largest", "max")
   )
@@ -225,7 +225,7 @@ def _bounds(name: str, score: Score) -> tuple[float, float]:
 
 
 MEASURES: Mapping[str, Measure] = by_name(ACCURACY)
-# The names of all measures; a run has those of its scores.
+# The names of all measures; a run has only those of its own scores.
 NAMES = (
   *MEASURES,
   *(name for s in BY_NAME.values() for name in extra_measures(s)),
@@ -240,7 +240,7 @@ def check(name: str, argument: str) -> None:
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
-  """Returns a measure of runs by its name."""
+  """Returns the measure of a score with a name."""
   found = by_name(score).get(name)
   if found is None:
     raise FieldError(
@@ -253,7 +253,7 @@ def find(
 
 
 def changes(score: Score) -> Mapping[str, Measure]:
-  """Returns the changes from one run to another, by the metrics' names."""
+  """Returns the measures of changes between two runs, by name."""
   change = Measure(
     "by", score.higher_is_better, score.scale, score.digits, is_signed=True
   )
@@ -282,7 +282,7 @@ def tail_sizes(names: Iterable[str], num_clients: int) -> str:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of the clients that have a score in one evaluation."""
+  """Returns the results of those clients of an evaluation that have a score."""
   if score.needs:
     table = table[table[score.name].notna()]
 
@@ -299,7 +299,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def of_equal(measure: Measure, clients: Clients) -> float:
-  """Returns a measure of clients with equal weights, not scaled."""
+  """Returns the unscaled value of a measure over equally weighted clients."""
   assert measure.statistic is not None
   weights = np.ones_like(clients.score)
   with np.errstate(invalid="ignore"):  # Losses and errors may be infinite.
@@ -309,7 +309,7 @@ def of_equal(measure: Measure, clients: Clients) -> float:
 def of_clients(
   clients: pd.DataFrame, score: Score = ACCURACY
 ) -> dict[str, float]:
-  """Returns all measures of one evaluation by name, not scaled."""
+  """Returns the unscaled values of all measures of one evaluation, by name."""
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
   if len(clients) and not of_all.ids.size:  # None of them has the score.
@@ -320,7 +320,7 @@ def of_clients(
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
-  """Returns a measure over seeds, scaled for a table."""
+  """Returns mean and standard deviation over seeds, scaled for a table."""
   scaled = measure.scale * np.asarray(values, np.float64)
   with np.errstate(invalid="ignore"):
     std = float(scaled.std(ddof=1)) if scaled.size > 1 else None
@@ -333,7 +333,7 @@ def value_text(measure: Measure, value: Value) -> str:
     return measure.missing
   sign = "+" if measure.is_signed else ""
   text = number_text.fixed(value.mean, measure.digits, sign)
-  if value.std is None or math.isnan(value.std):  # NaN if values are infinite.
+  if value.std is None or math.isnan(value.std):  # Infinite values give NaN.
     return text
   return f"{text} ± {number_text.fixed(value.std, measure.digits)}"
 

@@ -41,9 +41,9 @@ _RECORD = Measure("Wins/ties/losses", True, digits=0)
 class TaskComparison:
   """The methods on one task, and the columns of their tables."""
 
-  task: str  # With its options and the number of clients.
+  task: str  # The name, with the options and the number of clients.
   groups: Sequence[Group]
-  names: Sequence[str]  # Of columns.
+  names: Sequence[str]  # The names of the columns.
   evaluations: Mapping[Run, ChosenEvaluation]
   question: Question
   honest: bool = False  # Whether attackers are left out.
@@ -51,7 +51,7 @@ class TaskComparison:
 
   @property
   def clients(self) -> str:
-    """The word for the clients in captions."""
+    """The compared clients in the words of captions."""
     return "honest clients" if self.honest else "clients"
 
   def statistics(self) -> Table:
@@ -181,7 +181,7 @@ class TaskComparison:
     compared: Mapping[str, ComparedColumn],
     chosen: Mapping[str, str],
   ) -> str:
-    """Returns a sentence on which baseline is the better in which column."""
+    """Returns a sentence that names the better baseline of each column."""
     if len(references) < 2:
       return ""
     titles: dict[str, list[str]] = {}
@@ -268,7 +268,7 @@ def verdict(
 
 
 def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
-  """Returns a sentence about differences from a single seed; may be empty."""
+  """Returns a sentence about methods with a single seed; may be empty."""
   single_seed_labels = [label for label, n in num_seeds.items() if n == 1]
   if not single_seed_labels:
     return ""
@@ -309,16 +309,16 @@ def _identity_note(
 
 
 def baseline_text(references: Sequence[Group]) -> str:
-  """Returns the name of a baseline, or of the better of several."""
+  """Returns the label of a baseline, or "the better of" and several labels."""
   labels = [group.label for group in references]
   if len(labels) == 1:
     return labels[0]
   return f"the better of {labels[0]} and {'; '.join(labels[1:])}"
 
 
-# The tables of a run that have the costs.
+# The tables of a run in which its costs are.
 COST_TABLES = ("rounds", "costs")
-_LOCAL_STEPS = "client_work/train/num_batches"  # In metrics.csv.
+_LOCAL_STEPS = "client_work/train/num_batches"  # A column of metrics.csv.
 
 _USUAL_TARGET = "mean"
 _COST = Measure("", False, 1.0, 0, missing="not reached")
@@ -338,7 +338,7 @@ class Target(NamedTuple):
 
   @classmethod
   def from_options(cls, value: float | None, of: str) -> "Target | None":
-    """Returns the target that a user asks for; None without a value."""
+    """Returns the target that a user requests; None without a value."""
     measures.check(of, "target_of")
     if value is not None:
       return cls(value, of)
@@ -363,7 +363,7 @@ class Target(NamedTuple):
     return found
 
   def table(self, contents: TaskComparison) -> Table:
-    """Returns the costs of each method, over seeds that reach the target."""
+    """Returns each method's mean costs over the seeds that reach the target."""
     measure = self._measure(contents)
     rows = []
     for group in contents.groups:
@@ -395,7 +395,7 @@ class Target(NamedTuple):
   def _costs(
     self, run: Run, measure: Measure, *, honest: bool
   ) -> tuple[float, float, float] | None:
-    """Returns rounds, bytes and local steps to the target; None if missed."""
+    """Returns rounds, bytes and local steps to the target, if it is reached."""
     values = chosen_evaluations.measure_over_rounds(run, measure, honest=honest)
     is_there = (
       values >= self.value if measure.higher_is_better else values <= self.value

@@ -24,16 +24,16 @@ Outputs = Literal["auto", "probabilities", "logits"]
 SPLITS: tuple[str, ...] = get_args(Split)
 OUTPUTS: tuple[str, ...] = get_args(Outputs)
 
-Columns = Mapping[str, np.ndarray]  # Raw ones, by name.
+Columns = Mapping[str, np.ndarray]  # Raw columns by name.
 
 _EXAMPLES_PER_CALL = 8192
 _BATCH = 1024
 _SIGNATURE = "serving_default"
-_SUM_SLACK = 1e-3  # Probabilities are float32, or float16.
+_SUM_SLACK = 1e-3  # Sums of float16 probabilities may differ from 1 by this.
 
 
 class Predictions(NamedTuple):
-  """A model's outputs, float64[n, ...], and int64[n] classes if it decides."""
+  """A model's outputs, float64[n, ...], and its classes, int64[n], if any."""
 
   outputs: np.ndarray
   classes: np.ndarray | None
@@ -48,14 +48,14 @@ class _Part(NamedTuple):
 class ClientOutputs(NamedTuple):
   """A model's outputs for the examples of a client."""
 
-  labels: np.ndarray  # Numbers are in the label's own units.
-  outputs: np.ndarray  # Logits or logarithms, float64[n, C]; or numbers.
-  ranking: np.ndarray  # float64[n, C], larger if the model is surer.
-  classes: np.ndarray | None  # int64[n], if the model decides.
-  groups: np.ndarray | None  # int[n], if the task has some.
+  labels: np.ndarray  # For regression, in the label's own units.
+  outputs: np.ndarray  # Logits or log probabilities, float64[n, C]; or numbers.
+  ranking: np.ndarray  # float64[n, C]: larger for more probable classes.
+  classes: np.ndarray | None  # int64[n], if the model returns classes.
+  groups: np.ndarray | None  # int[n], if the task has groups of people.
 
   def decision_outputs(self) -> np.ndarray:
-    """Returns outputs that are largest at the class that was decided."""
+    """Returns outputs that are largest for the model's class."""
     if self.classes is None:
       return self.outputs
     return np.log(np.eye(self.outputs.shape[1])[self.classes] + _TINY)
@@ -105,7 +105,7 @@ def _by_client(found: ClientOutputs, part: _Part) -> list[ClientOutputs]:
   return [ClientOutputs(*arrays) for arrays in zip(*columns, strict=True)]
 
 
-_TINY = np.finfo(np.float64).eps  # As scikit-learn clips probabilities.
+_TINY = np.finfo(np.float64).eps  # scikit-learn clips probabilities to this.
 
 
 def _halves(task: tasks.Task, split: Split) -> list[tasks.Split]:
@@ -130,7 +130,7 @@ def _check_labels(task: tasks.Task) -> None:
 def _parts(
   task: tasks.Task, split: Split, model: Model, *, raw: bool
 ) -> Iterator[_Part]:
-  """Yields the data of all clients in order, several at a time."""
+  """Yields the data of several clients at a time, in the order of their ids."""
   halves = _halves(task, split)
   gathered: list[tuple[Columns | np.ndarray, np.ndarray]] = []
   sizes: list[int] = []
@@ -182,13 +182,13 @@ class _ClassificationScorer:
     outputs, labels = self.class_outputs(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
-      # Keras clips, too, to keep losses finite.
+      # Like Keras, clip probabilities so that losses stay finite.
       losses = -np.log(np.clip(at_label, 1e-7, 1))
       logits, ranking = np.log(np.clip(outputs, _TINY, 1)), outputs
     else:
       losses = special.logsumexp(outputs, axis=1) - at_label
       logits, ranking = outputs, special.softmax(outputs, axis=1)
-      if outputs.shape[1] == 2:  # Differences do not saturate.
+      if outputs.shape[1] == 2:  # Unlike softmax, differences do not saturate.
         ranking = outputs - outputs[:, ::-1]
     decided = outputs.argmax(1) if found.classes is None else found.classes
     correct = _sums(decided == labels, part.sizes)
@@ -212,7 +212,7 @@ class _ClassificationScorer:
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
     if self.outputs == "auto":
-      # The first examples decide for all.
+      # The first batch determines the kind of all outputs.
       self.outputs = "probabilities" if are_probabilities else "logits"
     if self.outputs == "probabilities" and not are_probabilities:
       raise FieldError(
@@ -223,7 +223,7 @@ class _ClassificationScorer:
       )
     if not is_single:
       return outputs
-    # A single output is for the second class.
+    # A single output belongs to the second class.
     if self.outputs == "probabilities":
       return np.concatenate([1 - outputs, outputs], 1)
     return np.concatenate([np.zeros_like(outputs), outputs], 1)
@@ -231,7 +231,7 @@ class _ClassificationScorer:
 
 @dataclasses.dataclass
 class _RegressionScorer:
-  """RMSE and R² of a model of one number or several."""
+  """RMSE and R² of a regression model with one or several numbers."""
 
   model: Model
   scale: float
@@ -251,7 +251,7 @@ class _RegressionScorer:
       )
     squared = (outputs.reshape(labels.shape) - labels) ** 2
     squares = _sums(squared.sum(1), part.sizes)
-    # Each number has its own mean.
+    # Each component of the label has its own mean.
     means = np.stack([_sums(column, part.sizes) for column in labels.T], 1)
     deviations = labels - np.repeat(
       means / part.sizes[:, None], part.sizes, axis=0
@@ -287,20 +287,20 @@ class Model:
   """A user's trained model."""
 
   name: str
-  input_specs: Mapping[str, tf.TensorSpec] | None  # By name, if known.
+  input_specs: Mapping[str, tf.TensorSpec] | None  # By name; None if unknown.
   call: Callable[[Any], Any]
-  outputs: object  # A mapping, if there are several.
+  outputs: object  # A mapping if the model has several outputs.
 
   @property
   def decides(self) -> bool:
-    """Whether it also returns classes, like an export with a threshold."""
+    """Whether the model also returns classes, as exports with thresholds do."""
     return (
       isinstance(self.outputs, Mapping)
       and model_files.PREDICTED_CLASS in self.outputs
     )
 
   def takes_columns(self, task: tasks.Task) -> bool:
-    """Returns whether it takes the raw columns of a task instead of x."""
+    """Returns whether the model takes a task's raw columns instead of x."""
     return (
       task.preprocessing is not None
       and self.input_specs is not None
@@ -308,7 +308,7 @@ class Model:
     )
 
   def check_fits(self, task: tasks.Task) -> None:
-    """Checks that it takes the inputs of a task."""
+    """Checks that the model takes the inputs of a task."""
     if self.input_specs is None or self.takes_columns(task):
       return
     wanted = task.element_spec[0]
@@ -327,7 +327,7 @@ class Model:
       )
 
   def predict(self, x: np.ndarray | Columns) -> Predictions:
-    """Returns its outputs for n examples."""
+    """Returns the model's outputs for n examples."""
     count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
     parts = []
     for start in range(0, count, _BATCH):
@@ -347,7 +347,7 @@ class Model:
     )
 
   def _parse_output(self, output: Any) -> Predictions:
-    """Returns the outputs, and any classes, in the result of a call."""
+    """Returns the outputs in the result of a call, and classes if there are."""
     classes = None
     if isinstance(output, Mapping):
       others = dict(output)
@@ -381,7 +381,7 @@ class Model:
 
 
 def read_model(model: object, *, trust: bool = False) -> Model:
-  """Returns a user's model, from a Keras model or its path."""
+  """Returns a user's model, given a Keras model or the path of a model."""
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):
@@ -419,7 +419,7 @@ def _load_signatures(path: pathlib.Path) -> Any:
 def _of_keras(model: tf.keras.Model, path: str) -> Model:
   specs = None
   if model.inputs:
-    # The keys of a dictionary may differ from the names of its layers.
+    # The keys of a dictionary of inputs may differ from the layers' names.
     by_name = (
       model.input.items()
       if isinstance(model.input, Mapping)
@@ -450,7 +450,7 @@ def _of_signature(loaded: Any, name: str) -> Model:
       x = {next(iter(specs)): x}
     return signature(**x)
 
-  # Keep the loaded object, which holds the variables of its signatures.
+  # Keep a reference: the loaded object owns the variables of its signatures.
   call.loaded = loaded  # type: ignore[attr-defined]
   return Model(name, specs, call, signature.structured_outputs)
 

@@ -1,23 +1,23 @@
 r"""Paired differences of two methods over seeds and clients, with intervals.
 
-A measure T, such as the worst 10 %, is one number per seed, over all clients.
-Both methods have the seeds s = 1..S and, in each, the same clients:
+A measure T over all clients, such as the worst 10 %, is one number per seed.
+Both methods have the seeds s = 1..S and, in each seed, the same clients:
 
   D_s = T(method in s) - T(baseline in s)         D = mean_s D_s
 
 A comparison answers one of two questions (`questions`).
 
 **These clients, other seeds.** Only the seeds are a sample. Clients and their
-test examples are fixed, so the noise of test examples counts only as far as it
+test examples are fixed, so noise of test examples is included only as far as it
 differs between seeds. This is the paired t-test of D_s:
 
   V_seeds = (sum_s (D_s - D)^2 / (S - 1) + h^2 / 6) / S
 
-with S - 1 degrees of freedom. Differences of few examples lie on a grid, and
-may agree by chance: if two D_s are the same, h is the least distance between
-different D_s, otherwise 0; rounding to a grid of that step hides h^2 / 12 of
-each method's value. One seed gives no interval. If each seed draws new data,
-V_seeds includes the variance between data, too.
+with S - 1 degrees of freedom. With few examples, the D_s lie on a grid, and
+may agree by chance. If two D_s are equal, h is the least distance between
+different D_s, otherwise 0: rounding to a grid of step h hides a variance of
+h^2 / 12 in each method's value. One seed gives no interval. If each seed draws
+new data, V_seeds includes the variance between data sets, too.
 
 **Other clients, other seeds.** The clients are a sample, too:
 
@@ -30,32 +30,33 @@ methods and for all seeds. Two seeds share nothing but the draw, so their
 covariance over the draws is only the clients' part; noise of one client in one
 seed is in V_seeds already. If the seeds have different clients, the covariance
 vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. W, the clients'
-variance in a single seed, includes the noise within the seed as well as what
-seeds share, so the variance of D is at least W / S: a floor for the sum. With
-one seed, V_seeds is unknown and left out, and V_clients is W: such an interval
-says nothing about other seeds. With one client, V_clients is left out instead.
+variance in a single seed, includes noise within the seed as well as differences
+that all seeds share. So the variance of D is at least W / S, and V_seeds +
+V_clients is, too. With one seed, V_seeds is unknown and left out, and V_clients
+is W: such an interval says nothing about other seeds. With one client,
+V_clients is left out instead.
 
-**The interval** is D +- r. Each part of the variance has the Student's t of its
-own degrees of freedom, n_i = S - 1 and K - 1:
+**The interval** is D +- r. The parts V_seeds and V_clients have n_i = S - 1 and
+K - 1 degrees of freedom, and t(n_i) is Student's quantile for each:
 
   r^2 = sum_i t(n_i)^2 V_i
 
 These are Howe's limits of a sum ("Approximate confidence limits on the mean of
 X + Y", 1974), which Zou and Donner (2008) call MOVER. With one part it is
-Student's interval. A single t at Satterthwaite's degrees of freedom (1946)
-would trust a V_seeds that is small by chance, and one at the S - 1 of few seeds
-would widen the clients' part, too, which many clients determine well. The
-p-value is one minus the confidence of the interval that ends at 0. If nothing
-varies, or no more than float32 rounding does, there is no estimate of the
-variance: no interval, and no p-value.
+Student's interval. A single t with Satterthwaite's degrees of freedom (1946)
+would trust a V_seeds that is small by chance. A single t with S - 1 degrees of
+freedom would, for few seeds, also widen the clients' part, which many clients
+determine well. The p-value is one minus the confidence of the interval that
+ends at 0. If nothing varies by more than float32 rounding, the variance has no
+estimate, so there is neither interval nor p-value.
 
-Percentiles of a bootstrap over three seeds would be far too narrow: it has ten
-different outcomes, and its variance lacks a third. Symmetric intervals are the
-price. `benchmarks.false_certainty` measures how often identical methods are
-called different, and how often true differences are found.
+Intervals from the percentiles of a bootstrap over three seeds would be far too
+narrow: it has ten different outcomes, and its variance is a third too small. In
+return, the intervals here are always symmetric. `benchmarks.false_certainty`
+measures how often they find differences, both false and true ones.
 
-The bootstrap of clients is Efron's (1979), the variance of rounding is
-Sheppard's (1898), the correction for several comparisons is Holm's (1979).
+The bootstrap of clients is by Efron (1979), the variance of rounding by
+Sheppard (1898), the correction for several comparisons by Holm (1979).
 """
 
 import dataclasses
@@ -79,11 +80,11 @@ from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
 
-_SEED = 0  # Of the draws; fixed, so that only the runs decide the interval.
+_SEED = 0  # The seed of draws is fixed: the same runs give the same interval.
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 200_000  # With many clients, fewer draws suffice.
-_ROUNDING = 4 * TIE  # Of a difference of two values, relative to the values.
-_PRECISION = 1e-9  # Of a p-value, relative.
+_DRAWN_CLIENTS = 200_000  # The clients of all draws: many clients, few draws.
+_ROUNDING = 4 * TIE  # Error of a difference of two values, relative to them.
+_PRECISION = 1e-9  # The relative precision of a p-value.
 
 
 class Part(NamedTuple):
@@ -98,7 +99,7 @@ class Difference:
   """A measure of a method minus that of a baseline."""
 
   estimate: float  # The mean over the common seeds; NaN without one.
-  parts: tuple[Part, ...]  # Of its variance; none without a spread.
+  parts: tuple[Part, ...]  # Parts of the variance; empty if nothing varies.
   num_seeds: int  # Common to both methods.
   num_clients: int  # Common to both methods in some seed.
   confidence: float = CONFIDENCE
@@ -111,14 +112,14 @@ class Difference:
 
   @property
   def low(self) -> float:
-    """The lower end of the interval; NaN without a variance."""
+    """The interval's lower end; NaN without a variance."""
     return max(
       self.estimate - self._half_width(1 - self.confidence), -self.span
     )
 
   @property
   def high(self) -> float:
-    """The upper end."""
+    """The interval's upper end; NaN without a variance."""
     return min(self.estimate + self._half_width(1 - self.confidence), self.span)
 
   @functools.cached_property
@@ -126,7 +127,7 @@ class Difference:
     """The two-sided p-value for a difference of 0; NaN without a variance."""
     if not self.parts:
       return math.nan
-    # The p-value if the whole variance had the degrees of freedom of a part.
+    # Each is the p-value if one part's degrees of freedom were those of all.
     t = -abs(self.estimate) / self.standard_error
     ends = [
       2 * float(special.stdtr(p.degrees_of_freedom, t)) for p in self.parts
@@ -141,7 +142,7 @@ class Difference:
     return high
 
   def scaled(self, factor: float) -> "Difference":
-    """Returns the difference in another unit, times a positive factor."""
+    """Returns the difference in another unit: multiplied by a factor > 0."""
     return dataclasses.replace(
       self,
       estimate=factor * self.estimate,
@@ -150,13 +151,13 @@ class Difference:
     )
 
   def corrected(self, factor: float) -> "Difference":
-    """Returns the difference with the interval for a multiplied p-value."""
+    """Returns the difference with the interval of a corrected p-value."""
     return dataclasses.replace(
       self, confidence=1 - (1 - self.confidence) / factor
     )
 
   def _half_width(self, level: float) -> float:
-    """Returns half the width of the interval with a probability to miss."""
+    """Returns half the width of the interval with the confidence 1 - level."""
     if not self.parts:
       return math.nan
     return math.hypot(
@@ -216,16 +217,16 @@ def variance_parts(
 
 
 def _grid_step(changes: Vector, rounding: float) -> float:
-  """Returns the step of the grid that values are on; 0 if unknown."""
+  """Returns the step of the grid on which values lie; 0 if unknown."""
   gaps = np.diff(np.sort(changes))
   steps = gaps[gaps > rounding]
-  # Values without a grid are never the same.
+  # Only values that lie on a grid can be equal.
   return float(steps.min()) if 0 < steps.size < gaps.size else 0.0
 
 
 def memoize(statistic: Statistic) -> Statistic:
-  """Returns a measure that computes each value only once."""
-  # Keep the arguments, so that no other objects get their ids.
+  """Returns a measure that caches its values by the identity of arguments."""
+  # Keep the arguments alive, so that Python does not reuse their ids.
   known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
 
   def remembered(clients: Clients, weights: Vector) -> Vector:
@@ -253,7 +254,7 @@ def holm_factors(p_values: Sequence[float]) -> list[float]:
 def _covariance_by_clients(
   statistic: Statistic, pairs: Sequence[Pair], ids: np.ndarray
 ) -> Vector:
-  """Returns K / (K - 1) cov(D_s*, D_s'*) over draws, float64[S, S]."""
+  """Returns K / (K - 1) cov(D_s*, D_s'*) over the draws, float64[S, S]."""
   counts = _counts(ids.size)
   changes = []
   for pair in pairs:

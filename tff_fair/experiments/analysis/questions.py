@@ -38,18 +38,18 @@ class Question(NamedTuple):
 
   @property
   def population(self) -> str:
-    """The population of its intervals, for captions."""
+    """The population that its intervals refer to, for captions."""
     return "seeds" if self.name == THESE_CLIENTS else "seeds and clients"
 
   @property
   def scope(self) -> str:
-    """For whom its answer holds."""
+    """The clients for which its answer holds, for captions."""
     these = self.name == THESE_CLIENTS
     return "for these clients" if these else "for clients like these"
 
   @property
   def sentence(self) -> str:
-    """The question that its intervals answer, and why."""
+    """A sentence with the question; if it is the default, with the reason."""
     reason = f"; {_REASONS[self.name]}" if self.is_default else ""
     return (
       f"Intervals and p-values are for {_ANSWERS[self.name]} "
@@ -58,7 +58,7 @@ class Question(NamedTuple):
 
 
 def resolve(name: str | None, runs: Iterable[Run]) -> Question:
-  """Returns the question of a name, or the usual one for some runs."""
+  """Returns the question with a name; for None, the default for the runs."""
   check(name)
   for known in NAMES:
     if name == known:
@@ -68,13 +68,13 @@ def resolve(name: str | None, runs: Iterable[Run]) -> Question:
 
 
 def check(name: str | None) -> None:
-  """Checks the name of a question; None is the default."""
+  """Checks the name of a question; None is valid and means the default."""
   if name is not None:
     declared.check_choice("question", name, NAMES)
 
 
 def _takes_all_clients(run: Run) -> bool:
-  """Returns whether each round draws, and evaluations cover, all clients."""
+  """Returns whether rounds and evaluations of a run include all clients."""
   if run.flags["sampling"] == "all" and run.flags["evaluation_clients"] is None:
     return True
   table = run.client_evaluations if run.clients is None else run.clients

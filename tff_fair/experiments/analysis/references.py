@@ -1,9 +1,9 @@
 """The baseline of a comparison, and the weights of clients in each method.
 
 FedAvg with weights by numbers of examples and FedAvg with equal weights are two
-baselines: measures of fairness count each client once, and many fair methods do
-so, too. A claim must hold against the better of the two. A method's change from
-FedAvg has two parts, for each measure T and seed:
+baselines: measures of fairness weigh all clients equally, and many fair methods
+do so, too. A claim must hold against the better of the two. A method's change
+from FedAvg has two parts, for each measure T and seed:
 
   from weights   T(FedAvg, the method's weights) - T(FedAvg, by examples)
   from the rule  T(method) - T(FedAvg, the method's weights)
@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.run_groups import Group
 
 FEDAVG = "fedavg"
 _BY_EXAMPLES, _EQUAL = "num_examples", "uniform"
-_MOST_LABELS = 3  # In one sentence.
+_MOST_LABELS = 3  # A sentence lists no more methods.
 _IN_WORDS = {
   _BY_EXAMPLES: "by their numbers of examples",
   _EQUAL: "without regard to numbers of examples",
@@ -30,7 +30,7 @@ _IN_WORDS = {
 
 
 def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
-  """Returns the methods with a label, or with a name and any client weights."""
+  """Returns methods with this label, or this name with any client weights."""
   of_name = [
     group
     for group in groups
@@ -61,7 +61,7 @@ def find_default(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
-  """Returns the first group of each weighting, that by examples first."""
+  """Returns the first group of each client weighting, by examples first."""
   found: dict[str, Group] = {}
   for group in groups:
     found.setdefault(group.runs[0].client_weights, group)
@@ -98,7 +98,7 @@ def _join_labels(labels: Sequence[str]) -> str:
 
 
 def _both_fedavgs(groups: Sequence[Group]) -> Mapping[str, Group]:
-  """Returns FedAvg's group by client weighting; empty unless both exist."""
+  """Returns FedAvg's groups by client weighting; empty unless both exist."""
   of_fedavg = [g for g in groups if g.runs[0].algorithm == FEDAVG]
   found = _by_weights(of_fedavg)
   is_whole = {_BY_EXAMPLES, _EQUAL} <= found.keys()
@@ -106,7 +106,7 @@ def _both_fedavgs(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def decompose(contents: TaskComparison) -> Table | None:
-  """Returns methods' gains from weights and rules, given both FedAvgs."""
+  """Returns a table of gains from weights and rules, if both FedAvgs exist."""
   of_fedavg = _both_fedavgs(contents.groups)
   columns = {
     name: column

@@ -27,7 +27,7 @@ if typing.TYPE_CHECKING:
   from tff_fair import types
   from tff_fair.experiments.runs.discovery import Place
 
-# Slopes up to this share of ||Delta_k|| ||d|| are rounding errors.
+# Slopes below this share of ||Delta_k|| ||d|| are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -49,27 +49,27 @@ def replay(
     algorithm: The name of a method, or a rule of your own.
     hparams: Hyperparameters of the method; others have their defaults. By
       default those of the run, if its method is the same.
-    tell: Called with a line about each missing or damaged block of the tape.
+    tell: Called with a line about each missing or damaged block on the tape.
 
   Returns:
-    A row for each round and client that counted in it, in their order:
+    A row for each round and client included in it, in the tape's order:
 
     * `round`, `client_id`;
     * `coefficient`, c_k;
     * `slope`, <Delta_k, d>;
-    * `cosine`, of the angle between Delta_k and d;
+    * `cosine`, that of the angle between Delta_k and d;
     * `harmed`, whether the slope is below 0: to first order, the step raises
       the client's loss;
     * `conflicts`, the number of other clients j with <Delta_k, Delta_j> < 0;
-    * `loss_change`, of the client's loss by the step eta_s d, to first order,
-      -(eta_s / eta_k) <Delta_k, d> / steps_k; NaN unless clients and server
-      take steps of plain SGD, the server at a constant rate;
+    * `loss_change`, by which the step eta_s d changes the client's loss, to
+      first order, -(eta_s / eta_k) <Delta_k, d> / steps_k; NaN unless clients
+      and server take steps of plain SGD, the server at a constant rate;
     * `angle`, between d and the direction that the run took in the round, in
       degrees.
 
   Raises:
-    RunError: If the run has no tape, or the tape is of another model or lacks
-      what the rule needs.
+    RunError: If the run has no tape, or the tape belongs to another model or
+      lacks quantities that the rule needs.
     TypeError: If a hyperparameter has the wrong type.
     FieldError: If the method or a hyperparameter is unknown, or a value wrong.
   """
@@ -113,7 +113,7 @@ def _rule(
   algorithm: str | types.Rule,
   hparams: Mapping[str, Any] | None,
 ) -> types.Rule:
-  """Returns the rule to apply; checks that the tape has what it needs."""
+  """Returns the rule to apply; raises an error if the tape lacks its inputs."""
   from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  As above.
 
   described = trained_model.Architecture.read(folder.model)
@@ -161,7 +161,7 @@ def _last_round(run: Run) -> int:
 
 
 def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
-  """Returns eta_s, if losses change by steps of plain SGD; else NaN."""
+  """Returns eta_s if clients and server take steps of plain SGD; else NaN."""
   spec = run.spec
   momenta = ("client_momentum", "server_momentum")  # FedFA's.
   is_sgd = (
@@ -206,7 +206,7 @@ def _rows(
 
 
 RULE = "rule"  # The column with the names of rules.
-# The values of the comparison's columns, from the rows of a round.
+# Each column of the comparison is a function of the rows of a round.
 _MEASURES: Mapping[str, Callable[[pd.DataFrame], float]] = {
   "harmed": lambda rows: 100 * rows["harmed"].mean(),
   "worst_cosine": lambda rows: rows["cosine"].min(),
@@ -225,7 +225,7 @@ _DIGITS = {"harmed": 1, "worst_cosine": 3, "angle": 1}
 
 
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
-  """Returns means and 95 % intervals of each rule, on common rounds."""
+  """Returns the means of each rule over common rounds, with 95 % intervals."""
   import pandas as pd  # noqa: PLC0415
 
   groups = dict(list(replays.groupby(RULE, sort=False)))
@@ -242,7 +242,7 @@ def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
-  """Returns the mean over rounds and the ends of its interval."""
+  """Returns columns of the mean over rounds and the ends of its interval."""
   mean, ends = math.nan, intervals.Interval(math.nan, math.nan)
   if values.size:
     mean = float(values.mean())
@@ -253,7 +253,7 @@ def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
 
 
 def cells(compared: pd.DataFrame) -> list[list[str]]:
-  """Returns a comparison as lines of cells, the titles first."""
+  """Returns the lines of a comparison's table as cells, the titles first."""
   shown = [name for name in TITLES if compared[name].notna().any()]
   lines = [["Rule", *(TITLES[name] for name in shown)]]
   for row in compared.to_dict("records"):
@@ -267,7 +267,7 @@ def text(compared: pd.DataFrame) -> str:
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
-  """Returns "1.50 [1.20, 1.80]"."""
+  """Returns a mean and its interval, such as "1.50 [1.20, 1.80]"."""
   if math.isnan(row[name]):
     return ""
   digits = _DIGITS.get(name)

@@ -16,7 +16,7 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds
 from tff_fair.experiments.spec.spec_text import HPARAM, TASK_OPTION
 
-# Numbers in texts count by their value; see `natural_sort_key`.
+# Texts are sorted with their numbers by value; see `natural_sort_key`.
 _Order = list[list[tuple[bool, float, str]]]
 
 
@@ -28,7 +28,7 @@ class Group(NamedTuple):
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-  """Groups the runs that differ only in their seeds, by task and method."""
+  """Groups runs that differ only in their seeds; sorts groups by settings."""
   same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
     key = json.dumps([run.title, run.settings], sort_keys=True)
@@ -78,12 +78,12 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def data_key(run: Run) -> tuple[object, ...]:
-  """Returns a run's task, its options, and the share set aside."""
+  """Returns a run's task, its options, and its validation fraction."""
   return run.task, *sorted((n, str(v)) for n, v in _data_settings(run).items())
 
 
 def _data_settings(run: Run) -> dict[str, object]:
-  """Returns the settings of a run that decide what it trains on."""
+  """Returns the settings of a run that determine its training data."""
   return {
     name: value
     for name, value in run.settings.items()
@@ -92,7 +92,7 @@ def _data_settings(run: Run) -> dict[str, object]:
 
 
 def distinguishing_options(run: Run, others: Iterable[Run]) -> list[str]:
-  """Returns texts of a run's data settings that differ in another run."""
+  """Returns a run's data settings that differ in another run, as texts."""
   of_others = [_data_settings(other) for other in others]
   return [
     f"{short_name(name)}={value}"
@@ -112,8 +112,8 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def _differs(name: str, runs: Sequence[Run]) -> bool:
-  # Versions of a user's file count only between runs that name the same
-  # function in it; the function is a setting itself.
+  # Versions of a user's file are compared only between runs that use the same
+  # function in it; the function itself is compared as another setting.
   function = name.removesuffix(USER_FILE_SUFFIX)
   values: dict[str, set[str]] = {}
   for run in runs:
@@ -124,7 +124,7 @@ def _differs(name: str, runs: Sequence[Run]) -> bool:
 
 
 def short_name(setting: str) -> str:
-  """Returns the name of a setting without its kind: hparam, task_option."""
+  """Returns a setting's name without its prefix "hparam." or "task_option."."""
   last = setting.rpartition(".")[2]
   # A hyperparameter called seed is not the run's seed.
   return setting if last == "seed" else last

@@ -11,18 +11,18 @@ _ROUNDING = 1e-6  # Accuracies are ratios in float32.
 
 
 class Noise(TypedDict):
-  """The noise in the spread of the clients' accuracies, as runs keep it."""
+  """The noise in the spread of clients' accuracies, as in a run's summary."""
 
   std: float  # The spread that comes only from finite test sets.
   true_std: float  # The spread without that noise.
-  share: float  # Of the variance, in [0, 1].
+  share: float  # The noise's share of the variance, in [0, 1].
   median_examples: float
 
 
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread; None for values that are not shares."""
+  """Returns the noise in a spread; None unless values are example shares."""
   values = np.asarray(accuracies, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None

@@ -34,24 +34,23 @@ def table(
   """Returns one table of all runs, with their differences as columns.
 
   Args:
-    runs: Runs, folders of runs, or folders at any depth above them; or one of
-      these.
+    runs: Runs, folders of runs, or folders at any depth above them; a single
+      run or folder needs no list.
     name: The table, by its name as an attribute of `Run`.
 
   Returns:
     The rows of all runs, one run after the other. The first columns are
-    `method`, by its name in tables, such as "FedAvg, equal weights"; `seed`,
-    and `data_seed` and `model_seed` if they differ from it; and each setting
-    that is not the same in all runs, under its name in `RunSpec.vary`, with no
-    value if a run does not have it. (A setting with the name of another column
-    has the prefix "hparam." or "task_option.".) The columns of the table
-    follow. A run without that table, as before its first evaluation, has no
-    row.
+    `method`, a label such as "FedAvg, equal weights"; `seed`, and `data_seed`
+    and `model_seed` if they differ from it; and each setting that is not the
+    same in all runs, under its name in `RunSpec.vary`, with no value for a run
+    that does not have it. (A setting with the name of another column has the
+    prefix "hparam." or "task_option.".) The columns of the table follow. A run
+    without that table, as before its first evaluation, has no rows.
 
   Raises:
     FieldError: If there is no such table; a `ValueError`.
     RunError: If a path does not exist or holds no run, a run is damaged, or two
-      runs are the same, seeds included.
+      runs have the same settings and seeds.
   """
   import pandas as pd  # noqa: PLC0415
 
@@ -71,13 +70,13 @@ def table(
   columns = dict.fromkeys([*names, *(c for part in parts for c in part)])
   if not parts:
     return pd.DataFrame(columns=[*columns])
-  # Empty columns would decide the types of full ones.
+  # Empty columns would change the types of the other runs' values.
   full = [part.dropna(axis=1, how="all") for part in parts]
   return pd.concat(full, ignore_index=True).reindex(columns=[*columns])
 
 
 def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
-  """Returns how each run differs from the others, by column."""
+  """Returns the differing seeds and settings of each run, by column."""
   seeds = {
     _SEED: [run.seeds.draws for run in runs],
     "data_seed": [run.seeds.data for run in runs],
@@ -104,7 +103,7 @@ def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
 
 
 def _values(values: Sequence[object]) -> list[object]:
-  """Returns a column: texts of numbers as numbers, and lists as texts."""
+  """Returns a column with numbers in place of texts, and texts of lists."""
   texts = [v if isinstance(v, str) else None for v in values]
   try:
     numbers = [None if t is None else float(t) for t in texts]

@@ -1,4 +1,4 @@
-"""An audit: how fair a model or results from elsewhere are."""
+"""An audit: how fair an existing model or its results are to clients."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Audit:
       interval (accuracy_low, accuracy_high), correct and loss; or rmse and r2
       if the label is a number; or only loss.
     summary: `num_clients`; `num_examples`; `score`, the name of the column by
-      which clients are compared; `test_NAME` of the score: its statistics over
-      clients, each counted once, as `tff_fair.metrics.fairness_summary` names
-      them (the worst have the largest errors); `test_NAME_weighted`, its mean
-      by examples; `intervals`, of the statistics that have one, `[low, high]`
-      at 95 %. For accuracies also `test_accuracy_noise`, the noise in their
-      spread, None if unknown; and `equality_p_value`, how likely such
-      a spread is if all clients are served equally well. `newcomers` is the
-      bound of `analysis.joining_gains`, for clients that the model was not
-      trained on.
+      which clients are compared; `test_NAME`, the score's statistics over
+      equally weighted clients, under the names of
+      `tff_fair.metrics.fairness_summary` (for errors, the worst are the
+      largest); `test_NAME_weighted`, the score's mean weighted by examples;
+      `intervals`, the 95 % intervals `[low, high]` of statistics that have one;
+      for accuracies also `test_accuracy_noise`, the noise in their spread, None
+      if unknown, and `equality_p_value`, the probability of such a spread if
+      all clients are served equally well; `newcomers`, a lower bound on the
+      scores of clients on which the model was not trained.
     title: The names of the model and its data.
-    about: A line on the data.
+    about: A line about the data.
   """
 
   clients: pd.DataFrame
@@ -126,25 +126,25 @@ def audit(
       audit(results="per_client.csv").summary["test_accuracy"]["worst_10"]
 
   Args:
-    model: A Keras model, from x of the task to outputs; or the path of one: a
-      .keras or .h5 file, or the folder of a SavedModel. A model whose inputs
-      are named like the task's raw columns gets these.
+    model: A Keras model that maps the task's x to outputs; or the path of a
+      model: a .keras or .h5 file, or the folder of a SavedModel. A model whose
+      inputs have the names of the task's raw columns gets these columns.
     task: The clients: a task, or the name of one.
-    results: Instead of both, a CSV file of results from elsewhere, one row per
-      client: client, n, and correct, accuracy or loss. This does not need
-      TensorFlow.
+    results: Instead of a model and a task, a CSV file of results from another
+      program, one row per client: client, n, and correct, accuracy or loss.
+      This does not need TensorFlow.
     task_options: Options of a task given by name.
     data_dir: Directory of the data files of a task given by name.
-    seed: Seed of a task given by name, the same as in training: it decides
-      which examples are test examples.
-    split: Which examples count: "test", "train" or "all".
+    seed: Seed of a task given by name. It must be the seed of the training, as
+      it determines which examples are test examples.
+    split: The examples to evaluate on: "test", "train" or "all".
     outputs: What a classifier returns: "probabilities", "logits", or "auto":
-      probabilities if they sum to 1 for each example.
-    trust: Whether to run code that the model's file holds or names.
+      probabilities if the outputs sum to 1 for each example, else logits.
+    trust: Whether to run code that the model's file contains or names.
     score: The score by which clients are compared, as in a run: "auc", "f1",
-      ... By default the accuracy, or the RMSE of numbers.
+      ... By default the accuracy, or the RMSE if labels are numbers.
     measures: Further scores, such as "recall,brier".
-    score_class: The class to which scores of one class refer, as in a run.
+    score_class: The class to which one-class scores refer, as in a run.
     threshold_for: With two classes, the score for which a decision threshold is
       chosen, on the training data of the clients.
 
@@ -176,12 +176,12 @@ def audit(
   return _audit_model(**of_model)
 
 
-# Defaults of arguments that always have a value.
+# Arguments that are not None by default.
 _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
 def _check_unused(of_model: Mapping[str, object]) -> None:
-  """Checks that arguments for a model are left out if there are results."""
+  """Checks that no argument about a model is given together with results."""
   for name, value in of_model.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(
@@ -303,7 +303,7 @@ def _load(
     raise FieldError("task_options", str(error)) from error
 
 
-# The statistics with an interval; minimum and maximum have no interval.
+# The statistics with an interval; minimum and maximum have none.
 _WITH_INTERVAL = (
   *("mean", "std", "worst_10", "best_10", "percentile_50"),
   *("relative_std", "jain"),
@@ -311,7 +311,7 @@ _WITH_INTERVAL = (
 
 
 def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
-  """Returns a table of clients with Wilson's interval of each accuracy."""
+  """Adds Wilson's interval of each accuracy, if any, to a table of clients."""
   accuracy = ACCURACY.name
   if accuracy not in clients:
     return clients

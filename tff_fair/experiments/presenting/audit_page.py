@@ -35,10 +35,10 @@ from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.experiments.texts import layout, sentences
 from tff_fair.metrics.statistics import tail_size
 
-# Of the terminal.
+# The width of the terminal.
 _WIDTH = 80
-_WORST = 5  # Clients that are listed.
-# Titles by statistic; those in the second group have no unit.
+_WORST = 5  # The number of worst-off clients that are listed.
+# Titles by statistic; those in `_UNIFORMITY` have no unit.
 _ROWS = {
   "mean": "mean",
   "std": "std",
@@ -53,7 +53,7 @@ _UNIFORMITY = {"relative_std": "relative std", "jain": "Jain's index"}
 
 
 def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
-  """Returns the fairness table with intervals, the worst, and the verdict."""
+  """Returns the fairness table, worst-off clients and verdict as text."""
   score = score_of(clients, summary)
   worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
@@ -92,7 +92,7 @@ def _caption(score: Score, summary: Mapping[str, Any]) -> str:
 
 
 def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
-  """Returns the statistics: title, value, interval, which may be empty."""
+  """Returns title, value and interval (maybe empty) of each statistic."""
   found = summary[f"test_{score.name}"]
   lines = []
   for name, title in {**_ROWS, **_UNIFORMITY}.items():
@@ -133,11 +133,11 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
 
 _LEVEL = 0.05
 _LEAST_P = 0.001
-_TAIL = 0.025  # Above the upper end of a 95 % interval.
+_TAIL = 0.025  # The probability above the upper end of a 95 % interval.
 
 
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
-  """Returns the worst-off clients, the noise, and what newcomers may expect."""
+  """Returns sentences on the worst-off clients, noise, and later clients."""
   score = score_of(clients, summary)
   known = clients.dropna(subset=[score.name])
   worst = known[score.name].agg("min" if score.higher_is_better else "max")
@@ -178,7 +178,7 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
 def _model_sentences(
   clients: pd.DataFrame, summary: Mapping[str, Any], score: Score
 ) -> list[str]:
-  """Returns sentences on results that need the examples themselves."""
+  """Returns sentences on the results that only an audited model can have."""
   missing = clients[clients[score.name].isna()][audit_table.CLIENT]
   lines = sentences.left_out([*map(str, missing)], score)
   for name, other in BY_NAME.items():
@@ -192,7 +192,7 @@ def _model_sentences(
   ]
 
 
-# Readers cannot take in more rows; clients.csv has all.
+# The most clients in the page's table and in its chart; clients.csv has all.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
 # The population of intervals, without and with the noise of examples.
@@ -227,7 +227,7 @@ def build(
 def _client_figure(
   clients: pd.DataFrame, score: Score, summary: Mapping[str, Any]
 ) -> Figure:
-  """Returns the clients in order, with the interval of each."""
+  """Returns a chart of the clients' scores in order, with their intervals."""
   ordered = _worst_first(clients.dropna(subset=[score.name]), score)
   places = np.unique(
     np.linspace(0, len(ordered) - 1, _MOST_POINTS).round().astype(int)

@@ -1,4 +1,4 @@
-"""The exact scores of an audit, from a model's outputs for each example."""
+"""Computes an audit's scores from a model's outputs for each example."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _RANKING_SCORES = {
   "average_precision": sklearn_metrics.average_precision_score,
 }
 _DECISION_SCORES = ("balanced_accuracy", "precision", "recall", "f1")
-_CERTAIN = 50.0  # A logit that leaves other classes almost no probability.
+_CERTAIN = 50.0  # A logit whose softmax probability is almost 1.
 
 
 def build_scoring(task: tasks.Task, **settings: Any) -> scoring.ScoringSettings:
-  """Returns the scores that an audit's settings request, as for a run."""
+  """Returns how to compute the scores that an audit's settings request."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
     raise FieldError(
@@ -54,7 +54,7 @@ def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
 
 
 def _ranking_score(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
-  """Returns AUC or average precision of a class; NaN without two classes."""
+  """Returns AUC or average precision; NaN if all labels are of one kind."""
   if own.all() or not own.any():
     return float("nan")
   return float(_RANKING_SCORES[name](own, ranking))

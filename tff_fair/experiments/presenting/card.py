@@ -34,7 +34,7 @@ _SHOWN = (
   *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
   *("client_optimizer", "client_learning_rate", "seed"),
 )
-# Settings that the card shows elsewhere, and paths of the machine.
+# Settings that the card shows in another place, or that are machine paths.
 _NOT_SHOWN = ("task", "algorithm", "data_dir")
 _PATHS = (
   *("model", "initial_model", "initial_run"),
@@ -53,16 +53,16 @@ class Subject:
   file_name: str
   kind: str
   best: bool
-  client_id: int | None  # Whose personal model it is.
-  all_clients: bool  # Whether it is a folder of all personal models.
+  client_id: int | None  # The client whose personal model is exported.
+  all_clients: bool  # Whether all personal models are exported to a folder.
   question: Question
   notes: tuple[str, ...]
-  baselines: tuple[Run, ...] = ()  # Finished, on the same data.
+  baselines: tuple[Run, ...] = ()  # Finished runs on the same data.
   ceilings: Ceilings | None = None  # The ceiling in the run's folder.
 
   @property
   def is_personal(self) -> bool:
-    """Whether the models are those of single clients."""
+    """Whether the exported models are personal models of clients."""
     return self.client_id is not None or self.all_clients
 
 
@@ -121,7 +121,7 @@ def text(subject: Subject) -> str:
 
 
 def _gain(subject: Subject) -> dict[str, str]:
-  """Returns the worst clients' scores with the model and its baselines."""
+  """Returns a sentence on the worst clients with the model and baselines."""
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}
@@ -158,14 +158,14 @@ def _anonymize(name: str, value: str) -> str:
   if name == "join_round":
     parts = [part.rpartition(":") for part in value.split(",")]
     return ", ".join(f"{_without_name(who)}:{first}" for who, _, first in parts)
-  # A user's task may take any path.
+  # Any option of a user's task may be a path.
   if name in _PATHS or value.startswith(("/", "~", "./", "../")):
     return pathlib.PurePath(value).name
   return value
 
 
 def _without_name(client: str) -> str:
-  """Returns a share of the clients unchanged, but "a client" for a name."""
+  """Returns "a client" for a name, and a share of the clients unchanged."""
   try:
     is_share = 0 < float(client) < 1
   except ValueError:

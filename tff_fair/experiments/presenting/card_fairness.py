@@ -18,7 +18,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.metrics.intervals import Interval
 
-_SMALL = 30  # Test examples, below which an accuracy says little.
+_SMALL = 30  # With fewer test examples, an accuracy says little.
 _WITH_INTERVAL = ("mean", "std", "worst_10", "jain")
 _GLOBAL = "global_"
 
@@ -27,7 +27,7 @@ _GLOBAL = "global_"
 class LastEvaluation:
   """The last evaluation of a model: a row per client, without attackers."""
 
-  round_num: int | None  # None if there is none.
+  round_num: int | None  # None if there is no evaluation.
   clients: pd.DataFrame
   num_attackers: int = 0
   num_unseen: int = 0
@@ -38,7 +38,7 @@ class LastEvaluation:
 def read(
   run: Run, round_num: int, *, of_global: bool, client_id: int | None
 ) -> LastEvaluation:
-  """Reads the evaluation of a run's model."""
+  """Reads the last evaluation of a run's model up to a round."""
   table = run.client_evaluations
   table = table[table[ROUND] <= round_num]
   if table.empty:
@@ -102,7 +102,7 @@ def paragraphs(
 
 
 def limits(evaluation: LastEvaluation, num_clients: int) -> list[str]:
-  """Returns sentences about what the numbers do not show."""
+  """Returns sentences about the limits of an evaluation's numbers."""
   if evaluation.round_num is None:
     return []
   examples = evaluation.clients["num_examples"]
@@ -168,7 +168,7 @@ def _rows(
   }.items():
     text = texts.get(name, _formatter(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
-    if not np.isnan(value):  # NaN: a ratio to a mean of values below 0.
+    if not np.isnan(value):  # A ratio is NaN if it is undefined.
       interval = intervals.get(name)
       shown = _interval_text(text, interval) if interval else ""
       rows.append((title, text(value), shown))
@@ -178,7 +178,7 @@ def _rows(
 def _examples_of_shares(
   clients: pd.DataFrame, score: Score
 ) -> np.ndarray | None:
-  """Returns the examples that values are shares of; None if they are not."""
+  """Returns numbers of examples, or None if scores are not shares of them."""
   values, examples = clients[score.name], clients["num_examples"]
   if _is_accuracy(score) and metrics.are_shares_of_examples(values, examples):
     return examples.to_numpy(np.float64)
@@ -186,7 +186,7 @@ def _examples_of_shares(
 
 
 def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
-  """Returns the population of the intervals in words, or "" without them."""
+  """Returns the population that intervals refer to; "" without intervals."""
   if question.name == questions.OTHER_CLIENTS:
     return "for other clients of the same kind"
   if _examples_of_shares(clients, score) is None:
@@ -195,7 +195,7 @@ def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
-  """Returns how much equal clients would differ on test sets of these sizes."""
+  """Returns texts on the spread that small test sets cause by chance."""
   noise = _is_accuracy(score) and sampling_noise.of_clients(
     clients[score.name], clients["num_examples"]
   )

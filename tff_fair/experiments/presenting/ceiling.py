@@ -1,4 +1,4 @@
-"""The ceiling of a task and its runs in words, as JSON and as a page."""
+"""Shows the ceiling of a task, and its runs, as text, JSON or a page."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def page(found: Ceilings) -> str:
 
 
 def build_section(task: task_runs.TaskRuns) -> section.Section:
-  """Returns a report's section, which is empty without a ceiling of a run."""
+  """Returns a report's section, which is empty if no run has a ceiling."""
   title = "The ceiling"
   found, notes = ceiling_records.read(
     Group(method.label, method.runs) for method in task.methods
@@ -122,7 +122,7 @@ def parts(
 
 
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
-  """Groups tables by the title of their data, which seeds share."""
+  """Groups the tables by data title, loss and depth, which seeds share."""
   parts = {}
   is_deep = found.data["representation"] != ""
   for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):
@@ -154,7 +154,7 @@ def _range(values: pd.Series, unit: str) -> str:
 
 
 def sentence(found: Ceilings) -> str:
-  """Returns how far a single run ends above the ceiling."""
+  """Returns a sentence on how far a single run ends above the ceiling."""
   [run] = found.runs.to_dict("records")
   is_deep = found.data["representation"].iloc[0] != ""
   kind = "last layer on its features" if is_deep else "model of its kind"
@@ -177,7 +177,7 @@ def sentence(found: Ceilings) -> str:
 def sentences(found: Ceilings) -> list[str]:
   """Returns the findings in the tables of one data set, in sentences."""
   names = found.names
-  values = found.least.groupby("risk")["value"].mean()  # Over data sets.
+  values = found.least.groupby("risk")["value"].mean()  # Mean over data sets.
   first = found.data.iloc[0]
   kind = (
     "No last layer on the features of these runs"
@@ -210,7 +210,7 @@ def sentences(found: Ceilings) -> list[str]:
 
 
 def _ceiling_lines(found: Ceilings) -> list[list[str]]:
-  """Returns the least of each risk as lines, the heads first."""
+  """Returns table lines with the least value of each risk, the heads first."""
   names = found.names
   heads = ["Least", "value", "gap at most", "|W|"]
   lines = [[*heads, *(f"its {names[name]}" for name in RISKS), "test"]]
@@ -230,7 +230,7 @@ def _ceiling_lines(found: Ceilings) -> list[list[str]]:
 
 
 def _method_lines(found: Ceilings) -> list[list[str]]:
-  """Returns each method's losses and excesses as lines, the heads first."""
+  """Returns table lines of methods' losses and excesses, the heads first."""
   names = found.names
   heads = ["Method", "runs"]
   for risk in RISKS:
@@ -251,7 +251,7 @@ def _number(values: pd.Series) -> str:
 def _chart(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> Figure:
-  """Returns the fronts of mean and tail, and the runs as points."""
+  """Returns a chart of the fronts of mean and tail, with runs as points."""
   names, unit = found.names, found.unit
   ends = found.least[found.least["risk"] != LARGEST]
   fronts = [rows.sort_values("s") for _, rows in ends.groupby("data")]

@@ -1,4 +1,4 @@
-"""The choice of a method, in sentences at the end of its program."""
+"""The choice of a method, in the sentences that tff-fair-choose prints."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from tff_fair.experiments.texts import layout, run_warnings, sentences
 
 
 def describe(choice: Choice) -> str:
-  """Returns the recommendation, the evidence, and how to train it."""
+  """Returns the recommended method, the evidence, and how to train it."""
   run = choice.recommended
   joining = sentences.joining(run.summary or {}, run.score)
   paragraphs = [
@@ -29,7 +29,7 @@ def describe(choice: Choice) -> str:
 
 
 def _reason(choice: Choice) -> str:
-  """Returns why the recommended method is recommended."""
+  """Returns the reason for the recommendation."""
   measure = _measure(choice, choice.criterion)
   rows = choice.confirmation.to_dict("records")
   basis = (

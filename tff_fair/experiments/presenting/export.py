@@ -43,10 +43,10 @@ class ExportResult(NamedTuple):
   """The result of an export.
 
   Attributes:
-    path: The model: a file, or a folder.
-    card: The model card.
-    round_num: The round whose model it is.
-    notes: What the user should know, in sentences.
+    path: The path of the model, a file or a folder.
+    card: The path of the model card.
+    round_num: The round after which the model was saved.
+    notes: Sentences for the user.
   """
 
   path: pathlib.Path
@@ -76,27 +76,27 @@ def export(
 
   Args:
     run: The run, or its folder.
-    output: Where to write. A model in the format keras is a file *.keras, one
-      in tflite a file *.tflite, one in savedmodel a folder; with `all_clients`,
-      it is a folder of such models.
+    output: The path to write: a file *.keras in the format keras, a file
+      *.tflite in tflite, a folder in savedmodel; with `all_clients`, a folder
+      of such models.
     format: "keras", "savedmodel" or "tflite"; by default the one that the name
       of `output` indicates.
-    best: Whether to take the model at the best evaluation, which a run with a
-      `criterion` keeps, instead of the last that the run saved.
+    best: Whether to export the model at the best evaluation, which a run with a
+      `criterion` keeps, instead of the last model that the run saved.
     client: Name of the client whose personal model to write, if the method
-      trains personal models. By default the global model.
+      trains personal models. By default, the global model is written.
     all_clients: Whether to write all personal models into a folder.
-    question: What the intervals in the card answer: "these_clients", what other
-      test examples of these clients would show; "other_clients", what other
-      clients like these would. By default the former if all clients take part
-      in each round, and the latter if rounds sample them.
+    question: The question that the card's intervals answer: "these_clients",
+      what other test examples of these clients would show, or "other_clients",
+      what other clients like these would show. By default the former if all
+      clients take part in each round, and the latter if rounds sample them.
     overwrite: Whether to replace an earlier export.
     baselines: Finished runs on the same data, or their folders, such as FedAvg
       by numbers of examples and with equal weights: the card compares the worst
       clients' scores with those of the better baseline.
     trust: Whether to run the code of a task if the run has no digest of it, or
-      that of another version. Only a model without a description in the run
-      needs the task.
+      the digest of another version. The task is needed only if the run does not
+      have a description of its model.
 
   Returns:
     The paths of the model and its card, and notes.
@@ -105,8 +105,8 @@ def export(
     FieldError: If an argument does not fit the run, or `output` cannot be
       written; a ValueError.
     RunError: If the run is damaged, or has not saved its model.
-    tasks.DataError: If the model depends on the task's data, which cannot be
-      used.
+    tasks.DataError: If the model depends on the task's data, and these cannot
+      be used.
   """
   run, *baseline_runs = map(_open_verified, (run, *baselines))
   output = pathlib.Path(output)
@@ -163,14 +163,14 @@ def export(
 
 
 def _open_verified(run: Run | str | os.PathLike[str]) -> Run:
-  """Returns a run; reports which of its tables and settings have changed."""
+  """Returns a run; reports the tables and settings that were modified since."""
   found = run if isinstance(run, Run) else discovery.read_run(run)
   discovery.say_changes([found], verify=True, below=False)
   return found
 
 
 def _ceiling(run: Run) -> Ceilings | None:
-  """Returns the ceiling in a run's folder; reports one of another task."""
+  """Returns the ceiling in a run's folder; reports one that does not fit."""
   found, notes = ceiling_records.read([run_groups.Group(run.title, (run,))])
   for line in notes:
     progress.say(line)
@@ -210,7 +210,8 @@ def _threshold(
   run: Run, weights: Weights, *, is_personal: bool
 ) -> Mapping[str, Any] | None:
   """Returns the threshold that a run has chosen for a model, if any."""
-  # It is for the models after the last round, personal ones if there are any.
+  # A run chooses it for the models after the last round: for personal models if
+  # the method trains any, else for the global model.
   summary = run.summary or {}
   is_of_last = weights.round_num == summary.get("rounds")
   is_evaluated = is_personal == (weights.personal is not None)
@@ -221,7 +222,7 @@ def _threshold(
 
 @contextlib.contextmanager
 def _reporting_bad_description(run: Run) -> Iterator[None]:
-  """Makes errors from bad values in the model's description name its file."""
+  """Names the model's description file in errors about its values."""
   try:
     yield
   except FieldError:
@@ -264,7 +265,7 @@ def _write_personal_models(
   )
 
 
-# Names that every file system allows, of at most 80 letters.
+# File names of at most 80 characters that every file system allows.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
@@ -279,13 +280,13 @@ def _client_id(run: Run, name: str, trust: bool) -> int:
 def _ids_by_name(
   run: Run, trust: bool, is_enough: Callable[[Mapping[str, int]], bool]
 ) -> dict[str, int]:
-  """Returns ids by name: of the evaluated clients, or all from the task."""
+  """Returns ids by name: of evaluated clients, or else of all of the task."""
   if run.clients is not None and "client" in run.clients:
     ids = run.clients["client_id"].tolist()
     found = dict(zip(run.clients["client"].astype(str), ids, strict=True))
     if is_enough(found):
       return found
-  # Imported late: it imports TensorFlow Federated.
+  # Imported late, since it imports TensorFlow Federated.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
   task = task_loading.load(
@@ -295,7 +296,7 @@ def _ids_by_name(
 
 
 def _file_names(clients: Mapping[int, str], suffix: str) -> dict[int, str]:
-  """Returns a file name for each client: by its name, or else by its id."""
+  """Returns a file name for each client, from its name or else from its id."""
   seen = collections.Counter(map(str.casefold, clients.values()))
   return {
     client_id: (
@@ -331,8 +332,8 @@ def export_form(
     trust: As for `export`.
 
   Returns:
-    The folder. It has a file for each computation, a list of them with their
-    types (form.json), and notes on how to read them.
+    The folder. It has a file for each computation, form.json with a list of the
+    computations and their types, and a README.md on how to read them.
 
   Raises:
     FieldError: If the round has no such form, or `output` cannot be written;

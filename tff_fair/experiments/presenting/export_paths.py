@@ -1,4 +1,4 @@
-"""The formats of exports by name, and where an export writes."""
+"""The formats of exports, and the paths that an export writes."""
 
 import contextlib
 import csv
@@ -11,14 +11,14 @@ from tff_fair.declared import FieldError
 from tff_fair.files import atomic
 
 KERAS, SAVED_MODEL, TFLITE = "keras", "savedmodel", "tflite"
-# The end of a file's name; a SavedModel is a folder.
+# The suffix of each format; a SavedModel is a folder, which has none.
 SUFFIXES: Mapping[str, str] = {
   KERAS: ".keras",
   SAVED_MODEL: "",
   TFLITE: ".tflite",
 }
 FORMATS = tuple(SUFFIXES)
-# The file that lists the models in a folder of several.
+# The file that lists the models in a folder of personal models.
 INDEX = "clients.csv"
 INDEX_COLUMNS = ("client_id", "client", "file")
 
@@ -33,7 +33,7 @@ _SAVED_MODEL_FILE = "saved_model.pb"
 def format_of(
   output: pathlib.Path, given: str | None, *, of_several: bool = False
 ) -> str:
-  """Returns the format of an output: the given one, or else by its name."""
+  """Returns the given format of an output, or else the one its name implies."""
   if given is not None:
     declared.check_choice("format", given, FORMATS)
   if of_several:
@@ -60,7 +60,7 @@ def format_of(
 
 
 def _is_of_file(path: pathlib.Path) -> bool:
-  """Returns whether a name ends like a file's, unlike "model.v2"."""
+  """Returns whether a path has a file's suffix; "model.v2" does not."""
   ending = path.suffix.removeprefix(".")
   return ending.isalpha() or ending.lower() in ("h5", "hdf5")
 
@@ -96,7 +96,7 @@ def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def staging(output: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path]:
-  """Yields a place to write a file or folder to; then moves it to `output`."""
+  """Yields a temporary path for a file or folder, then moves it to `output`."""
   check = functools.partial(check_free, output, overwrite=overwrite)
   check()
   with (

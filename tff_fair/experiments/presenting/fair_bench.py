@@ -149,6 +149,6 @@ def picture(
 
 
 def _in_lines(name: str) -> list[str]:
-  """Returns the name of a method in lines that fit a column."""
+  """Splits the name of a method into lines that fit a column."""
   head, comma, tail = name.partition(", ")
   return [f"{head}{comma}".strip(), *tail.split()]

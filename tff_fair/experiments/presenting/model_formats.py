@@ -1,6 +1,6 @@
 """Writes models in the formats of exports.
 
-- keras: Keras' own file, for Python with TensorFlow.
+- keras: a file in Keras' own format, for Python with TensorFlow.
 - savedmodel: a folder in TensorFlow's SavedModel format, for model servers; it
   holds the code of layers that are not Keras' own.
 - tflite: a TensorFlow Lite file, for phones and small devices.
@@ -30,8 +30,8 @@ from tff_fair.experiments.runs.trained_model import BuildableModel
 Threshold: TypeAlias = Mapping[str, Any]
 
 # An exported model takes raw columns if the task has a preprocessing, else x.
-# For classes, it returns probabilities, not logits, and with a decision
-# threshold also the class; numbers are the model's outputs.
+# For classification, it returns probabilities, not logits, and with a decision
+# threshold also the class; for regression, it returns the predicted numbers.
 
 
 X, NUMBER = "x", "number"
@@ -42,13 +42,13 @@ class Predictor:
   """A Keras model to write, and the names of its inputs and output."""
 
   model: tf.keras.Model
-  trained: tf.keras.Model  # Its layer with the trained weights.
-  arguments: Mapping[str, str]  # Names of inputs in other programs.
+  trained: tf.keras.Model  # The layer of `model` that has the trained weights.
+  arguments: Mapping[str, str]  # Input names after export, by name.
   output: str
 
   @property
   def x(self) -> tf.Tensor:
-    """The input of a model that takes x, without values."""
+    """The symbolic input of a model that takes x."""
     return self.model.inputs[0]
 
   @property
@@ -58,7 +58,7 @@ class Predictor:
 
   @property
   def decides(self) -> bool:
-    """Whether the model has a threshold."""
+    """Whether the model has a decision threshold, and so returns classes."""
     return isinstance(self.model.output, Mapping)
 
   def assign(self, weights: Sequence[np.ndarray]) -> None:
@@ -81,7 +81,7 @@ def _build_of_x(
   fixed_shape: bool = False,
   batch_size: int | None = None,
 ) -> Predictor:
-  """Builds the model of a run that takes x, with initial weights."""
+  """Builds a run's model for input x, with initial weights."""
   described = found.architecture
   trained = found.build()
   shape = described.x_shape if fixed_shape else trained.input_shape[1:]
@@ -141,7 +141,7 @@ _OPERATION = re.compile(r"'tf\.(\w+)'")
 
 
 class Writer:
-  """Writes a model with one set of weights after another."""
+  """Writes the same model with different weights, one file per call."""
 
   def __init__(
     self, found: BuildableModel, kind: str, threshold: Threshold | None = None
@@ -167,7 +167,7 @@ class Writer:
         path.write_bytes(self._to_tflite(weights))
 
   def _to_tflite(self, weights: Sequence[np.ndarray]) -> bytes:
-    """Returns as much of the model as TensorFlow Lite can run."""
+    """Converts the model, without preprocessing that TFLite cannot run."""
     if self.predictor.takes_columns:
       with contextlib.suppress(_NoOperationError):
         return _convert(self.predictor.model)
@@ -211,7 +211,7 @@ def _convert(model: tf.keras.Model) -> bytes:
   try:
     with _silencing_stderr():
       converted: bytes = converter.convert()
-  except Exception as error:  # The converter has no class for this error.
+  except Exception as error:  # The converter raises no specific class.
     operations = sorted(set(_OPERATION.findall(str(error))))
     words = " and ".join(operations) or "some operation"
     raise _NoOperationError(words) from error

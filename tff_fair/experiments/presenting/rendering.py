@@ -42,9 +42,9 @@ _MARKDOWN.filters |= {
   "cell_code": lambda text: Markup(
     escaping.markdown_code(text).replace("|", r"\|")
   ),
-  # Python literals in a block of code, which need no escapes.
+  # Python literals in a code block, where Markdown needs no escapes.
   "python": lambda value: Markup(repr(value)),
-  # A paragraph from several lines of the template.
+  # Joins several lines of a template into a paragraph.
   "flowed": lambda text: Markup(re.sub(r"[ \n]+", " ", text.strip())),
 }
 
@@ -68,7 +68,7 @@ def sentences(template: str, **data: Any) -> list[str]:
 
 
 class TemplateRecord:
-  """A record that a page shows by its template, which knows it as `it`."""
+  """A record that a page renders by its template, which names it `it`."""
 
   template: ClassVar[str]
 
@@ -82,7 +82,7 @@ def page(
   """Returns a page as one HTML file that includes its style and script."""
   style = html("style.css", num_methods=num_methods)
   script = html("sort.js")
-  # No request leaves the page, and only its own script runs.
+  # The page sends no request, and only its own script runs.
   policy = (
     f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
     f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"

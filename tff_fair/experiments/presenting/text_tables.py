@@ -17,13 +17,13 @@ from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.texts import layout
 from tff_fair.files import csv_cells
 
-# The best of a column have two stars, or bold in Markdown and LaTeX; the second
-# best has one star, italics in Markdown, an underline in LaTeX.
+# In text, the best methods of a column have two stars, and the second best has
+# one; Markdown uses bold and italics, LaTeX uses bold and underlines.
 Escape = Callable[[str], str]
 Show = Callable[[Measure, Cell], str]
 
 _METHOD, _SEEDS = "Method", "Seeds"
-_WIDTH = 100  # Of captions in plain text.
+_WIDTH = 100  # The width of captions in plain text.
 _OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
@@ -48,7 +48,7 @@ def _text(table: Table) -> str:
   )
   columns = [list(column) for column in zip(*cells, strict=True)]
   for column in columns:
-    # Cells without stars leave room for them if the column has any.
+    # If a column has stars, pad the cells without stars.
     starred = [cell.rstrip().endswith("*") for cell in column]
     if any(starred):
       column[:] = [
@@ -90,7 +90,7 @@ def marked_cells(
   marks: tuple[Escape, Escape],
   show: Show | None = None,
 ) -> list[list[str]]:
-  """Returns head and rows as text, with the best and the second best marked."""
+  """Returns head and rows as texts; marks the best and second best cells."""
   shown = show or (lambda m, c: escape(cell_text(m, c)))
   lines = [[escape(_METHOD), _SEEDS]]
   lines[0] += [escape(measure.title) for measure in table.measures.values()]
@@ -127,11 +127,11 @@ def _spaced(notes: Sequence[str]) -> list[str]:
   return ["", "\n\n".join(notes)] if notes else []
 
 
-# With siunitx 2 or 3, columns of numbers are its `S` columns: 90.65(331) is
-# aligned at the point and set as 90.65 ± 3.31.
+# For siunitx 2 and 3, columns of numbers are `S` columns: they align 90.65(331)
+# at the decimal point, and print it as 90.65 ± 3.31.
 
 
-# Symbols of settings, as in docs/methods.md.
+# The symbols of settings in docs/methods.md.
 _SYMBOLS = {
   **{letter: letter for letter in "bmqt"},
   **{
@@ -209,18 +209,18 @@ def _latex(table: Table, with_siunitx: bool) -> str:
 
 
 def _siunitx_cell(measure: Measure, cell: Cell) -> str:
-  """Returns a number for siunitx, or a text in braces, which it copies."""
+  """Returns a number for siunitx, or a text in braces, which siunitx copies."""
   if not isinstance(cell, Value) or not math.isfinite(cell.mean):
     return f"{{{escaping.latex(cell_text(measure, cell))}}}"
   number = value_text(measure, Value(cell.mean, None))
   if cell.std is None or math.isnan(cell.std):
     return number
-  # In units of the last digit.
+  # siunitx expects the deviation in units of the last digit.
   return f"{number}({round(cell.std * 10**measure.digits)})"
 
 
 def _siunitx_column(measure: Measure, cells: Sequence[Cell]) -> str:
-  """Returns an S column with room for the largest number of a column."""
+  """Returns the LaTeX type of an S column that fits all numbers of a column."""
   numbers = [
     number
     for number in (_siunitx_cell(measure, cell) for cell in cells)
@@ -244,7 +244,7 @@ def _siunitx_num(cell: str) -> str:
 def _latex_label(label: str) -> str:
   r"""Returns the label of a row, with settings as symbols: $\gamma$=0.1."""
   parts = _SETTING.split(label)
-  # Texts and names of settings alternate.
+  # In the parts, texts and names of settings alternate.
   return "".join(
     f"${_SYMBOLS[part]}$="
     if place % 2

@@ -1,1 +1,1 @@
-"""Runs and their folders."""
+"""Runs, their folders, and the files in them."""

@@ -14,7 +14,7 @@ from tff_fair.files import atomic
 
 
 def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
-  """Writes arrays by name, replacing an earlier file."""
+  """Writes arrays, by name, to a file; replaces an earlier file."""
   with (
     atomic.replacement(path, overwrite=True) as place,
     place.open("wb") as file,
@@ -26,7 +26,7 @@ def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
 def read(
   path: pathlib.Path, advice: str = ""
 ) -> Iterator[dict[str, np.ndarray]]:
-  """Yields a file's arrays by name; errors inside the block mean damage."""
+  """Yields a file's arrays by name; reports errors in the block as damage."""
   try:
     with data_files.reporting_damage(path):
       with np.load(path, allow_pickle=False) as content:

@@ -1,4 +1,4 @@
-"""The saved states of a run: SavedModel folders, complete with checksums."""
+"""The saved states of a run: SavedModel folders with checksums of files."""
 
 import pathlib
 from typing import Any
@@ -7,20 +7,20 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.runs import checksums, saved_model_programs
 from tff_fair.files import atomic, parsing
 
-PREFIX = "program_state_"  # TFF's default; the number of the round follows.
+PREFIX = "program_state_"  # TFF's default prefix, before the round number.
 
-# Errors if a file is missing or is not a file. Other system errors may be
-# temporary: no permission, no free descriptor, a network disk.
+# Errors about a missing file, or a folder in its place. Other system errors may
+# be temporary: no permission, no free descriptor, a network disk.
 _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def path(folder: pathlib.Path, round_num: int) -> pathlib.Path:
-  """Returns the path of the state after a round in a folder of states."""
+  """Returns the path, in a folder of states, of the state after a round."""
   return folder / f"{PREFIX}{round_num}"
 
 
 def saved_rounds(folder: pathlib.Path) -> list[int]:
-  """Returns the rounds whose states a folder has, in ascending order."""
+  """Returns the rounds whose states a folder contains, in ascending order."""
   try:
     names = [path.name for path in folder.iterdir()]
   except FileNotFoundError as error:
@@ -34,7 +34,7 @@ def saved_rounds(folder: pathlib.Path) -> list[int]:
 
 
 def write_checksums(state: pathlib.Path) -> None:
-  """Writes the checksums of a state whose files are complete."""
+  """Writes checksums of a state's files, which mark the state as complete."""
   checksums.write(
     state,
     (
@@ -46,7 +46,7 @@ def write_checksums(state: pathlib.Path) -> None:
 
 
 def is_complete(state: pathlib.Path) -> bool:
-  """Returns whether a state has checksums; True if they are unreadable now."""
+  """Returns whether a state has checksums, perhaps temporarily unreadable."""
   try:
     checksums.read(state)
   except (parsing.ParseError, *_GONE):
@@ -57,10 +57,10 @@ def is_complete(state: pathlib.Path) -> bool:
 
 
 def find_damage(state: pathlib.Path) -> str | None:
-  """Returns the fault of a damaged state as text, or None."""
+  """Returns the damage to a state as text; None if the state is intact."""
   try:
     for file, kind in atomic.special_files(state):
-      # Reading it may never end.
+      # Do not read the special file, as that may never end.
       return f"{file.name} is a {kind}"
     for name, checksum in checksums.read(state).items():
       if (how := checksums.difference(state / name, checksum)) is not None:
@@ -75,7 +75,7 @@ def find_damage(state: pathlib.Path) -> str | None:
 
 
 def load_state(state: pathlib.Path) -> Any:
-  """Returns the contents of a state; imports TensorFlow."""
+  """Returns the contents of a state after safety checks; imports TensorFlow."""
   import tensorflow as tf  # noqa: PLC0415
 
   if (found := find_damage(state)) is not None:
@@ -97,7 +97,7 @@ def load_state(state: pathlib.Path) -> Any:
       "some, and try again."
     ) from error
   except Exception as error:
-    # Damage makes TensorFlow raise errors of any kind.
+    # For a damaged state, TensorFlow may raise errors of any class.
     raise _damage_error(
       state, f"TensorFlow cannot read it ({error})"
     ) from error

@@ -1,4 +1,4 @@
-"""The checksums of a folder's files, in checksums.json: sizes and SHA-256."""
+"""The file checksums.json of a folder: sizes and SHA-256 of the other files."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ _CHUNK = 1 << 20  # Bytes.
 
 
 class Hasher:
-  """Computes checksums; of a file that has grown, reads only the new bytes."""
+  """Computes checksums; reads only the new bytes of a file that has grown."""
 
   def __init__(self) -> None:
-    # By file: its inode, the number of bytes read, and their digest.
+    # By path: the file's inode, the number of bytes read, and their digest.
     self._known: dict[pathlib.Path, tuple[int, int, Any]] = {}
 
   def checksum(self, file: pathlib.Path) -> dict[str, Any]:
-    """Returns the checksum of a file."""
+    """Returns a file's checksum: its size in bytes and its SHA-256."""
     with file.open("rb") as opened:
       found = os.fstat(opened.fileno())
       anew = (found.st_ino, 0, hashlib.sha256())
@@ -53,7 +53,7 @@ def write(
 
 
 def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
-  """Returns the checksums of a folder by the names of files."""
+  """Returns the checksums in a folder, by file name."""
   try:
     content = parsing.parse_json((folder / FILE).read_bytes())
   except parsing.ParseError as error:
@@ -68,7 +68,7 @@ def read(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def forget(file: pathlib.Path) -> None:
-  """Removes a file that is about to change from its folder's checksums."""
+  """Removes the checksum of a file that is about to change."""
   try:
     found = read(file.parent)
   except (FileNotFoundError, parsing.ParseError):
@@ -84,10 +84,10 @@ def difference(
   verify: bool = True,
   may_grow: bool = False,
 ) -> str | None:
-  """Returns how a file differs from the checksum, as a predicate, or None."""
+  """Returns how a file differs from a checksum ("has changed"), or None."""
   found = file.stat()
   if not stat.S_ISREG(found.st_mode):
-    return "is not a file"  # Reading a pipe may never end.
+    return "is not a file"  # Reading it, for example a pipe, may never end.
   size = expected.get("bytes")
   if not isinstance(size, int):
     return f"has a checksum without a size in {FILE}"
@@ -99,7 +99,7 @@ def difference(
 
 
 def _digest(file: pathlib.Path, size: int) -> str:
-  """Returns the SHA-256 of the first bytes of a file."""
+  """Returns the SHA-256 of a file's first `size` bytes."""
   digest = hashlib.sha256()
   with file.open("rb") as opened:
     while chunk := opened.read(min(_CHUNK, size)):

@@ -1,18 +1,18 @@
 """The claim to a folder of a run: one program works in it at a time.
 
 The claim is the kernel's lock on config.json, which ends with the program. On a
-file system without locks, such as some network disks, it is a file that only
-one program can create, with a heartbeat: that program touches it every few
-seconds. If the heartbeat stops for a minute, the program counts as dead, and
-another one may take over the claim.
+file system without locks, such as some network disks, the claim is a file that
+only one program can create. This program touches the file every few seconds (a
+heartbeat). If the heartbeat stops for a minute, the claim is stale: the program
+is presumed dead, and another one may take over the claim.
 
-Clocks of hosts differ, so ages are measured by the clock of the file system:
-the time that a file has when a program has just touched it.
+The clocks of hosts differ, so the age of a claim is measured by the clock of
+the file system: a program touches a new file, and compares modification times.
 
 Two programs may find the same claim stale. To take it over, a program must
 first create a file that is named after the text of that claim. Only one program
-can, and no program writes that text again. So no other program can remove the
-new claim by mistake.
+can create this file, and no claim has the same text again. So no other program
+can remove the new claim by mistake.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def hold_folder(
     with hold(descriptor, folder, say):
       yield
   finally:
-    # Forked processes hold the lock, too.
+    # Unlock explicitly, as forked processes may keep the descriptor open.
     with contextlib.suppress(OSError):
       fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -61,7 +61,7 @@ def hold_folder(
 def hold(
   file: typing.BinaryIO | int, folder: pathlib.Path, say: Callable[[str], None]
 ) -> Iterator[None]:
-  """Holds the claim to a folder."""
+  """Holds the claim to a folder, by a lock on `file` or by a claim file."""
   claim: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
   if not lock(file, folder):  # A lock ends when the file is closed.
     claim = _ClaimFile(folder, say)
@@ -70,7 +70,7 @@ def hold(
 
 
 def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
-  """Locks a folder's file; returns whether the file system has locks."""
+  """Locks a folder's file; returns False on a file system without locks."""
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except BlockingIOError as error:
@@ -81,7 +81,7 @@ def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
 
 
 def is_held(file: pathlib.Path) -> bool:
-  """Returns whether a program holds the claim to the folder of a file."""
+  """Returns whether a program holds the claim to the folder with a file."""
   try:
     if (found := _read(file.with_name(FILE))) and not _is_stale(
       file.parent, found
@@ -97,7 +97,7 @@ def is_held(file: pathlib.Path) -> bool:
 
 
 class _ClaimFile:
-  """A claim by a file with a heartbeat; a context that holds it."""
+  """A context that holds a claim by a file with a heartbeat."""
 
   def __init__(self, folder: pathlib.Path, say: Callable[[str], None]) -> None:
     self._folder = folder
@@ -125,13 +125,13 @@ class _ClaimFile:
       contextlib.suppress(OSError, RunError),
       _exclusive_takeover(self._folder, self._text) as is_mine,
     ):
-      # Otherwise another program is taking over the claim.
+      # If `is_mine` is false, another program is taking over the claim.
       found = _read(self._path)
       if is_mine and found is not None and found.text == self._text:
         self._path.unlink()
 
   def _try_to_take(self) -> bool:
-    """Takes the claim; returns False if it changed in the meantime."""
+    """Takes the claim; returns False if another program has changed it."""
     with contextlib.suppress(FileExistsError):
       _create(self._path, self._text)
       return True
@@ -144,7 +144,7 @@ class _ClaimFile:
       if not is_mine:
         raise _taken(self._folder)
       now = _read(self._path)
-      # Another program was faster, or the claim's program was only slow.
+      # Another program was faster, or the claim's owner was only slow.
       if (
         now is None
         or now.text != found.text
@@ -161,7 +161,7 @@ class _ClaimFile:
     return True
 
   def _beat(self) -> None:
-    """Touches the claim, as long as it is held."""
+    """Touches the claim file regularly while the claim is held."""
     while not self._ended.wait(_SECONDS_PER_BEAT):
       with contextlib.suppress(OSError):  # A network disk may come back.
         found = _read(self._path)
@@ -173,19 +173,19 @@ class _ClaimFile:
           self._end(found)
 
   def _end(self, found: _Claim) -> None:
-    """Ends the program, which slept so long that another one took over."""
+    """Ends this program, since another one has taken over its stale claim."""
     self._say(
       f"{self._folder}: {_owner(found.text)} has taken over, since this "
       f"program gave no sign of life for more than {_SECONDS_UNTIL_STALE:.0f} "
       "s; it ends here."
     )
-    # Anything it still wrote would mix with the other program's files.
+    # If this program continued, its output would mix with the other program's.
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def _exclusive_takeover(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
-  """Yields whether only this program may replace or remove a claim."""
+  """Yields whether this program alone may replace or remove a claim."""
   digest = hashlib.sha256(text).hexdigest()[:32]
   path = folder / f"{FILE}.{digest}"
   try:
@@ -206,7 +206,7 @@ def _exclusive_takeover(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
 
 
 def _create(path: pathlib.Path, text: bytes) -> None:
-  """Creates a file; only one of several programs can."""
+  """Creates a file; raises `FileExistsError` if another program did so."""
   descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
   try:
     os.write(descriptor, text)
@@ -219,7 +219,7 @@ def _create(path: pathlib.Path, text: bytes) -> None:
 
 def _read(path: pathlib.Path) -> _Claim | None:
   try:
-    # Open it first: otherwise a network disk may answer from its cache.
+    # Opening the file makes a network disk refresh its cached times.
     with path.open("rb") as file:
       return _Claim(file.read(), os.fstat(file.fileno()).st_mtime)
   except FileNotFoundError:
@@ -231,7 +231,7 @@ def _is_stale(folder: pathlib.Path, found: _Claim) -> bool:
 
 
 def _now(folder: pathlib.Path) -> float:
-  """Returns the time by the clock of the folder's file system."""
+  """Returns the present time by the clock of a folder's file system."""
   path = folder / f"{FILE}.{uuid.uuid4().hex}"
   _create(path, b"?")
   try:
@@ -241,7 +241,7 @@ def _now(folder: pathlib.Path) -> float:
 
 
 def _owner(text: bytes) -> str:
-  """Returns the host and process that wrote a claim, in words."""
+  """Returns a text that names the process and host that wrote a claim."""
   try:
     owner = json.loads(text)
     return f"process {owner['pid']} on {owner['host']}"

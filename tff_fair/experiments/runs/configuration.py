@@ -1,11 +1,12 @@
-"""The configuration of a run, which its folder keeps in config.json.
+"""The configuration of a run, saved as config.json in the run's folder.
 
-It has the number of the folder's format, and groups of values by name. `spec`
-is the run as requested, `resolved` the same run with the values that follow
-from the task and the method. A resumed run must have the same `resolved`,
-`data`, `versions`, `own_files` (digests of the user's files with the method,
-task, model or loss), `data_digests` (of the data) and `initial_weights` (a
-digest of the weights that training begins with, if no initializer makes them).
+It holds the number of the folder's format, and groups of values. `spec` holds
+the requested settings; `resolved` holds the same settings with the values that
+follow from the task and the method. A resumed run must have the same
+`resolved`, `data`, `versions`, `own_files` (digests of a user's files that
+define the method, task, model or loss), `data_digests` (digests of the data)
+and `initial_weights` (a digest of the initial weights if no initializer makes
+them).
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 
 Configuration = Mapping[str, Any]
 
-# `problem` refuses a folder of another format.
+# `problem` rejects a folder with another format number.
 FORMAT, NUMBER = "format", 1
 COMMAND, DATA, VERSIONS = "command", "data", "versions"
 SPEC, RESOLVED = "spec", "resolved"
@@ -38,11 +39,11 @@ DATA_DIGESTS, DATA_FOLDER = "data_digests", "data_folder"
 ROUNDS = "total_rounds"
 _FINE_TUNING = ("finetune_epochs", "finetune_learning_rate")
 PART = "clients_per_part"
-SCORE, BESIDE = "score", "beside"  # In the group `data`.
+SCORE, BESIDE = "score", "beside"  # Score and extra scores, in group `data`.
 ENTROPY_CLASSES = "entropy_classes"
 _MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings that are mappings.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
-# Each group that a configuration must have, with the names that all runs share.
+# The groups that a configuration must have, with their required names.
 _GROUPS: Mapping[str, Sequence[str]] = {
   SPEC: _SETTINGS,
   RESOLVED: _SETTINGS,
@@ -81,7 +82,7 @@ def describe_run(
   started = {"line": command or spec_text.command(spec, output_dir)}
   digests = user_files(spec)
   if digests or initial_weights:
-    started[DIRECTORY] = os.getcwd()  # Relative paths of a user's files.
+    started[DIRECTORY] = os.getcwd()  # The base of relative paths in settings.
   if data_folder:
     started[DATA_FOLDER] = data_folder
   return {
@@ -175,19 +176,19 @@ def _extra_score_names(configuration: Configuration) -> tuple[str, ...]:
 
 
 def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
-  """Returns the run of a configuration: as requested, or as resolved."""
+  """Returns the spec of a configuration: as requested, or as resolved."""
   with tasks.reading_records():
     return RunSpec.from_dict(configuration[group])
 
 
-# Ends the name of the setting with the version of a user's file: a run resumes
-# and exports only with the same version.
+# The suffix of names for digests of a user's files, such as `model_file`. A run
+# resumes and exports only with the same version of these files.
 USER_FILE_SUFFIX = "_file"
-LETTERS_OF_DIGEST = 8  # The letters of a digest that people see.
+LETTERS_OF_DIGEST = 8  # The length of shortened digests.
 
 
 def user_files(spec: RunSpec) -> dict[str, str]:
-  """Returns digests of a run's files, by the setting that names the file."""
+  """Returns digests of a user's files, by the setting that names each file."""
   found = {
     "algorithm": methods.file_digest(spec.algorithm),
     "task": tasks.file_digest(spec.task),
@@ -209,7 +210,7 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
 def authorize_code(
   configuration: Configuration, spec: RunSpec, *, trust: bool = False
 ) -> RunSpec:
-  """Returns the run of a record, after the check that its code may run."""
+  """Returns the spec of a saved run, after checking that its code may run."""
   now = user_files(spec)
   saved = configuration.get(OWN_FILES, {})
   if not trust:
@@ -236,14 +237,14 @@ def _name_in(spec: RunSpec, name: str) -> object:
 def _other_versions(
   saved: Mapping[str, str], now: Mapping[str, str], spec: RunSpec
 ) -> Iterator[str]:
-  """Yields texts about the files that have changed since a run was saved."""
+  """Yields texts about a user's files that changed since a run was saved."""
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
       yield f"another version of the file of {name}={_name_in(spec, name)}"
 
 
 def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether a run lacks another's last rounds, or its fine-tuning."""
+  """Returns whether another run has further rounds, or adds fine-tuning."""
   epochs, *_ = _FINE_TUNING
   return has_fewer_rounds(before, now) or (
     before[epochs] is None and now[epochs] is not None
@@ -251,14 +252,14 @@ def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def has_fewer_rounds(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether a run's settings have fewer rounds than another's."""
+  """Returns whether settings have fewer rounds than those of another run."""
   return bool(before[ROUNDS] < now[ROUNDS])
 
 
 def differences(
   saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
-  """Yields texts about differences that make configurations different runs."""
+  """Yields texts about differences because of which a run cannot resume."""
   before, now = (read_spec(c, RESOLVED) for c in (saved, present))
   for name, values in before.differences(now).items():
     if lengthens and (
@@ -283,17 +284,17 @@ def differences(
 
 
 def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
-  """Yields the changes in a run's data, if both have digests."""
+  """Yields texts about changes in a run's data, if both runs have digests."""
   before = saved.get(DATA_DIGESTS, {})
   if not before or not now:
-    return  # A program whose workers have the data knows no digests.
+    return  # If workers read the data, the program does not know the digests.
   for name in sorted(before.keys() | now.keys()):
     if before.get(name) != now.get(name):
       yield f"other data: {name} has changed (to resume, put that version back)"
 
 
 def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
-  """Returns short digests, before and now, of data files that changed."""
+  """Returns short digests, before and now, of a run's changed data files."""
   folder, before = saved[COMMAND].get(DATA_FOLDER), saved.get(DATA_DIGESTS, {})
   paths = [pathlib.Path(folder or "", name) for name in before]
   if folder is None or not all(path.is_file() for path in paths):
@@ -312,10 +313,10 @@ def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
 def differences_from_spec(
   saved: Configuration, spec: RunSpec
 ) -> dict[str, tuple[Value, Value]]:
-  """Returns saved and new values of settings in which a saved run differs."""
+  """Returns the saved and new values of settings that differ from a spec."""
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):
-    # The spec may give the value that the task and the method decided.
+    # The spec may give the value that was resolved by the task and the method.
     if name in found and getattr(spec, name) == saved[RESOLVED][name]:
       del found[name]
   before = short_digest(saved.get(OWN_FILES, {}))

@@ -1,11 +1,12 @@
-"""Faults at the end of a run, as numbers from its evaluations.
+"""Faults at the end of a run, found in its evaluations.
 
-`texts.run_warnings` has the words. Fair methods and small cohorts make single
-evaluations jump. So all evaluations at the end of a run must exceed a limit:
-the last three if there are nine or more after training began, the last two of
-six or more, else the last one. The last one suffices if it exceeds the limit
-ten times as far. Let L₀ be the loss before training, L* the least loss, L the
-least loss at the end, and P = L₀ - L* the progress of training. The run
+`texts.run_warnings` describes them as text. With fair methods and small
+cohorts, single evaluations fluctuate. So all evaluations at the end must exceed
+a limit: the last three of nine or more after training began, the last two of
+six or more, else the last one. The last one alone suffices if it exceeds the
+bar (below, L₀ or L*) by ten times the margin. Let L₀ be the loss before
+training, L* the least loss, L the least loss at the end, and P = L₀ - L* the
+progress of training. The run
 
 - is not finite: the last loss, or the last mean score, is not;
 - rose above the initial loss: L > L₀ + max(|L₀|, P, f), where f is 1/2 for
@@ -17,17 +18,18 @@ least loss at the end, and P = L₀ - L* the progress of training. The run
 - is worse than a constant: for numbers, R² over all examples is below -1, so
   the error is more than 1.4 times that of their mean; for classes, L > 2 ln C,
   twice the cross entropy of a model that gives C classes the same probability.
-  With fewer than five evaluations after training began, this counts only if the
-  run has lost a tenth of its progress: otherwise it has just begun;
+  If fewer than five evaluations follow the start of training and the last loss
+  is near the least (within a tenth of the range), the run has just begun, and
+  this is not a fault;
 - predicts a constant: one class, one set of labels or one number for all test
-  examples, though their labels differ; a constant class does not count for
-  scores of probabilities, such as AUC;
+  examples, though their labels differ; for scores of probabilities, such as
+  AUC, a constant class is not a fault;
 - changed nothing: the mean, std, least and largest score are the same in all
   evaluations, and not the best possible; there are five or more evaluations, or
   three or more whose losses agree up to a thousandth.
 
-The loss of a model that explains more than half of the labels' variance, over
-all examples, does not count as risen, whatever it was before.
+If the model explains more than half of the labels' variance over all examples,
+a risen loss is not a fault.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ from tff_fair.experiments.spec.scores import Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Columns of the table of evaluations. The first is a prefix, of one column for
-# each kind of outputs.
+# Names in the table of evaluations: a prefix of columns, one for each kind of
+# outputs; and a column.
 CONSTANT, POOLED = "constant_prediction", "r2_pooled"
 
 Kind = Literal[
@@ -58,7 +60,7 @@ Kind = Literal[
   "constant_prediction",
   "unchanged",
 ]
-_TAIL = 3  # Evaluations at the end.
+_TAIL = 3  # The most evaluations that are used as the end of a run.
 _MANY = 5  # With this many evaluations, a run is past its beginning.
 _FEW, _SAME = 3, 1e-3
 _RATIO = 3.0
@@ -75,16 +77,16 @@ class Diagnosis:
 
   kind: Kind
   measure: str  # "loss", "r2_pooled", the score's name, or a kind of outputs.
-  round_num: int  # Of the last evaluation.
+  round_num: int  # The round of the last evaluation.
   value: float
-  reference: float = math.nan  # What the value is compared with, if anything.
-  reference_round: int | None = None  # Its round, if it has one.
+  reference: float = math.nan  # What `value` is compared with, if anything.
+  reference_round: int | None = None  # The round of `reference`, if any.
 
 
 def diagnose(
   evaluations: pd.DataFrame, score: Score, num_classes: int | None = None
 ) -> list[Diagnosis]:
-  """Returns the problems at the end of a run, at most one of divergence."""
+  """Returns the faults at the end of a run, at most one of divergence."""
   if evaluations.empty or evaluations["round"].iloc[-1] == 0:
     return []
   table = evaluations.set_index("round")
@@ -95,7 +97,7 @@ def diagnose(
 def _diagnose_divergence(
   table: pd.DataFrame, score: Score, num_classes: int | None
 ) -> Iterator[Diagnosis]:
-  """Yields the signs of divergence, the clearest first."""
+  """Yields signs of divergence, the clearest sign first."""
   last = int(table.index[-1])
   mean = f"{score.name}/mean"
   for measure, column in (("loss", _LOSS), (score.name, mean)):
@@ -130,7 +132,7 @@ def _has_just_begun(table: pd.DataFrame) -> bool:
 
 
 def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
-  """Returns the best value at the end of a column; NaN without one."""
+  """Returns the best value at the end of a column; NaN if it is missing."""
   if column not in table:
     return math.nan
   values = _tail(table[column])
@@ -138,7 +140,7 @@ def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
 
 
 def _tail(column: pd.Series) -> pd.Series:
-  """Returns the evaluations at the end: the last of few, three of many."""
+  """Returns a column's last values: one of few evaluations, three of many."""
   trained = column[column.index > 0]
   return trained.iloc[-min(_TAIL, max(1, len(trained) // _TAIL)) :]
 
@@ -162,7 +164,7 @@ def _diagnose_losses(
 
 
 def _ends_above(values: pd.Series, bar: float, margin: float) -> bool:
-  """Returns whether all last values exceed a bar, or the last one by far."""
+  """Returns whether the last values exceed `bar`, or the very last by far."""
   end, last = float(_tail(values).min()), float(values.iloc[-1])
   return end > bar + margin or last > bar + _BY_FAR * margin
 

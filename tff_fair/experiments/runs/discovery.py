@@ -13,15 +13,15 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
 from tff_fair.files import parsing
 
-# The file in a folder with the names of methods for the runs below it.
+# The file in a folder of runs that holds the names of their methods.
 NAMES_FILE = "sweep.json"
 Place = str | os.PathLike[str]
 
 
-# Takes the error of a damaged run.
+# A function that receives the error about a damaged run.
 OnDamage = Callable[[RunError], object]
 
-# The tables of a run that hold its results, as attributes of `Run`.
+# The attributes of `Run` that read tables of results.
 TABLES = (
   *("evaluations", "client_evaluations", "rounds"),
   *("costs", "cohorts", "labels", "clients"),
@@ -29,7 +29,7 @@ TABLES = (
 
 
 class FoundRuns(NamedTuple):
-  """Runs, and sentences about damaged and changed ones."""
+  """Runs, and sentences about runs that are damaged or have changed."""
 
   runs: list[Run]
   left_out: list[str]
@@ -37,14 +37,14 @@ class FoundRuns(NamedTuple):
 
   @property
   def notes(self) -> list[str]:
-    """All sentences."""
+    """The sentences about damaged and changed runs."""
     return [*self.left_out, *self.changed]
 
 
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Finds runs, each once: those of a sweep in its order, others sorted."""
+  """Finds runs, each once: in the order of a sweep, others sorted by name."""
   if isinstance(runs, Run | str | os.PathLike):
     runs = [runs]
   found: dict[pathlib.Path, Run] = {}
@@ -57,7 +57,7 @@ def find(
 
 
 def _find_below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
-  """Yields the runs in a folder and below it, as `find` does."""
+  """Yields the runs in a folder and below it, in the order of `find`."""
   if place == "":  # For example, a script's variable that is not set.
     raise RunError(
       "The name of a folder of runs is empty; . is the working directory."
@@ -102,7 +102,7 @@ def find_intact(
   *,
   verify: bool = False,
 ) -> FoundRuns:
-  """Finds runs, and leaves out those that are damaged."""
+  """Finds runs, and leaves out damaged runs; fails if all are damaged."""
   damage: list[RunError] = []
   whole = []
   for run in find(runs, damage.append):
@@ -137,7 +137,7 @@ def changes(
 def say_changes(
   runs: Iterable[Run], *, verify: bool = False, below: bool = True
 ) -> None:
-  """Says which runs have files that have changed, in a line for each."""
+  """Tells the user, in a line for each run, which files have changed."""
   for line in changes(runs, verify=verify, below=below):
     progress.say(line)
 
@@ -154,7 +154,7 @@ def open_runs(folder: Place, *, verify: bool = False) -> list[Run]:
     by name (numbers in names by value).
 
   Raises:
-    RunError: If there is no such folder, it holds no run, or a run is damaged.
+    RunError: If the folder is missing, holds no run, or holds a damaged one.
   """
   runs = find(folder)
   say_changes(runs, verify=verify)
@@ -165,7 +165,7 @@ def open_run(path: Place, *, verify: bool = False) -> Run:
   """Reads the run in a folder, without its tables.
 
   If files of the run have changed since the run wrote them, a line on stderr
-  says which.
+  names these files.
 
   Args:
     path: The folder.
@@ -173,7 +173,7 @@ def open_run(path: Place, *, verify: bool = False) -> Run:
       the sizes of tables and settings are compared.
 
   Raises:
-    RunError: If there is no run, or it is damaged.
+    RunError: If the folder holds no run, or the run is damaged.
   """
   run = read_run(path)
   say_changes([run], verify=verify)
@@ -200,7 +200,7 @@ def read_run(path: Place) -> Run:
     summary = parsing.null_to_nan(_read_json(folder.summary))
     if problem := summaries.problem(summary):
       raise RunError(f"{folder.summary}: is not of a run: {problem}.")
-  # Do not resolve links: the given path decides a run's name.
+  # Do not resolve links: the name of the method is recorded under this path.
   place = pathlib.Path(os.path.abspath(path))
   names = read_names(place.parent)
   name = names.get(place.name, config[configuration.RESOLVED]["algorithm"])
@@ -208,7 +208,7 @@ def read_run(path: Place) -> Run:
 
 
 def read_names(folder: pathlib.Path) -> dict[str, str]:
-  """Returns the names of methods, by the names of their runs' folders."""
+  """Returns the methods' names in a sweep, by the names of runs' folders."""
   path = folder / NAMES_FILE
   if not path.exists():
     return {}
@@ -231,11 +231,11 @@ def natural_sort_key(text: str) -> list[tuple[bool, float, str]]:
 def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
   for name, folders, files in os.walk(path):
     folder = pathlib.Path(name)
-    # config.json is empty when a run is just about to begin.
+    # At the very beginning of a run, its config.json is empty.
     if "config.json" in files and not _is_empty(folder / "config.json"):
       folders.clear()
       yield folder
-    # Keep the order of a sweep.
+    # Visit the runs of a sweep in its order.
     place = {name: number for number, name in enumerate(read_names(folder))}
     folders.sort(key=lambda n: (place.get(n, len(place)), natural_sort_key(n)))
 
@@ -255,12 +255,12 @@ def _is_empty(path: pathlib.Path) -> bool:
   try:
     return not path.stat().st_size
   except OSError:
-    return False  # `open_run` then reports the error.
+    return False  # `read_run` then reports the error.
 
 
 def _read_json(path: pathlib.Path) -> dict[str, Any]:
   try:
-    if not path.is_file():  # Reading a pipe may never end.
+    if not path.is_file():  # Reading another kind, such as a pipe, may block.
       raise RunError(f"{path}: is not a file; restore it, or move it away.")
     content = parsing.parse_json(path.read_text("utf-8"))
   except RunError:

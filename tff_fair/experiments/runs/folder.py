@@ -1,4 +1,4 @@
-"""The folder of a run: its files, its lock, and the right to write to it."""
+"""The folder of a run: its files, its claim, and checks before writing."""
 
 import contextlib
 import itertools
@@ -25,7 +25,7 @@ from tff_fair.files import atomic, parsing
 
 
 class RunFolder:
-  """The files of a run; errors name its path first."""
+  """The paths of a run's files; messages of errors begin with the path."""
 
   def __init__(self, path: pathlib.Path) -> None:
     self.path = path
@@ -58,9 +58,9 @@ class RunFolder:
     self.pruned = path / "pruned.json"
     self.checksums = path / checksums.FILE
     self.set_aside = path / "set_aside"
-    # The configuration to write with a finished run's next results.
+    # The configuration to write when a finished run gets fine-tuning results.
     self.next_configuration: Configuration | None = None
-    # The open folder, while a run works in it.
+    # The descriptor of the folder while `hold_open` holds it open.
     self._descriptor: int | None = None
 
   def configuration(self) -> Configuration:
@@ -81,7 +81,7 @@ class RunFolder:
     )
 
   def plot_of(self, score: Score) -> pathlib.Path:
-    """Returns the plot of a score over clients."""
+    """Returns the path of the plot of a score over clients."""
     return self.path / f"{score.name}_distribution.png"
 
   @property
@@ -90,7 +90,7 @@ class RunFolder:
 
   @property
   def round_tables(self) -> tuple[pathlib.Path, ...]:
-    """The tables that each round adds to."""
+    """The tables to which rounds append rows."""
     return (
       *(self.metrics, self.timing, self.costs, self.cohorts),
       *(self.evaluations, self.client_evaluations),
@@ -120,7 +120,7 @@ class RunFolder:
 
   @property
   def is_finished(self) -> bool:
-    """Whether the run has come to its end: the summary is written last."""
+    """Whether the run has ended and written its summary."""
     return self.summary.exists()
 
   @property
@@ -129,28 +129,28 @@ class RunFolder:
     return self.pruned.exists() and not self.is_finished
 
   def mark_pruned(self) -> None:
-    """Notes that a search ended the run early, after its last saved round."""
+    """Records that a search ended the run early, after its last saved round."""
     rounds_done = {"rounds": self.last_saved_round}
     atomic.write(self.pruned, parsing.json_text(rounds_done))
 
   @property
   def is_in_use(self) -> bool:
-    """Whether a program, on any host, is at work in the folder."""
+    """Whether a program, on any host, holds the claim to the folder."""
     return claim.is_held(self.config)
 
   @property
   def last_saved_round(self) -> int:
-    """The round from which a run can resume; 0 is its beginning."""
+    """The round after which the run can resume; 0 without a saved round."""
     return max(checkpoints.saved_rounds(self.checkpoints), default=0)
 
   @property
   def is_saved(self) -> bool:
-    """Whether a round is saved, completely or not."""
+    """Whether the state after a round is saved, even if it is damaged."""
     return self.last_saved_round > 0
 
   @contextlib.contextmanager
   def hold_open(self) -> Iterator[None]:
-    """Holds the folder open, so that `check_place` recognizes it."""
+    """Holds the folder open, so that `check_place` notices if it is moved."""
     self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
       yield
@@ -159,13 +159,13 @@ class RunFolder:
       self._descriptor = None
 
   def check_place(self) -> None:
-    """Checks that the folder is where it was when the run took it."""
+    """Checks that the folder was not moved or removed during the run."""
     if (problem := self.displacement) is not None:
       raise RunError(problem)
 
   @property
   def displacement(self) -> str | None:
-    """A sentence about the folder, if it was moved or removed meanwhile."""
+    """A sentence about a folder that was moved or removed during the run."""
     if self._descriptor is None:
       return None
     held = os.fstat(self._descriptor)
@@ -207,7 +207,7 @@ class RunFolder:
     _remove(atomic.unfinished_path(path) for path in self.files)
 
   def check_free(self, settings: Mapping[str, Any] | None = None) -> None:
-    """Checks that it is empty, or holds a run that `asked` may continue."""
+    """Checks that the folder is free, or holds a run that may continue."""
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
       is_over = is_finished and not self._ends_before(settings)
@@ -235,28 +235,28 @@ class RunFolder:
         f"in it, such as {self.path / 'NAME'}."
       )
     for path, kind in special:
-      # Killed or copied runs do not leave any. Reading one may never end.
+      # Runs do not leave special files, and reading one may never end.
       raise RunError(
         f"{self.path}: {path.relative_to(self.path)} is a {kind}, not a file "
         "of a run; nothing was changed. Put the original file back."
       )
 
   def _ends_before(self, settings: Mapping[str, Any] | None) -> bool:
-    """Returns whether the run in the folder does less than settings ask for."""
+    """Returns whether settings continue the run: more rounds or fine-tuning."""
     if settings is None:
       return False
     try:
       return ends_before(self.configuration()[RESOLVED], settings)
     except (FileNotFoundError, LookupError, TypeError, ValueError):
-      return False  # There is no such run.
+      return False  # The folder does not hold a valid run.
 
   def check_usable(self, settings: Mapping[str, Any] | None = None) -> None:
-    """Checks as much as possible of the folder before anything slow is done."""
+    """Checks the folder before slow work, so that problems show early."""
     self.check_free(settings)
     self.check_writable()
 
   def check_writable(self) -> None:
-    """Checks that the folder, or the one to create it in, is writable."""
+    """Checks that the folder, or its nearest existing parent, is writable."""
     places = [self.path, *self.path.parents]
     place = next(place for place in places if os.path.lexists(place))
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
@@ -274,7 +274,7 @@ def take_folder(
   *,
   lengthens: bool = False,
 ) -> Iterator[RunFolder]:
-  """Takes a folder for a run: a new one, or that of the interrupted run."""
+  """Claims the first usable folder of `paths`: new, or with the same run."""
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
@@ -296,7 +296,7 @@ def take_folder(
         and folder.displacement is None
         and not (folder.is_saved or folder.label_correction.exists())
       ):
-        # Errors here must not hide the one that ended the run.
+        # Errors in this cleanup must not hide the error that ended the run.
         with contextlib.suppress(OSError):
           folder.remove_leftovers()
           # Remove config.json last: without it, no run owns the other files.
@@ -311,7 +311,7 @@ def _take(
   say: Callable[[str], None],
   lengthens: bool,
 ) -> Iterator[tuple[RunFolder, bool]]:
-  """Yields the folder, and whether the run begins in it."""
+  """Claims a folder; yields it, and whether the run is new in it."""
   folder = RunFolder(path)
   settings = configuration[RESOLVED] if lengthens else None
   folder.check_free(settings)
@@ -324,7 +324,7 @@ def _take(
     closing.enter_context(folder.hold_open())
     closing.enter_context(claim.hold(file, path, say))
     file.seek(0)
-    # Empty if the run was killed as it began, before it saved anything.
+    # The configuration is empty if the run was killed at its very beginning.
     saved = file.read()
     is_new = not saved and not folder.is_saved
     is_longer = not is_new and folder._ends_before(settings)
@@ -333,7 +333,7 @@ def _take(
     if is_longer and folder.is_finished:
       before = folder.configuration()[RESOLVED]
       if not has_fewer_rounds(before, configuration[RESOLVED]):
-        # Only fine-tuning follows; until it ends, the earlier results stay.
+        # Only fine-tuning is added; the earlier results stay until it ends.
         folder.next_configuration = configuration
         is_longer = False
     if is_longer:
@@ -343,9 +343,9 @@ def _take(
         atomic.write(folder.config, parsing.json_text(configuration))
       except OSError:
         if is_new:
-          folder.config.unlink()  # It is empty.
+          folder.config.unlink()  # The new file is still empty.
         raise
-      # The file that replaces the locked one needs its own lock.
+      # The new config.json replaces the locked file, and needs its own lock.
       claim.lock(closing.enter_context(folder.config.open("rb")), path)
     yield folder, is_new
 
@@ -390,10 +390,10 @@ def _check_same(
 
 
 def _run_below(path: pathlib.Path) -> pathlib.Path | None:
-  """Returns a run in a folder, or in a folder of runs there, if any."""
+  """Returns the path of a run one or two levels below a folder, if any."""
   for config in (*path.glob("*/config.json"), *path.glob("*/*/config.json")):
     with contextlib.suppress(OSError, ValueError, TypeError):
-      # Other programs have files of that name, too.
+      # Other programs also write files named config.json.
       if config.is_file() and SPEC in parsing.parse_json(config.read_bytes()):
         return config.parent
   return None

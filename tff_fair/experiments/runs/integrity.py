@@ -1,4 +1,4 @@
-"""Checks that the files of a run are as the run wrote them."""
+"""Checks that the files of a run have not changed since the run wrote them."""
 
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ def write_checksums(
   hasher: checksums.Hasher | None = None,
   staged: RunFolder | None = None,
 ) -> None:
-  """Writes the checksums of a run so far or, with `staged`, of its end."""
+  """Writes a run's checksums; with `staged`, those at the end of the run."""
   found = [*_recorded(folder, below=staged is not None)]
-  # Until the end, saved states have separate checksums; a block may still grow.
+  # Until the end, states have their own checksums; the last block may grow.
   if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
     checksums.write(folder.path, found, hasher)
@@ -28,11 +28,11 @@ def write_checksums(
 def changes(
   folder: RunFolder, *, verify: bool = False, below: bool = True
 ) -> Mapping[str, str]:
-  """Returns a predicate about each file that is not as the run wrote it."""
+  """Returns how each changed file differs ("is missing", ...), by name."""
   try:
     expected = checksums.read(folder.path)
   except FileNotFoundError:
-    # A run has no checksums before it saves a round.
+    # Before a run saves its first round, it does not have checksums.
     is_lost = verify and below and folder.is_finished
     return {checksums.FILE: "is missing"} if is_lost else {}
   except (OSError, parsing.ParseError) as error:
@@ -45,7 +45,7 @@ def changes(
 
 
 def describe_changes(folder: pathlib.Path, found: Mapping[str, str]) -> str:
-  """Returns the line about the files of a run that have changed."""
+  """Returns a line that names the changed files of a run."""
   shown = spelling.join_names(
     [f"{name} {how}" for name, how in found.items()], 3
   )
@@ -53,7 +53,7 @@ def describe_changes(folder: pathlib.Path, found: Mapping[str, str]) -> str:
 
 
 def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:
-  """Yields the existing files of a finished run that have checksums."""
+  """Yields the existing files of a run for which checksums are recorded."""
   for path in folder.recorded_files:
     if path.is_file():
       yield path
@@ -68,12 +68,12 @@ def _differences(
   below: bool,
   verify: bool,
 ) -> Iterator[tuple[str, str]]:
-  """Yields the names of files that differ from checksums, and how."""
+  """Yields the names of files that differ from checksums, and how they do."""
   known = {path.name for path in folder.recorded_files}
   passing: set[pathlib.Path] = set()
   is_finished = folder.is_finished
   if not is_finished:
-    # A resumed run writes these again.
+    # An unfinished run will write its final files again.
     passing = set(folder.final_files)
   for name, checksum in expected.items():
     parts = pathlib.PurePath(name).parts

@@ -1,4 +1,4 @@
-"""Keras models in files."""
+"""Loads Keras models from files, after checks for foreign code."""
 
 import contextlib
 import io
@@ -15,17 +15,17 @@ from tasks.models import exportable, keras_parts
 from tff_fair.experiments.runs import saved_model_programs
 from tff_fair.files import atomic
 
-# Outputs of an exported model that decides for one of two classes.
+# Names of the outputs of an exported model that applies a threshold.
 PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
 _KERAS_METADATA = "keras_metadata.pb"
-_MOST_LETTERS = 100  # Of the names in a message.
+_MOST_LETTERS = 100  # The longest list of names in a message.
 
 
 def check(path: pathlib.Path) -> None:
-  """Checks that a path can hold a model."""
+  """Checks that a path is a file, or the folder of a SavedModel."""
   if not path.exists():
     raise ValueError("there is no such file or folder.")
-  if kind := atomic.special_kind(path):  # Reading it may never end.
+  if kind := atomic.special_kind(path):  # Reading such a file may never end.
     raise ValueError(f"is a {kind}, not a file.")
   if path.is_dir() and not (path / "saved_model.pb").exists():
     raise ValueError(
@@ -40,7 +40,7 @@ def has_only_signatures(path: pathlib.Path) -> bool:
 
 
 def keras_3_version(path: pathlib.Path) -> str | None:
-  """Returns the version of Keras that saved a file, if 3 or later."""
+  """Returns the version of Keras that saved a file; None before Keras 3."""
   version = None
   with contextlib.suppress(OSError, KeyError, ValueError, zipfile.BadZipFile):
     if zipfile.is_zipfile(path):
@@ -54,7 +54,7 @@ def keras_3_version(path: pathlib.Path) -> str | None:
 
 
 def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
-  """Loads a model, uncompiled."""
+  """Loads a model without compiling it; checks its code unless `trust`."""
   check(path)
   if (version := keras_3_version(path)) is not None:
     raise ValueError(
@@ -78,7 +78,7 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     if not isinstance(model, tf.keras.Model):
       raise TypeError(f"it holds a {type(model).__name__}")
     return model
-  # A damaged file, or one that is not a model, may raise any error.
+  # For a damaged file, or one that is not a model, Keras may raise any error.
   except Exception as error:
     raise ValueError(
       f"cannot be loaded as a Keras model: {exportable.reason(error)} (a model "
@@ -86,8 +86,8 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     ) from error
 
 
-# Code that a file would run. Keras' own safe mode admits functions of any
-# module, and pickled arrays.
+# Finds code that loading a file would run. Keras' own safe mode is not enough:
+# it allows functions of any module, and pickled arrays.
 
 
 _CONFIG, _WEIGHTS, _ASSETS = "config.json", "model.weights.h5", "assets/"
@@ -95,10 +95,10 @@ _ARCHIVE_FILES = (_CONFIG, "metadata.json", _WEIGHTS)
 
 
 def check_code(path: pathlib.Path) -> None:
-  """Checks that a model has only Keras' own parts and reads no other files."""
+  """Checks that a model has only Keras' own parts, and reads no other files."""
   try:
     found = sorted(set(_code(path)))
-  # A damaged file, or one that is not a model, may raise any error.
+  # For a damaged file, or one that is not a model, any error may be raised.
   except Exception as error:
     raise ValueError(
       f"cannot be loaded as a Keras model: {exportable.reason(error)}."
@@ -117,7 +117,7 @@ def _code(path: pathlib.Path) -> Iterator[str]:
     yield from saved_model_programs.outward_operations(path)
     if not has_only_signatures(path):
       yield from _code_of_saved_layers(path / _KERAS_METADATA)
-  # As Keras distinguishes the formats.
+  # Keras distinguishes the formats in this way.
   elif path.suffix == ".keras" and zipfile.is_zipfile(path):
     with zipfile.ZipFile(path) as archive:
       yield from _code_of_archive(archive)
@@ -132,9 +132,9 @@ def _code(path: pathlib.Path) -> Iterator[str]:
 def _code_of_archive(archive: zipfile.ZipFile) -> Iterator[str]:
   for name in archive.namelist():
     if name not in _ARCHIVE_FILES and not name.startswith(_ASSETS):
-      yield name  # Keras opens pickles in model.weights.npz.
+      yield name  # For example model.weights.npz, from which Keras unpickles.
   config = json.loads(archive.read(_CONFIG))
-  config.pop("compile_config", None)  # Not read.
+  config.pop("compile_config", None)  # Loading without compiling ignores it.
   yield from keras_parts.find_foreign(config)
   with (
     archive.open(_WEIGHTS) as weights,
@@ -148,12 +148,12 @@ def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
   metadata.ParseFromString(path.read_bytes())
   for node in metadata.nodes:
     config = json.loads(node.metadata)
-    config.pop("training_config", None)  # Not read.
+    config.pop("training_config", None)  # Loading without compiling ignores it.
     yield from keras_parts.find_foreign(config)
 
 
 def _other_files(file: h5py.File) -> Iterator[str]:
-  """Yields an HDF5 file's links to other files, and its data stored in them."""
+  """Yields an HDF5 file's links to other files, and data stored in others."""
   found = []
 
   def add_link(name: bytes, link: h5py.h5l.LinkInfo) -> None:

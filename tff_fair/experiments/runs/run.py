@@ -1,4 +1,4 @@
-"""Runs for readers: settings and tables, without TensorFlow."""
+"""Reads a run: its settings and tables, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if typing.TYPE_CHECKING:
 
 ROUND = tables.ROUND  # The first column of the tables of rounds.
 
-# Columns with the numbers of clients that took part but did not count.
+# Columns with the numbers of clients that reported back but were excluded.
 _EXCLUDED = [
   "aggregator/num_clients_excluded",
   "aggregator/num_clients_out_of_bounds",
 ]
-# Settings that decide nothing, or that exist under other names.
+# Settings that do not affect results, or that `settings` has by other names.
 _NO_SETTINGS = (
   *("hparams", "task_options", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
   *("local_baseline", "pooled_baseline"),
   *("finetune_epochs", "finetune_learning_rate"),
 )
-# What settings of other types raise.
+# Errors that settings of wrong types raise.
 _WRONG_TYPES = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
@@ -53,10 +53,10 @@ class Run:
   """A run in its folder, finished or not.
 
   Attributes:
-    path: The folder.
+    path: The folder of the run.
     config: The configuration: groups of values by name.
     summary: The results at the end; None if the run is not finished.
-    name: The name of the method: that in a sweep, or else the algorithm.
+    name: The method's name in a sweep, by default the name of its algorithm.
   """
 
   path: pathlib.Path
@@ -66,7 +66,7 @@ class Run:
 
   @property
   def is_finished(self) -> bool:
-    """Whether the run has come to its end."""
+    """Whether the run has ended and written its summary."""
     return self.summary is not None
 
   @property
@@ -76,12 +76,12 @@ class Run:
 
   @property
   def algorithm(self) -> str:
-    """Name of the method."""
+    """The name of the method's algorithm."""
     return str(self.flags["algorithm"])
 
   @property
   def title(self) -> str:
-    """The method as tables, pages and cards show it."""
+    """The title of the method in tables, pages and cards."""
     return methods.title(
       self.algorithm,
       str(self.flags["client_weighting"]),
@@ -90,38 +90,38 @@ class Run:
 
   @property
   def client_weights(self) -> str:
-    """The weight of a client, as a value of `client_weighting`.
+    """How the method weights clients, as a value of `client_weighting`.
 
-    In methods that do not use client weights, all clients count the same.
+    It is "uniform" for methods that do not use client weights.
     """
-    line = methods.METHODS.get(self.algorithm)  # A user's rule may use them.
+    line = methods.METHODS.get(self.algorithm)  # None for a user's method.
     if line is not None and not line.weighs_clients:
       return "uniform"
     return str(self.flags["client_weighting"])
 
   @property
   def task(self) -> str:
-    """Name of the task."""
+    """The name of the task."""
     return str(self.flags["task"])
 
   @property
   def seed(self) -> int:
-    """The seed of all draws that have no separate seed."""
+    """The seed of all draws that do not have a separate seed."""
     return self.seeds.draws
 
   @property
   def seeds(self) -> seeds.Seeds:
-    """The seeds, in which repetitions of a run differ."""
+    """The seeds of the run; repetitions of a run differ only in their seeds."""
     return seeds.from_settings(self.flags)
 
   @property
   def score(self) -> Score:
-    """The score by which its clients are compared, such as accuracy."""
+    """The score by which the clients are compared, such as accuracy."""
     return configuration.score(self.config)
 
   @functools.cached_property
   def spec(self) -> RunSpec:
-    """The run as requested.
+    """The settings of the run, as requested.
 
     Raises:
       RunError: If a setting of the run is not valid.
@@ -131,23 +131,23 @@ class Run:
 
   @property
   def flags(self) -> Mapping[str, Any]:
-    """All settings, with the values that the task and the method decided."""
+    """All settings, resolved with the values from the task and the method."""
     return typing.cast(Mapping[str, Any], self.config[configuration.RESOLVED])
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
-    """The options of the task: how its data is split, and its model."""
+    """The task's options as text, for example about its data and its model."""
     options = self.flags["task_options"]
     return {name: declared.as_text(value) for name, value in options.items()}
 
   @functools.cached_property
   def settings(self) -> Mapping[str, object]:
-    """All settings that decide the results, except the seeds.
+    """All settings that affect the results, except the seeds, by flat name.
 
-    Flags have their own names, hyperparameters "hparam.NAME", options of the
-    task "task_option.NAME". Settings without a value are left out.
+    Hyperparameters have names such as "hparam.NAME", options of the task
+    "task_option.NAME". Settings without a value are left out.
     """
-    # `clients_per_part` has no effect if it is not below the cohort's size.
+    # `clients_per_part` has no effect unless it is below the cohort's size.
     part = federation.part_size(
       self.flags[configuration.PART], self.flags["clients_per_round"]
     )
@@ -168,13 +168,13 @@ class Run:
         self.config.get(configuration.OWN_FILES, {})
       ),
     }
-    # Without a folder, data are bundled and follow from the seed.
+    # Data without a folder are bundled or generated, and depend on the seed.
     data = self.config.get(configuration.DATA_DIGESTS, {})
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
       digest = source_files.combine(data)
       found["data"] = digest[: configuration.LETTERS_OF_DIGEST]
-    # Weights from the user's code may follow from the seed; the version of the
-    # code counts. Weights from a file or another run have their own version.
+    # The initial weights from a user's code may depend on the seed, and the
+    # digest of the code above suffices. Those of a file or run need a digest.
     group = self.config.get(configuration.INITIAL_WEIGHTS, {})
     if group and (self.flags["initial_model"] or self.flags["initial_run"]):
       digest = str(group.get(configuration.SHA256))
@@ -184,10 +184,10 @@ class Run:
     return found
 
   def differences(self, spec: RunSpec) -> dict[str, tuple[Value, Value]]:
-    """Returns the settings that decide results and differ in another run.
+    """Returns the settings that affect results and differ in another run.
 
     Args:
-      spec: The other run, which may not have started yet.
+      spec: The settings of the other run, which may not have started yet.
 
     Returns:
       This run's value and the other's, by the names of
@@ -203,15 +203,15 @@ class Run:
     """Returns the weights of the trained model; imports TensorFlow.
 
     Args:
-      best: Whether to take the weights at the best evaluation, which a run with
-        a `criterion` keeps, instead of the last that the run saved.
+      best: Whether to return the weights at the best evaluation, which a run
+        with a `criterion` saves, instead of the last saved weights.
 
     Returns:
-      Arrays in the order of `tf.keras.Model.weights`: the trainable ones, then
-      the others.
+      Arrays in the order of `tf.keras.Model.weights`: the trainable weights,
+      then the others.
 
     Raises:
-      RunError: If the run has not saved them.
+      RunError: If the run has not saved these weights.
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
@@ -227,14 +227,14 @@ class Run:
     Returns:
       A Keras model from x of the task's `element_spec` to the outputs that the
       task's loss takes. It consists of Keras' own layers, unless the task's
-      model has others without a counterpart. If clients have personal models,
-      it is the global model. `tff_fair.experiments.export` writes models that
-      return probabilities, and personal models.
+      model has layers without a counterpart in Keras. If clients have personal
+      models, the result is the global model. `tff_fair.experiments.export`
+      writes models that return probabilities, and personal models.
 
     Raises:
       RunError: If the run has not saved its weights.
-      tasks.DataError: If the model has the user's own layers, and the task's
-        data cannot be used.
+      tasks.DataError: If the model has a user's layers, so that the task must
+        be loaded, and the task's data cannot be used.
     """
     from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
 
@@ -250,7 +250,7 @@ class Run:
   def evaluations(self) -> pd.DataFrame:
     """One row per evaluation: round, accuracy/mean, ..., loss/mean, ...
 
-    For another score, such as auc, it has auc/mean, ... instead.
+    For another score, such as auc, the columns are auc/mean, ... instead.
     """
     kind = tables.evaluations(self.score)
     table = self._read_round_table(kind)
@@ -267,20 +267,20 @@ class Run:
   def client_evaluations(self) -> pd.DataFrame:
     """One row per evaluation and client: round, client_id, accuracy, ...
 
-    Each score has its own column, NaN for a client that does not have it.
+    Each score has its own column, with NaN for clients without the score.
     """
     kind = tables.client_evaluations(self.score)
-    known = self.evaluations[ROUND]  # Read first: a run writes it last.
+    known = self.evaluations[ROUND]  # Read before the clients' table.
     table = self._read_round_table(kind)
     tables.check_results(self.path / kind.name, table, self.score)
-    # A run in the middle of an evaluation may have written half of its rows.
+    # Leave out an evaluation that the run has begun to write since then.
     table = table[table[ROUND].isin(known)]
     self._check_number_of_clients(table[ROUND])
     return table
 
   @property
   def last_evaluation(self) -> pd.DataFrame:
-    """The rows of `client_evaluations` after the last of its rounds."""
+    """The rows of `client_evaluations` for the last evaluated round."""
     table = self.client_evaluations
     return table[table[ROUND] == table[ROUND].max()]
 
@@ -291,7 +291,7 @@ class Run:
 
   @functools.cached_property
   def rounds(self) -> pd.DataFrame:
-    """One row per round: what the method reports."""
+    """One row per round: the metrics that the method reports."""
     return self._read_round_table(tables.METRICS)
 
   @functools.cached_property
@@ -301,19 +301,19 @@ class Run:
 
   @functools.cached_property
   def costs(self) -> pd.DataFrame | None:
-    """One row per round: bytes_down, bytes_up, ...; None before the first."""
+    """One row per round: bytes_down, bytes_up, ...; None until round 1 ends."""
     return self._read(tables.COSTS)
 
   @functools.cached_property
   def cohorts(self) -> pd.DataFrame | None:
-    """One row per round and client of its cohort; None before the first."""
+    """One row per round and client of its cohort; None until round 1 ends."""
     return self._read(tables.COHORTS)
 
   @property
   def num_idle_rounds(self) -> int:
-    """Number of last rounds in which no client counted.
+    """The number of rounds at the end in which all clients were excluded.
 
-    It is 0 if these rounds drew no clients at all, as random cohorts may.
+    It is 0 if cohorts of these rounds were empty, as random cohorts may be.
     """
     counts = self.rounds.get("aggregator/num_clients")
     if counts is None:
@@ -324,14 +324,14 @@ class Run:
 
   @functools.cached_property
   def diagnosis(self) -> list[Diagnosis]:
-    """Problems at the end of the run, or in its present state."""
+    """Faults at the end of the run, or at its last evaluation so far."""
     return self.diagnose()
 
   def diagnose(self, last: int | None = None) -> list[Diagnosis]:
-    """Returns the faults found in the model after a round.
+    """Returns the faults of a run that ended after a given round.
 
     Args:
-      last: The round of an evaluation; by default, the last.
+      last: The round of an evaluation; by default, the last evaluated round.
     """
     table = self.evaluations
     return diagnose(
@@ -342,7 +342,7 @@ class Run:
 
   @functools.cached_property
   def labels(self) -> pd.DataFrame | None:
-    """One row per client: how many training examples of each class it has."""
+    """One row per client: its number of training examples of each class."""
     return self._read(tables.LABELS)
 
   @functools.cached_property
@@ -360,7 +360,7 @@ class Run:
 
   @property
   def client_names(self) -> pd.Series[str]:
-    """Names of the clients by their ids; the ids if there are no names."""
+    """Names of the clients by their ids; the ids if clients have no names."""
     if self.clients is not None and "client" in self.clients:
       return self.clients.set_index("client_id")["client"].astype(str)
     import pandas as pd  # noqa: PLC0415
@@ -370,7 +370,7 @@ class Run:
 
   @property
   def class_names(self) -> Sequence[str]:
-    """Names of the classes; empty if the data has none."""
+    """Names of the classes; empty if the task does not define names."""
     model = RunFolder(self.path).model
     with contextlib.suppress(OSError, parsing.ParseError):
       content = parsing.parse_json(model.read_text("utf-8", "replace"))
@@ -404,7 +404,7 @@ class Run:
     return tables.read(self.path, kind, is_finished=self.is_finished)
 
   def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
-    """Checks that each evaluation has clients; at the end, all of them."""
+    """Checks that each evaluation has clients; if finished, equally many."""
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
     if (found == 0).any() or (self.is_finished and found.nunique() > 1):
       raise RunError(

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# Names of TensorFlow's operations that reach files, Python code, other programs
-# or hosts. IteratorGetNext only reads what another operation has opened.
+# Parts of names of TensorFlow's operations that reach files, Python code, other
+# programs or hosts. IteratorGetNext only reads what other operations opened.
 OUTWARD = re.compile(
   "Abort|Bigtable|CallModule|Checkpoint|Client|Collective|Compile|CustomCall|"
   "Dataset|Debug|Delete|Dump|File|FixedUnigram|Host|ImmutableConst|ImportEvent|"
@@ -14,7 +14,7 @@ OUTWARD = re.compile(
   "Recv|Remote|Restore|Rpc|Save|Send|Server|Service|Skipgram|Snapshot|Socket|"
   "Sql|Summary|TRT|T[Pp][Uu]|VocabRemapping|Worker|codeProto"
 )
-# Functions that save and restore variables, which loading does not run.
+# Names of functions that save and restore variables; loading does not run them.
 _SAVER = re.compile("__inference__traced_(save|restore)_[0-9]+")
 _SAVER_OPERATIONS = {
   "SaveV2",
@@ -26,7 +26,7 @@ _SAVER_OPERATIONS = {
 
 def outward_operations(folder: pathlib.Path) -> list[str]:
   """Returns a SavedModel's operations with outside access, sorted."""
-  # Imported late: it imports TensorFlow.
+  # Imported here, as it imports TensorFlow.
   from google.protobuf import message  # noqa: PLC0415
   from tensorflow.core.protobuf import saved_model_pb2  # noqa: PLC0415
 
@@ -36,7 +36,7 @@ def outward_operations(folder: pathlib.Path) -> list[str]:
   except (OSError, message.DecodeError) as error:
     raise ValueError(f"its saved_model.pb cannot be read: {error}") from error
   graphs = content.meta_graphs
-  # TensorFlow may run all graphs of a folder with several.
+  # If a folder has several graphs, TensorFlow may run all their functions.
   has_objects = len(graphs) == 1 and graphs[0].HasField("object_graph_def")
   return sorted(
     {name for graph in graphs for name in _outward(graph, has_objects)}
@@ -59,7 +59,7 @@ def _outward(graph: Any, has_objects: bool) -> Iterator[str]:
 
 
 def _savers(graph: Any) -> set[str]:
-  """Returns a graph's save and restore functions that no other part uses."""
+  """Returns a graph's save and restore functions that nothing else uses."""
   library = graph.graph_def.library
   others, savers = [graph.object_graph_def, *library.gradient], set()
   for function in library.function:

@@ -1,11 +1,11 @@
-"""The parts of a run's summary.json that readers need, and their check."""
+"""The entries of a run's summary.json that readers need, and their check."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tff_fair.experiments.spec import scores
 
-# Names of parts.
+# Names of entries.
 JOINING, GROUPS, UNSEEN, LATE = "joining", "groups", "unseen", "late"
 FINETUNED = "finetuned"
 THRESHOLD, STATIONARITY = "threshold", "stationarity"
@@ -18,8 +18,9 @@ _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
 ANY = "*"  # Stands for every name in an object.
 _OPTIONAL = "?"  # Marks a name that an object may lack.
 
-# A value's type; or the shapes of an object's parts, by names; or several such
-# objects: the first with all names of the value counts, or else the last.
+# A shape is the type of a value, or the shapes of an object's entries by names,
+# or alternative objects: the first one with all names of the value applies, or
+# else the last one.
 _Object: TypeAlias = "Mapping[str, _Shape]"
 _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 
@@ -87,7 +88,7 @@ def _path(name: str, part: str) -> str:
 
 
 def _parts(shape: _Object) -> Sequence[tuple[str, _Shape]]:
-  """Returns the parts of an object: the name of each, and its shape."""
+  """Returns the name and the shape of each entry of an object."""
   return [
     (name, part) for names, part in shape.items() for name in names.split()
   ]

@@ -1,4 +1,4 @@
-"""Reads the tables of runs and checks them, so that callers need not."""
+"""Reads the tables of runs, and checks their contents."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ if typing.TYPE_CHECKING:
   import pandas as pd
 
 ROUND, CLIENT = "round", "client_id"
-NAME = "client"  # The column of clients' names, which may be any text.
+NAME = "client"  # The column with clients' names, which may be any text.
 _TEXTS = (NAME, "rule")
-# Columns of True or False: whether a client attacks, or does not train.
+# Columns of True or False: whether a client attacks; whether it never trains.
 ATTACKER, UNSEEN = "attacker", "unseen"
 _FLAGS = (ATTACKER, UNSEEN, "harmed")
 HONEST = "honest/"  # Prefix of columns over the clients that do not attack.
-# Prefix of columns on clients' validation data; empty for clients without any.
+# Prefix of columns on validation data; empty for clients without such data.
 VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
 _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
-_SHOWN = 40  # Letters of a wrong cell in messages.
+_SHOWN = 40  # The most letters of a wrong cell that a message shows.
 
 
 class Kind(NamedTuple):
-  """A table of a run."""
+  """A kind of table in a run's folder, and its columns."""
 
   name: str
   keys: tuple[str, ...]  # Columns of whole numbers that identify a row, if any.
-  full: tuple[str, ...] = ()  # Columns with a number in each row.
-  required: tuple[str, ...] = ()  # Columns whose cells may be empty.
-  is_numeric: bool = True  # All columns are numbers, except texts.
-  has_amounts: bool = False  # The numbers are finite, and 0 or more.
+  full: tuple[str, ...] = ()  # Required columns with a number in each row.
+  required: tuple[str, ...] = ()  # Required columns whose cells may be empty.
+  is_numeric: bool = True  # Whether all columns except `_TEXTS` are numbers.
+  has_amounts: bool = False  # Whether all numbers are finite, and 0 or more.
 
   @property
   def columns(self) -> tuple[str, ...]:
-    """All columns that it must have."""
+    """All columns that the table must have."""
     return (*self.keys, *self.full, *self.required)
 
 
 def evaluations(score: Score) -> Kind:
-  """Returns the kind of table of evaluations for a score."""
+  """Returns the kind of the table of evaluations, for a score."""
   return Kind("evaluations.csv", (ROUND,), (f"{score.name}/mean",))
 
 
 def client_evaluations(score: Score) -> Kind:
-  """Returns the kind of table of each client's evaluations for a score."""
+  """Returns the kind of the table of clients' evaluations, for a score."""
   full, columns = ["num_examples"], ["loss", *score.extra_scores]
-  # Some clients may not meet a score's needs.
+  # Clients that lack what a score needs have empty cells.
   (columns if score.needs else full).append(score.name)
   return Kind(
     "client_evaluations.csv", (ROUND, CLIENT), tuple(full), tuple(columns)
   )
 
 
-# Methods may report values of any type, and `excluded` is any text.
+# Methods may report values of any type, and the column `excluded` holds text.
 METRICS = Kind("metrics.csv", (ROUND,), is_numeric=False)
 COHORTS = Kind(
   "cohorts.csv",
@@ -77,7 +77,7 @@ TIMING = Kind("timing.csv", (ROUND,), has_amounts=True)
 COSTS = Kind("costs.csv", (ROUND,), has_amounts=True)
 LABELS = Kind("labels.csv", (CLIENT,), has_amounts=True)
 CLIENTS = Kind("clients.csv", (CLIENT,))
-# Each rule has a row for each round and client.
+# The table has a row for each rule, round and client.
 REPLAY = Kind(
   "replay.csv",
   (),
@@ -102,7 +102,7 @@ def read(
       f"{path}: cannot be read: {error.strerror or error}."
     ) from error
   if not is_finished:
-    # A power cut may leave zeros.
+    # A power cut may leave zero bytes at the end.
     content = content.partition(b"\0")[0]
     content = content[: content.rfind(b"\n") + 1]
     if not content:
@@ -131,7 +131,7 @@ def read(
 
 
 def read_required(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
-  """Reads a table of a finished run, which must have a row at least."""
+  """Reads a table of a finished run; it must have at least one row."""
   table = read(folder, kind, is_finished=True)
   if table is None:
     raise RunError(f"{folder / kind.name}: is missing in a finished run.")
@@ -143,7 +143,7 @@ def read_required(folder: pathlib.Path, kind: Kind) -> pd.DataFrame:
 def check_results(
   path: pathlib.Path, table: pd.DataFrame, score: Score
 ) -> None:
-  """Checks the scores of clients and their numbers of examples."""
+  """Checks that clients' scores and numbers of examples are in range."""
   of_scores = (score.lowest, score.highest, _RANGE_SLACK)
   of_counts = (1, _LARGEST_AMOUNT, 0)
   for column, (low, high, slack) in {
@@ -182,20 +182,20 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
     row = content[:place].count(b"\n")
     raise RunError(f"{path}: is not a table: row {row} holds zero bytes.")
   _check_titles(path, content)
-  import pandas as pd  # noqa: PLC0415  Takes as long as all other imports.
+  import pandas as pd  # noqa: PLC0415  As slow as all other imports together.
 
   try:
     table = pd.read_csv(
       io.BytesIO(content),
       float_precision="round_trip",
-      low_memory=False,  # All values of a column have one type.
-      # Names stay texts, even "007" or "NA".
+      low_memory=False,  # So all values of a column have the same type.
+      # Client names stay texts, even "007" or "NA".
       converters={NAME: csv_cells.unquote},
     )
   except (ValueError, OverflowError) as error:
     raise RunError(f"{path}: is not a table: {str(error).strip()}.") from error
   if not isinstance(table.index, pd.RangeIndex):
-    # Pandas takes cells without a title as row names.
+    # Pandas uses a column without a title as row names.
     raise RunError(
       f"{path}: is not a table: its rows have more cells than titles."
     )
@@ -203,7 +203,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
 
 
 def _check_titles(path: pathlib.Path, content: bytes) -> None:
-  """Checks that titles differ; pandas would rename them in quadratic time."""
+  """Checks that titles differ; pandas renames equal ones in quadratic time."""
   line = content.partition(b"\n")[0].decode(errors="replace")
   try:
     titles = next(csv.reader([line]), [])
@@ -237,7 +237,7 @@ def _check_cells(
   what: str,
   which: str = "",
 ) -> None:
-  """Checks that all cells of a column fit; names the first that does not."""
+  """Checks that all cells of a column fit; reports the first that does not."""
   if not fits.all():
     row = int(fits.argmin())
     raise RunError(
@@ -256,12 +256,12 @@ def _check_unique(
 
 
 def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
-  """Checks that columns hold numbers; full columns, in each row."""
+  """Checks that cells are numbers, or empty in columns that are not full."""
   import pandas as pd  # noqa: PLC0415
 
   for column in table.columns if kind.is_numeric else kind.full:
     cells, is_full = table[column], column in kind.full
-    is_number = cells.dtype.kind in "iuf"  # As pandas read it; most are.
+    is_number = cells.dtype.kind in "iuf"  # Pandas has read only numbers.
     if column in _TEXTS or (is_number and not (is_full and cells.hasnans)):
       continue
     values = pd.to_numeric(cells, errors="coerce")

@@ -1,10 +1,10 @@
 """The tape of a run: blocks of rounds in its folder, as NumPy arrays.
 
 A block is one npz file of ten rounds, or of one round on a tape with updates.
-It has the arrays of `tff_fair.summing.tape.TapedRound`, whose names begin with
-the number of the round ("12/gram"), and `model`, the SHA-256 of the run's
-model.json. Each round rewrites its block, so that a resumed run produces the
-same bytes.
+It contains the arrays of `tff_fair.summing.tape.TapedRound`, whose names begin
+with the number of the round ("12/gram"), and `model`, the SHA-256 of the run's
+model.json. When a round is added, its block is rewritten, so that a resumed run
+produces the same bytes.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Recorder:
-  """Writes the rounds of a run, one after another."""
+  """Writes the rounds of a run to its tape, in order."""
 
   def __init__(self, folder: RunFolder) -> None:
     self._folder = folder
     self._block: dict[int, Arrays] = {}
 
   def write(self, round_num: int, arrays: Arrays) -> None:
-    """Adds a round to its block."""
+    """Adds the arrays of a round to its block."""
     path = _path(self._folder, round_num, has_updates=_UPDATES in arrays)
     first, _ = _round_range(path)
     if not self._block or min(self._block) < first:
@@ -43,7 +43,7 @@ class Recorder:
 
 
 def has_round(folder: RunFolder, round_num: int) -> bool:
-  """Returns whether a tape has a round."""
+  """Returns whether a tape contains a round."""
   return any(
     round_num in _read(path, folder)
     for path in _blocks(folder)
@@ -53,7 +53,7 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
 
 
 def full_blocks(folder: RunFolder, last_round: int) -> Iterator[pathlib.Path]:
-  """Yields the blocks that are complete after a round."""
+  """Yields the blocks that do not grow after `last_round`."""
   for path in _blocks(folder):
     if _round_range(path)[1] <= last_round:
       yield path
@@ -100,7 +100,7 @@ def read(
 def _missing(
   folder: RunFolder, first: int, last: int, say: Callable[[str], object]
 ) -> Iterator[tuple[int, None]]:
-  """Yields the rounds between blocks as missing."""
+  """Yields None for each round between two blocks, and tells the user so."""
   if first <= last:
     say(
       f"{folder.tape}: has no block with rounds {first} to {last}. The rest is "
@@ -113,20 +113,20 @@ def _missing(
 def _path(
   folder: RunFolder, round_num: int, *, has_updates: bool
 ) -> pathlib.Path:
-  """Returns the block of a round."""
+  """Returns the path of the block for a round."""
   size = 1 if has_updates else _ROUNDS_IN_BLOCK
   first = round_num - (round_num - 1) % size
   return folder.tape / f"rounds_{first:06}-{first + size - 1:06}.npz"
 
 
 def _blocks(folder: RunFolder) -> list[pathlib.Path]:
-  """Returns the blocks of a tape in the order of their rounds."""
+  """Returns the paths of a tape's blocks in the order of their rounds."""
   found = [p for p in folder.tape.glob("*.npz") if _NAME.fullmatch(p.name)]
   return sorted(found, key=_round_range)
 
 
 def _round_range(block: pathlib.Path) -> tuple[int, int]:
-  """Returns the first and the last round that a block may have."""
+  """Returns the first and the last round that a block may contain."""
   found = _NAME.fullmatch(block.name)
   assert found is not None
   first, last = map(int, found.groups())
@@ -160,7 +160,7 @@ def _read(path: pathlib.Path, folder: RunFolder) -> dict[int, Arrays]:
 
 
 def _model_digest(folder: RunFolder) -> np.ndarray:
-  """Returns a digest that identifies the model of a run."""
+  """Returns the SHA-256 of a run's model.json."""
   try:
     content = folder.model.read_bytes()
   except OSError as error:

@@ -24,16 +24,16 @@ if typing.TYPE_CHECKING:
   from tasks.task import KerasModelFn, Preprocessing
   from tff_fair.experiments.spec.run_spec import RunSpec
 
-TRAINED = "trained_model"  # The layer with the trained weights.
-_BATCH = 512  # Examples in a forward pass.
+TRAINED = "trained_model"  # The name of the layer with the trained weights.
+_BATCH = 512  # The number of examples in a forward pass.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-  """A model with its inputs and outputs."""
+  """The architecture of a model, and its inputs and outputs."""
 
-  trained: exportable.Config | None  # None: it has the user's layers.
-  with_preprocessing: exportable.Config | None  # From raw columns, if any.
+  trained: exportable.Config | None  # None if the model has a user's layers.
+  with_preprocessing: exportable.Config | None  # Takes raw columns, if any.
   columns: Mapping[str, str]  # Raw columns by name: "number" or "text".
   typical: Mapping[str, float | str]  # A typical value of each column.
   x_shape: Sequence[int]
@@ -50,7 +50,7 @@ class Architecture:
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
     """Describes a task's model; `on_code` gets the error if it needs code."""
-    # Names as in a new program, so that runs of a spec write equal files.
+    # As in a new program, so that runs of one spec write equal files.
     with keras_state.fresh_names():
       try:
         trained = exportable.describe(task.keras_model_fn(), TRAINED)
@@ -74,12 +74,12 @@ class Architecture:
     )
 
   def write(self, path: pathlib.Path) -> None:
-    """Writes the file."""
+    """Writes the architecture to a file."""
     atomic.write(path, parsing.json_text(dataclasses.asdict(self), None))
 
   @classmethod
   def read(cls, path: pathlib.Path) -> Self:
-    """Reads the file."""
+    """Reads an architecture from a file."""
     try:
       content = parsing.parse_json(path.read_text("utf-8"))
       return cls(**{f.name: content[f.name] for f in dataclasses.fields(cls)})
@@ -92,7 +92,7 @@ class Architecture:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildableModel:
-  """The architecture of a run, and how to build it."""
+  """The architecture of a run's model, and functions that build the model."""
 
   architecture: Architecture
   build: Callable[[], tf.keras.Model]
@@ -108,20 +108,20 @@ def find(
   *,
   trust: bool = False,
 ) -> BuildableModel:
-  """Finds the architecture of a run: in its folder, or else from its task."""
+  """Finds a run's architecture: in its folder, or else by loading its task."""
   if not folder.model.exists():
     return _find_by_task(config, spec(), trust)
   try:
     return _find_in_folder(Architecture.read(folder.model))
   except exportable.NotExportableError:
-    return _find_by_task(config, spec(), trust)  # The task has the code.
+    return _find_by_task(config, spec(), trust)  # The task has the user's code.
 
 
 def _find_in_folder(architecture: Architecture) -> BuildableModel:
   trained, whole = architecture.trained, architecture.with_preprocessing
   if trained is None or (architecture.columns and whole is None):
     raise exportable.NotExportableError("has layers of the user's own")
-  exportable.build(trained)  # Fails if there is a user's function.
+  exportable.build(trained)  # Raises an error if it contains a user's function.
   return BuildableModel(
     architecture=architecture,
     build=functools.partial(exportable.build, trained),
@@ -134,7 +134,7 @@ def _find_in_folder(architecture: Architecture) -> BuildableModel:
 def _find_by_task(
   config: configuration.Configuration, spec: RunSpec, trust: bool
 ) -> BuildableModel:
-  # Imported late: it imports TensorFlow Federated.
+  # Imported here, as it imports TensorFlow Federated.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
   spec = configuration.authorize_code(config, spec, trust=trust)
@@ -178,7 +178,7 @@ def _with_preprocessing(
   model = exportable.build(trained)
   whole = task.preprocessing.wrap(model)
   if len(whole.weights) > len(model.weights):
-    return None  # A config does not hold the values of weights.
+    return None  # A config could not hold the weights of preprocessing.
   try:
     config = exportable.config_of(whole)
     exportable.build(config).get_layer(TRAINED)
@@ -194,10 +194,10 @@ class Weights:
   round_num: int
   trainable: Sequence[np.ndarray]
   non_trainable: Sequence[np.ndarray]
-  personal: Mapping[int, np.ndarray] | None  # By trained client, flat.
+  personal: Mapping[int, np.ndarray] | None  # Flat trainable weights by client.
 
   def as_list(self, client_id: int | None = None) -> list[np.ndarray]:
-    """Returns the trainable weights of a model, then its others."""
+    """Returns a client's personal weights; the global ones if it has none."""
     table = self.personal or {}
     if client_id is None or client_id not in table:
       return [*self.trainable, *self.non_trainable]
@@ -214,7 +214,7 @@ class Weights:
 
 
 def load_weights(folder: RunFolder, *, best: bool) -> Weights:
-  """Loads the weights of a run's models."""
+  """Loads the weights of a run's last saved state, or of its best one."""
   states = folder.best_checkpoint if best else folder.checkpoints
   rounds = checkpoints.saved_rounds(states)
   if not rounds:
@@ -233,7 +233,7 @@ def load_weights(folder: RunFolder, *, best: bool) -> Weights:
 
 
 def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
-  """Gives a model its weights."""
+  """Assigns weights to a Keras model: the trainable ones, then the others."""
   variables = (
     *keras_model.trainable_variables,
     *keras_model.non_trainable_variables,
@@ -252,9 +252,9 @@ def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
 
 
 def _model_weights(state: Any) -> Any:
-  """Returns the weights of a state's model, as its process returns them."""
+  """Returns the model weights of a state, as its process would."""
   finalizer = state.finalizer
-  # If the finalizer keeps the mean over the rounds, that is the model.
+  # If the finalizer averages the model over rounds, the average is the model.
   if isinstance(finalizer, dict) and "average" in finalizer:
     average = finalizer["average"]
     if average["num_rounds"] > 0:

@@ -1,1 +1,1 @@
-"""The specification of a run: settings, text forms, and conflicts."""
+"""The specification of a run: settings, conflicts, and forms as text."""

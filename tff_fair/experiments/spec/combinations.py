@@ -1,4 +1,4 @@
-"""Settings of a run that do not go together, or have no effect together."""
+"""Settings of a run that conflict, or that have no effect together."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,16 +7,16 @@ from tff_fair import declared, methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.spec.settings import RunSettings, federation, learning
 
-# Task options that configure the task's own model.
+# Task options that configure only the task's default model.
 _OF_TASKS_MODELS = (
   *("initial_weights", "embedding_size", "lstm_layers", "lstm_units"),
 )
-# Settings that do not go together: the field at fault, and the problem.
+# Conflicts of settings: the field at fault, and the problem.
 _Conflicts = Iterator[tuple[str, str]]
 
 
 def check(spec: RunSettings) -> None:
-  """Checks that the settings of a run go together."""
+  """Checks that the settings of a run do not conflict."""
   for name, problem in _conflicts(spec):
     raise FieldError(name, problem, value=getattr(spec, name))
 
@@ -108,7 +108,7 @@ def _momentum_conflicts(spec: RunSettings) -> _Conflicts:
 
 
 def _sampling_conflicts(spec: RunSettings) -> _Conflicts:
-  """Yields the conflicts of how a run draws its cohorts."""
+  """Yields conflicts of the settings by which a run draws its cohorts."""
   if spec.draws_by_lambda:
     if spec.sampling not in ("uniform", "by_lambda"):
       yield "sampling", "drfa draws its cohorts by_lambda; leave sampling out."
@@ -220,7 +220,7 @@ def _attack_conflicts(spec: RunSettings) -> _Conflicts:
 
 
 def _privacy_conflicts(spec: RunSettings) -> _Conflicts:
-  """Yields conflicts of privacy settings; building a method checks its rule."""
+  """Yields conflicts of privacy; `algorithms.build` checks the rule."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
       yield name, f"needs {other}; give both."
@@ -263,7 +263,7 @@ def _privacy_conflicts(spec: RunSettings) -> _Conflicts:
 
 
 def _correction_conflicts(spec: RunSettings) -> _Conflicts:
-  """Yields the conflicts of label correction."""
+  """Yields conflicts of the settings of label correction."""
   if spec.label_correction == "none":
     return
   alone = "clients alone would train on wrong labels"
@@ -293,9 +293,9 @@ def _correction_conflicts(spec: RunSettings) -> _Conflicts:
 
 
 def ineffective_settings(spec: RunSettings) -> Iterator[str]:
-  """Yields a line for each given setting that changes nothing.
+  """Yields a line for each given setting that has no effect.
 
-  Files of settings serve several methods, so this is not an error.
+  This is not an error, as a file of settings may serve several methods.
   """
   fields = spec.fields()
 

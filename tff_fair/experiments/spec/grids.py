@@ -1,4 +1,4 @@
-"""Grids of settings: every combination of some values, each as a run."""
+"""Grids of settings: a run for every combination of values."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from tff_fair.experiments.spec.settings import RunSettings
 
 _T = TypeVar("_T")
 _Run = TypeVar("_Run", bound=RunSettings)
-# Both a setting and a task option; values that the option takes go to it.
+# A setting and a task option have this name; it is the option if that fits.
 _MODEL = "model"
 
 
@@ -23,7 +23,7 @@ def product(grid: Mapping[str, Iterable[_T]]) -> Iterator[dict[str, _T]]:
 
 
 def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
-  """Returns the runs of a grid; see `RunSpec.vary`."""
+  """Returns the specs of a grid; see `RunSpec.vary`."""
   found = {name: choices(name, value) for name, value in values.items()}
   algorithms = [
     methods.canonical_name(str(name))
@@ -56,7 +56,7 @@ def flat_name(
   algorithms: Iterable[str] | None = None,
   known_tasks: Iterable[str] | None = None,
 ) -> str:
-  """Returns the name of a `vary` argument with its kind's prefix, if any."""
+  """Returns the flat name of a `vary` argument, such as "hparam.gamma"."""
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]
   hparams = {
@@ -95,7 +95,7 @@ def flat_name(
 
 
 def _is_option(task: str, name: str, value: object) -> bool:
-  """Returns whether an option of a task takes a value."""
+  """Returns whether a task's option accepts a value."""
   try:
     tasks.check_options(task, {name: value})
   except ValueError:
@@ -104,7 +104,7 @@ def _is_option(task: str, name: str, value: object) -> bool:
 
 
 def replace_settings(spec: _Run, values: Mapping[str, Any]) -> _Run:
-  """Returns a run with some settings, given by flat names, replaced."""
+  """Returns a spec in which settings, given by flat name, are replaced."""
   fields = {n: v for n, v in values.items() if "." not in n}
   algorithm = methods.canonical_name(
     str(fields.get("algorithm", spec.algorithm))

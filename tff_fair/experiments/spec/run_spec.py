@@ -1,10 +1,10 @@
-"""A run as a value: everything that decides its results.
+"""The specification of a run: everything that affects its results.
 
     spec = RunSpec(task="digits", algorithm="adafed", hparams={"gamma": 1.0})
     specs = spec.vary(algorithm=["fedavg", "adafed"], seed=range(5))
 
-Needs no TensorFlow: names, types and bounds are known without it. Problems that
-show only with the data or the built process are found when the run starts.
+This module does not need TensorFlow to check names, types and bounds. Problems
+that depend on the data or the built process are reported when the run starts.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from tff_fair.experiments.spec.settings import bounds
 
 
 class FrozenMapping(Mapping[str, Value]):
-  """An immutable, hashable dict that equals any mapping of the same items."""
+  """An immutable, hashable dict that equals any mapping with the same items."""
 
   def __init__(self, items: Mapping[str, Value] | None = None) -> None:
     self._items = dict(items or {})
@@ -54,7 +54,7 @@ _LISTS = ("measures", "unseen_clients", "join_round")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSpec(settings.RunSettings):
-  """Everything that decides the results of a run.
+  """Everything that affects the results of a run.
 
   `RunSpec.fields()` lists the settings with their meanings and defaults;
   `tff_fair.experiments.spec.settings` declares them. In addition:
@@ -64,12 +64,12 @@ class RunSpec(settings.RunSettings):
     task_options: Options of the task, by name; others have their defaults.
 
   Raises:
-    ValueError: If a value is not valid; names the field, what was found and
-      what is valid.
+    ValueError: If a value is not valid; the text names the field, the invalid
+      value and the valid values.
   """
 
   def __post_init__(self) -> None:
-    # A record's code must not run, not even to list the task's options.
+    # The code that a saved run names must not run, not even to list options.
     object.__setattr__(self, "_is_record", not tasks.may_run_code())
     for name in _RANGES:
       object.__setattr__(self, name, bounds.normal_range(getattr(self, name)))
@@ -88,7 +88,7 @@ class RunSpec(settings.RunSettings):
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> Self:
-    """Returns the run of some settings; others have their defaults.
+    """Returns a run with the given settings; others have their defaults.
 
     Raises:
       ValueError: If a name or a value is not valid.
@@ -103,7 +103,7 @@ class RunSpec(settings.RunSettings):
     return cls(**values)
 
   def to_toml(self) -> str:
-    """Returns TOML of all settings that have a value."""
+    """Returns the settings that have a value, as TOML."""
     return spec_text.to_toml(self.to_dict())
 
   @classmethod
@@ -136,15 +136,15 @@ class RunSpec(settings.RunSettings):
 
   @property
   def title(self) -> str:
-    """The method as tables, pages and cards show it."""
+    """The title of the method in tables, pages and cards."""
     return methods.title(self.algorithm, self.client_weighting)
 
   def baselines(self) -> list[Self]:
-    """Returns FedAvg in the same setting, as the baselines of this run.
+    """Returns runs of FedAvg with the same settings, as baselines of this run.
 
-    There is one for each client weighting: by numbers of examples, equal, and
-    that of this run. With noise for differential privacy, FedAvg takes only
-    equal weights. A run of FedAvg is not its own baseline.
+    There is a run for each client weighting: by numbers of examples, equal, and
+    that of this run. With noise for differential privacy, only equal weights
+    are possible. A run of FedAvg is not its own baseline.
     """
     weights = ["num_examples", "uniform"]
     if self.client_weighting not in weights:
@@ -158,11 +158,12 @@ class RunSpec(settings.RunSettings):
     return [spec for spec in found if spec.differences(self)]
 
   def differences(self, other: "RunSpec") -> dict[str, tuple[Value, Value]]:
-    """Returns the settings that decide results and differ in another run.
+    """Returns the settings that affect results and differ in another run.
 
     Returns:
-      This run's and the other's value by name: that of a field, "hparam.NAME"
-      or "task_option.NAME". A setting without a value has its default.
+      This run's value and the other's, by flat name: the name of a field,
+      "hparam.NAME" or "task_option.NAME". Settings that were not given have
+      their default values.
     """
     mine, theirs = self.effective(), other.effective()
     return {
@@ -172,14 +173,14 @@ class RunSpec(settings.RunSettings):
     }
 
   def effective(self) -> dict[str, Value]:
-    """Returns the settings that decide results, with defaults, by flat name."""
+    """Returns the settings that affect results, with defaults, by flat name."""
     with self._record_guard():
       return {
         **{n: getattr(self, n) for n, f in self.fields().items() if f.decides},
         "rounds_per_evaluation": self.evaluation_interval,
         "validation_fraction": self.validation_share,
         "clients_per_part": self.part_size,
-        **{  # None: the seed follows `seed`.
+        **{  # None: the seed equals `seed`.
           name: None if value == self.seed else value
           for name, value in zip(seeds.NAMES[1:], self.seeds[1:], strict=True)
         },
@@ -203,22 +204,22 @@ class RunSpec(settings.RunSettings):
       return super().replace(**values)
 
   def _record_guard(self) -> contextlib.AbstractContextManager[None]:
-    """Returns a context that refuses to run code if this is a record."""
+    """Returns a context that refuses to run code if the run is a saved one."""
     is_record = vars(self).get("_is_record", False)
     return tasks.reading_records() if is_record else contextlib.nullcontext()
 
   def vary(self, **values: object) -> list[Self]:
-    """Returns the runs of a grid, each once.
+    """Returns the runs of a grid, without repetitions.
 
     Args:
       **values: A value, or a list of values, for a field, a hyperparameter or
         an option of the task, by name. "hparam.NAME" and "task_option.NAME"
-        (such as `**{"hparam.seed": 1}`) distinguish them from a field of that
-        name. A tuple is one value: a range. A hyperparameter applies only to
-        the methods that have it.
+        (such as `**{"hparam.seed": 1}`) distinguish them from a field with the
+        same name. A tuple is one value: a range. A hyperparameter applies only
+        to the methods that have it.
 
     Returns:
-      One run for each combination; the last name varies fastest.
+      A run for each combination of values; the last name varies fastest.
 
     Raises:
       ValueError: If a name or a value is not valid, or none of the methods has
@@ -244,7 +245,7 @@ class RunSpec(settings.RunSettings):
         methods.unknown_message(self.algorithm),
         value=self.algorithm,
       )
-    if methods.is_blocked(self.algorithm):  # Keep what was recorded.
+    if methods.is_blocked(self.algorithm):  # A saved run; keep what it names.
       return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)
     checked = {}

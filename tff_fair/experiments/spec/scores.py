@@ -1,18 +1,19 @@
 """Scores: the numbers by which the clients of a task are compared.
 
-If labels are classes, the score is the accuracy, unless a run asks for another
-one; if they are numbers, the root mean squared error (RMSE) in units of the
-label. Over the n_k test examples of client k, let SSE_k be the sum of squared
-errors, SAE_k of absolute errors, and SST_k of squared deviations of the labels
-from their mean. Then
+By default, the score is the accuracy if labels are classes, and the root mean
+squared error (RMSE) in units of the label if labels are numbers. Over the n_k
+test examples of client k, let SSE_k be the sum of squared errors, SAE_k the sum
+of absolute errors, and SST_k the sum of squared deviations of the labels from
+their mean. Then
 
   RMSE_k = sqrt(SSE_k / n_k)    MAE_k = SAE_k / n_k    R²_k = 1 - SSE_k / SST_k
 
-A client whose labels are all equal has no R². `tff_fair.metrics.class_scores`
-defines the scores of classes, and which clients do not have one.
+If all labels of a client are equal, the client does not have an R².
+`tff_fair.metrics.class_scores` defines the scores of classes, and which clients
+do not have them.
 
-A run has one score and, as further columns, its measures. Evaluations, tables,
-plots and reports use only scores, and do not depend on the kind of task.
+A run has one score; its `measures` are further scores. Evaluations, tables,
+plots and reports use only attributes of `Score`, not the kind of the task.
 """
 
 import dataclasses
@@ -30,7 +31,7 @@ from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import Statistic
 from tff_fair.metrics.vectors import Vector
 
-_SHOWN_DIGITS = 4  # Of numbers whose size the task decides.
+_SHOWN_DIGITS = 4  # Significant digits of numbers whose scale is not known.
 _MOST_DECIMALS = 8
 
 
@@ -38,34 +39,34 @@ _MOST_DECIMALS = 8
 class Score:
   """A number by which the clients of a task are compared."""
 
-  name: str  # Its column in the tables of a run.
-  noun: str  # Its name in sentences.
-  plural: str  # Its name in sentences about several clients.
-  highest: float  # The largest value it may have.
-  higher_is_better: bool  # Which way is better.
+  name: str  # The name of the score's column in the tables of a run.
+  noun: str  # The score's name in sentences.
+  plural: str  # The score's name in sentences about several clients.
+  highest: float  # The largest possible value.
+  higher_is_better: bool  # Whether a larger value is better.
   scale: float  # The factor for tables: 100 for percent.
-  digits: int  # Decimals in tables.
-  sign: str  # Follows a number in tables, such as " %".
+  digits: int  # The number of decimals in tables.
+  sign: str  # The unit sign after a number in tables, such as " %".
   in_unit: str  # The unit in captions, such as "in percent".
   worst: str  # The name of the worst client in charts.
-  best: str  # The name of the best client there, after that of the worst.
-  statistics: Mapping[str, Statistic]  # Its statistics over clients, by name.
+  best: str  # The name of the best client in charts, shown after `worst`.
+  statistics: Mapping[str, Statistic]  # The statistics over clients, by name.
   # Computes all statistics from one value per client.
   summarize: Callable[[Vector], dict[str, float]]
   # Compares two runs, client by client.
   compare: Callable[[Vector, Vector], dict[str, float]]
   # Returns the differences up to which a client's two values count as a tie.
   tie: Callable[[Vector, Vector], Vector]
-  lowest: float = 0.0  # The smallest value it may have.
+  lowest: float = 0.0  # The smallest possible value.
   # What a client needs among its test examples to have the score; may be empty.
   needs: str = ""
   is_for_classes: bool = True  # Whether labels are classes.
-  # Names of further scores, with columns of their own.
+  # Names of further scores, which have columns of their own.
   extra_scores: tuple[str, ...] = ()
 
   @property
   def title(self) -> str:
-    """Its name at the beginning of a sentence."""
+    """The score's name at the beginning of a sentence."""
     return self.noun[0].upper() + self.noun[1:]
 
   @property
@@ -80,7 +81,7 @@ class Score:
 
   @property
   def short_digits(self) -> int:
-    """Decimals for narrow places."""
+    """The number of decimals in narrow places."""
     return max(self.digits - 1, 0)
 
   @property
@@ -89,7 +90,7 @@ class Score:
     return self.scale * self.highest
 
   def is_better(self, value: float, other: float) -> bool:
-    """Returns whether a value is better than another; NaN is not."""
+    """Returns whether a value is better than another; NaN is never better."""
     return value > other if self.higher_is_better else value < other
 
   def with_fitting_digits(self, smallest: float) -> "Score":
@@ -102,8 +103,8 @@ class Score:
     )
 
   def bounds(self, name: str) -> tuple[float, float]:
-    """Returns the smallest and the largest value that a statistic may have."""
-    # Popoviciu's inequality: a std is half the range at most.
+    """Returns the smallest and the largest possible value of a statistic."""
+    # Popoviciu's inequality: a standard deviation is at most half the range.
     half = (self.highest - self.lowest) / 2
     largest = {**statistics.UPPER_BOUNDS, "std": half, "variance": half**2}
     if name in largest:
@@ -118,7 +119,7 @@ class Score:
     *,
     of_other_clients: bool = True,
   ) -> dict[str, Interval]:
-    """Returns the known 95 % intervals of statistics over clients."""
+    """Returns 95 % confidence intervals of statistics, if they are finite."""
     if not of_other_clients and num_examples is None:
       return {}
     if self.name == ACCURACY.name:
@@ -146,7 +147,7 @@ class Score:
     return number_text.fixed(self.scale * value, self.digits)
 
   def describe(self, found: Mapping[str, float]) -> str:
-    """Returns an evaluation for a line on the screen."""
+    """Returns an evaluation's statistics for a line on the screen."""
     return (
       f"{self.noun} {self.text(found['mean'])}, std {self.text(found['std'])}, "
       f"worst 10% {self.text(found['worst_10'])}"
@@ -195,7 +196,7 @@ RMSE = Score(
 def _derive_score(
   base: Score, name: str, noun: str, plural: str = "", **changes: Any
 ) -> Score:
-  """Returns a score like `base`: in [0, 1], or an error such as the RMSE."""
+  """Returns a score like `base` (ACCURACY or RMSE), with `changes`."""
   worst, best = (
     ("lowest", "highest") if base.higher_is_better else ("largest", "smallest")
   )
@@ -211,7 +212,7 @@ def _derive_score(
   )
 
 
-# A number from 0 to 1, not in percent.
+# Changes for a score from 0 to 1 that is not shown in percent.
 _PLAIN: Mapping[str, Any] = {
   "scale": 1.0,
   "digits": 4,
@@ -271,15 +272,15 @@ def with_extra_scores(name: str, extra_scores: tuple[str, ...]) -> Score:
 def summarize_extra(values: Vector) -> dict[str, float]:
   """Summarizes a column, float[K], over the clients that have a value.
 
-  Values may have any size and sign, as R² does; NaN means missing. Returns
-  `mean`, `std`, `min`, `max`, `percentile_50` (NaN if no client has a value)
-  and `left_out`, the number of clients without a value.
+  Values may have any size and sign, such as R²; NaN means that a client does
+  not have a value. Returns `mean`, `std`, `min`, `max`, `percentile_50` (NaN if
+  no client has a value) and `left_out`, the number of clients without a value.
   """
   left_out = float(np.isnan(values).sum())
   known = values[~np.isnan(values)]
   if not known.size:
     known = np.array([math.nan])
-  with np.errstate(invalid="ignore"):  # R² of a model that diverged is -inf.
+  with np.errstate(invalid="ignore"):  # The R² of a diverged model is -inf.
     return {
       "mean": float(known.mean()),
       "std": float(known.std()),

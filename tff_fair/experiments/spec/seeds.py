@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# The settings that hold seeds. Runs that differ only in them are repetitions.
+# The names of seed settings. Runs that differ only in seeds are repetitions.
 NAMES = ("seed", "data_seed", "model_seed")
 
 
 class Seeds(NamedTuple):
-  """The seeds of a run; those that the user does not give follow the first."""
+  """The seeds of a run; by default, `data` and `model` equal `draws`."""
 
-  draws: int  # Of cohorts, the local order of examples, and all other draws.
-  data: int  # Of the task's data.
-  model: int  # Of the initial weights.
+  draws: int  # For cohorts, the local order of examples, and all other draws.
+  data: int  # For the task's data.
+  model: int  # For the initial weights.
 
   def __str__(self) -> str:
     """Returns the seeds as text: "0", or "0 (model 3)" if they differ."""
@@ -34,9 +34,10 @@ def from_settings(settings: Mapping[str, Any]) -> Seeds:
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
-  """Returns the random generator of a seed and a key.
+  """Returns a random generator for a seed and a key.
 
-  The first number of a key separates different kinds of draws from one seed.
+  The first number of a key is the kind of draws; different kinds have
+  independent generators.
   """
   sequence = np.random.SeedSequence(seed, spawn_key=key)
   return np.random.Generator(np.random.PCG64(sequence))

@@ -1,4 +1,4 @@
-"""Settings of runs as text: names and values of flags and TOML."""
+"""Settings of runs as text: as flags, as TOML, and in errors."""
 
 import json
 import math
@@ -15,13 +15,13 @@ from tff_fair.files import parsing
 
 # Prefixes of hyperparameters and task options in flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
-# The prefixes and the names of flags, by the fields that hold the values.
+# By field of `RunSpec`: the prefix of its entries in flat names, and its flag.
 PREFIXES = {"hparams": HPARAM, "task_options": TASK_OPTION}
 FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
 
 
 def flag(name: str, text: str) -> str:
-  """Returns a setting as a flag."""
+  """Returns a setting, given by flat name, as a command-line flag."""
   for prefix in PREFIXES.values():
     if name.startswith(prefix):
       return f"--{prefix[:-1]}={name.removeprefix(prefix)}={text}"
@@ -29,12 +29,12 @@ def flag(name: str, text: str) -> str:
 
 
 def assignments(values: Mapping[str, object]) -> list[str]:
-  """Returns a mapping as texts of the form name=value."""
+  """Returns the entries of a mapping as texts of the form name=value."""
   return [f"{name}={declared.as_text(v)}" for name, v in values.items()]
 
 
 def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
-  """Reads hyperparameters from `name=value` texts."""
+  """Parses a method's hyperparameters from texts of the form name=value."""
   values: dict[str, Any] = {}
   algorithm = methods.canonical_name(algorithm)
   if not methods.is_method(algorithm):
@@ -52,7 +52,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
 
 
 def check_hparam_name(algorithm: str, name: str, value: object) -> None:
-  """Checks that a method has a hyperparameter."""
+  """Checks that a method has a hyperparameter with the given name."""
   valid = methods.hyperparameters(algorithm)
   if name not in valid:
     known = assignments({n: h.default for n, h in valid.items()})
@@ -66,7 +66,7 @@ def check_hparam_name(algorithm: str, name: str, value: object) -> None:
 
 
 def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
-  """Reads options of a task from `name=value` texts."""
+  """Parses a task's options from texts of the form name=value."""
   if not tasks.is_task(task):
     return {}
   try:
@@ -77,8 +77,8 @@ def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
     raise FieldError("task_options", str(error)) from error
 
 
-# Flags that do not define an experiment: runs that differ only in them repeat
-# the same one.
+# Flags that do not define an experiment: runs that differ only in these flags
+# repeat the same experiment.
 REPETITIONS = ("seed", "model_seed", "total_rounds")
 
 
@@ -87,10 +87,10 @@ def command(
   output_dir: str | None = None,
   options: Mapping[str, object] | None = None,
 ) -> str:
-  """Returns the command line of a run: what differs from the defaults."""
+  """Returns the command line of a run, with its non-default settings."""
   values = non_default_texts(spec)
   if values.keys() <= set(REPETITIONS):
-    # With no other flags, binaries.train would run its demo ("first look").
+    # Without further flags, binaries.train would run its demo ("first look").
     values = {"task": spec.task, **values}
   if output_dir is not None:
     values["output_dir"] = output_dir
@@ -104,7 +104,7 @@ def command(
 
 
 def non_default_texts(spec: RunSettings) -> dict[str, str]:
-  """Returns the settings that differ from the defaults, by flat names."""
+  """Returns the texts of non-default settings, by flat name."""
   values = {
     name: getattr(spec, name)
     for name, field in spec.fields().items()
@@ -117,7 +117,7 @@ def non_default_texts(spec: RunSettings) -> dict[str, str]:
 
 
 def to_toml(values: Mapping[str, object]) -> str:
-  """Returns settings as TOML, without those that have no value."""
+  """Returns settings as TOML, without settings that are None."""
   lines = [
     f"{name} = {_toml(value)}"
     for name, value in values.items()
@@ -135,14 +135,14 @@ def to_toml(values: Mapping[str, object]) -> str:
 
 
 def from_toml(text: str) -> dict[str, object]:
-  """Reads settings from TOML."""
+  """Parses settings from TOML."""
   try:
     values = parsing.parse_toml(text)
   except parsing.ParseError as error:
     raise ValueError(f"The settings of a run are not TOML: {error}.") from error
   for name in PREFIXES:
     if isinstance(values.get(name), dict):
-      # TOML has no value for none.
+      # TOML cannot represent None, so "none" stands for it.
       values[name] = {
         key: None if value == "none" else value
         for key, value in values[name].items()
@@ -161,25 +161,22 @@ def _toml(value: object) -> str:
   return repr(value)
 
 
-# The setting that an error is about, as flags and sweep files name it.
-
-
 def as_flag(
   error: FieldError, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the flag and the value at fault, such as `--hparam=gamma=2`."""
+  """Returns an error's setting and value as a flag: `--hparam=gamma=2`."""
   name = FLAG_NAMES.get(error.field, error.field)
   flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")
   return f"{flag}{_value(error)}"
 
 
 def flat_name(error: FieldError) -> str:
-  """Returns the flat name of the setting at fault, such as `hparam.gamma`."""
+  """Returns the flat name of an error's setting, such as `hparam.gamma`."""
   return _with_key(FLAG_NAMES.get(error.field, error.field), error, ".")
 
 
 def as_setting(error: FieldError) -> str:
-  """Returns the flat name with the value at fault, such as `hparam.gamma=2`."""
+  """Returns an error's setting and value, such as `hparam.gamma=2`."""
   return f"{flat_name(error)}{_value(error)}"
 
 

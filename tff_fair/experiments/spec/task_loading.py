@@ -1,6 +1,6 @@
-"""The task of a run, with the run's model.
+"""Loads the task of a run, with the run's model.
 
-Problems that show only with the data raise errors that name the setting.
+If the data shows that a setting is not valid, the error names the setting.
 """
 
 import tasks
@@ -8,15 +8,15 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import startup
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# The task that `preload` has loaded, for the next call of `load`.
+# The task that `preload` has loaded, by spec; the next call of `load` takes it.
 _preloaded: dict[RunSpec, tasks.Task] = {}
 
 
 def preload(spec: RunSpec) -> None:
-  """Loads the task of a run in advance and keeps it for that run.
+  """Loads the task of a run in advance, for the next `load` of the same spec.
 
-  A task reads its data before it imports TensorFlow. So a program that calls
-  this first reports unusable data within a second.
+  A task reads its data before it imports TensorFlow. So a program that begins
+  with this call reports unusable data within a second.
   """
   _preloaded.clear()
   with startup.fast_import():
@@ -24,7 +24,7 @@ def preload(spec: RunSpec) -> None:
 
 
 def load(spec: RunSpec) -> tasks.Task:
-  """Loads the task of a run, with the run's model."""
+  """Loads the task of a run with its validation data and the run's model."""
   task = _preloaded.pop(spec, None)
   if task is not None:
     return task

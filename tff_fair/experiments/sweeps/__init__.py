@@ -1,4 +1,4 @@
-"""Many runs: plans, parallel execution, and the choice of settings."""
+"""Many runs: plans, parallel execution, and the selection of settings."""
 
 from tff_fair.experiments.sweeps.runner import sweep
 

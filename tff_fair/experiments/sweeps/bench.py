@@ -1,10 +1,11 @@
-"""The protocol of fair-bench: which runs there are, and how they are computed.
+"""The protocol of fair-bench: the runs of a bench, and their execution.
 
-Each federation, method and data seed is an item with 8 settings, which are
-trained on 60 % of each client's rows and evaluated on 20 % for validation and
-20 % for testing. An item is a file, written when its runs are done; so a bench
-that was interrupted goes on with the items that are left. The runs of an item
-share one compiled graph for each value of its hyperparameter.
+An item is a combination of a federation, a method and a data seed. Its runs try
+8 settings of the method. Each run trains on 60 % of each client's rows, and is
+evaluated on 20 % for validation and 20 % for testing. When all runs of an item
+are done, their results are written to the item's file; so an interrupted bench
+continues with the items without a file. The runs of an item share one compiled
+graph for each value of the method's hyperparameter.
 """
 
 import dataclasses
@@ -41,7 +42,7 @@ METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
 )
-# Federations name no groups of people, and DRFA draws its own cohorts.
+# Federations define no groups of people, and DRFA draws its own cohorts.
 ALL_METHODS = (
   "fedavg:uniform",
   *(
@@ -50,9 +51,9 @@ ALL_METHODS = (
     if name != "drfa" and not methods.method(name).needs_groups
   ),
 )
-_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # The second of what is left.
-# Client learning rates: eight of a method without a hyperparameter to tune, and
-# every other one, with two values each, of a method that has one.
+_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # Validation: of the other rows.
+# Client learning rates by kind of label. A method with a tuned hyperparameter
+# tries every other rate with both of its values; other methods try all rates.
 RATES: Mapping[str, tuple[float, ...]] = {
   "classes": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
   "number": (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
@@ -79,13 +80,14 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
   "n_accadam": ("learning_rate", (0.003, 0.01)),
   "fedgini": ("epsilon", (0.2, 0.5)),
 }
-# The length of these methods' steps is not that of the clients' updates, so the
-# server learning rate takes the place of the client rate, or of AdaFed's gamma.
+# Methods whose step length does not depend on the length of client updates. So
+# the bench tunes their server learning rate instead of the client rate, and
+# AdaFed's instead of gamma.
 UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox")
 UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-# Higher where client rates are lower.
+# AdaFed's server rates by kind of label: high where client rates are low.
 _ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
-# Of the columns of an item: beside these, those of an evaluation.
+# Columns of an item's file, besides those of an evaluation.
 SETTING, CLIENT = "setting", "client"
 
 
@@ -93,32 +95,32 @@ SETTING, CLIENT = "setting", "client"
 class Bench:
   """The runs of a bench."""
 
-  folder: pathlib.Path  # Of its files.
-  data_dir: pathlib.Path  # Of the prepared tables.
+  folder: pathlib.Path  # Contains the files of the bench.
+  data_dir: pathlib.Path  # Contains the prepared tables.
   federations: tuple[str, ...] = federations.SMALL
   algorithms: tuple[str, ...] = METHODS
-  seeds: tuple[int, ...] = (0, 1, 2)  # Of the data.
+  seeds: tuple[int, ...] = (0, 1, 2)  # The data seeds.
   rounds: int = 30
-  tries: int = 8  # Settings of each method: 1, 2, 4 or 8.
+  tries: int = 8  # The number of settings of each method: 1, 2, 4 or 8.
   model: str = "linear"  # A model of the task `table`.
-  # null: rows shuffled over clients; power: some clients' labels inverted, too.
+  # null: shuffled rows; power: some clients' labels are inverted, too.
   calibration: Calibration | None = None
-  copies: int = 1  # Draws of each federation with a calibration.
-  share: float = 0.2  # Of the clients with inverted labels.
+  copies: int = 1  # How often a calibration draws each federation.
+  share: float = 0.2  # The share of clients whose labels are inverted.
 
   @property
   def swept_methods(self) -> tuple[SweptMethod, ...]:
-    """The methods."""
+    """The methods that `algorithms` names."""
     return sweep_file.from_methods(self.algorithms, "algorithms").methods
 
   def tables(self) -> Iterator["Table"]:
-    """Yields the federations, and each of their draws."""
+    """Yields the table of each federation, or of each of its draws."""
     for name in self.federations:
       for draw in range(self.copies if self.calibration else 1):
         yield Table(self, name, draw)
 
   def items(self) -> list["Item"]:
-    """Returns all items, those of a federation one after the other."""
+    """Returns all items, ordered by federation."""
     return [
       Item(table, seed, method)
       for table in self.tables()
@@ -127,7 +129,7 @@ class Bench:
     ]
 
   def record(self) -> None:
-    """Records what decides the runs; refuses a folder of another bench."""
+    """Records the settings of the runs; refuses a folder of another bench."""
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
@@ -160,7 +162,7 @@ class Bench:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """The table of a federation, as it is or in a draw of a calibration."""
+  """The table of a federation, original or drawn by a calibration."""
 
   bench: Bench
   federation: str
@@ -173,7 +175,7 @@ class Table:
 
   @property
   def name(self) -> str:
-    """The federation's name, with the draw of a calibration."""
+    """The federation's name, with the calibration and draw if there are any."""
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
@@ -198,7 +200,7 @@ class Table:
     return prepared
 
   def path(self) -> pathlib.Path:
-    """Returns the file to read, which a calibration writes if need be."""
+    """Returns the file to read; with a calibration, writes it if missing."""
     prepared = self.prepared_path()
     if self.bench.calibration is None:
       return prepared
@@ -216,7 +218,7 @@ class Table:
     return path
 
   def spec(self) -> RunSpec:
-    """Returns the run that all methods share."""
+    """Returns the settings that the runs of all methods share."""
     federation = federations.get(self.federation)
     rounds = self.bench.rounds
     return RunSpec(
@@ -239,7 +241,7 @@ class Table:
 def shuffle_clients(
   frame: pd.DataFrame, federation: Federation, rng: np.random.Generator
 ) -> pd.DataFrame:
-  """Returns a table whose rows go to clients by chance: clients are alike."""
+  """Returns a table whose rows are reassigned to clients at random."""
   client = rng.permutation(frame[federation.client].to_numpy())
   return frame.assign(**{federation.client: client})
 
@@ -250,10 +252,10 @@ def invert_labels(
   share: float,
   rng: np.random.Generator,
 ) -> pd.DataFrame:
-  """Returns a shuffled table in which some clients' labels are turned round.
+  """Returns a shuffled table in which some clients' labels are inverted.
 
-  Of two classes, each becomes the other; of more, the next one, in a circle; a
-  number is mirrored at the mean.
+  Each class becomes the next one, and the last the first; a number is mirrored
+  at the mean.
   """
   frame = shuffle_clients(frame, federation, rng)
   names = np.unique(frame[federation.client].astype(str))
@@ -271,7 +273,7 @@ def invert_labels(
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-  """A federation, a seed of data, model and draws, and a method: its runs."""
+  """The runs of a method on a federation's table, with one seed."""
 
   table: Table
   seed: int
@@ -279,21 +281,21 @@ class Item:
 
   @property
   def path(self) -> pathlib.Path:
-    """Its file."""
+    """The file with the results of the item."""
     method = re.sub(r"\W+", "_", self.method.name).strip("_").lower()
     folder = self.table.bench.folder / self.table.name / method
     return folder / f"seed-{self.seed}.csv"
 
   @property
   def is_done(self) -> bool:
-    """Whether its file is there."""
+    """Whether the item's file exists."""
     return self.path.exists()
 
 
 def settings(
   method: SweptMethod, spec: RunSpec, tries: int = 8
 ) -> list[RunSpec]:
-  """Returns `tries` of a method's eight settings, evenly spaced."""
+  """Returns `tries` of a method's eight settings, at equal intervals."""
   kind = str(spec.task_options["kind"])
   rates = RATES[kind]
   tuned: dict[str, list[float]] = {}
@@ -329,14 +331,14 @@ def describe(spec: RunSpec) -> str:
 
 
 def run(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
-  """Trains the missing runs, and shows progress and the time left.
+  """Trains the missing runs, and shows progress and the remaining time.
 
-  Processes divide the methods, and go through the federations in their order.
-  If one fails, the others finish; then it raises `RunError`.
+  The methods are divided among `jobs` processes. If a process fails, the others
+  finish; then `run` raises `RunError`.
   """
   bench.record()
   for table in bench.tables():
-    table.path()  # Before processes share the writing of those of draws.
+    table.path()  # Writes the table of a draw before processes read it.
   items = bench.items()
   with tqdm.tqdm(
     total=len(items),
@@ -380,7 +382,7 @@ def _run_in_processes(
 
 
 def _run_in_child(bench: Bench, share: int, num_shares: int) -> None:
-  # Items are files that are written as a whole.
+  # Exiting at any time is safe, since items are written as whole files.
   processes.on_parent_exit(functools.partial(os._exit, 1))
   _run_share(bench, share, num_shares)
 
@@ -391,8 +393,8 @@ def _run_share(
   num_shares: int,
   on_done: Callable[[], object] = lambda: None,
 ) -> None:
-  """Carries out the items of every so many methods."""
-  # They import TensorFlow.
+  """Runs the items of every `num_shares`-th method, from number `share` on."""
+  # Imported here, as it imports TensorFlow.
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
   mine = bench.swept_methods[share::num_shares]
@@ -424,7 +426,7 @@ def _run_share(
 
 
 def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
-  """Yields the items that are done, and their rows."""
+  """Yields each item that is done, and the rows of its file."""
   for item in bench.items():
     if item.is_done:
       yield item, pd.read_csv(item.path)

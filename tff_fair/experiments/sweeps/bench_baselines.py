@@ -1,9 +1,10 @@
 """Baselines of fair-bench: fine-tuned FedAvg, clients alone, pooled data.
 
-A run of FedAvg, at the setting chosen on its validation rows, computes all
+A run of FedAvg, at the setting selected on its validation rows, computes all
 three: each client fine-tunes the final model for up to five epochs; each client
 trains a model without the others; and one model trains on the rows of all
-clients. Training rows choose the epochs of each, and the rate of local models.
+clients. The number of epochs or rounds of each model, and the learning rates of
+the clients' own models, are selected without test rows.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from tff_fair.experiments.sweeps import bench
 from tff_fair.files import atomic
 
 _EPOCHS = 5
-# Names of methods, by the prefixes of scores' columns.
+# Names of the baselines, by the prefix of their column of scores.
 _NAMES = {
   "finetuned_": "FedAvg, fine-tuned",
   "local_": "Alone",
@@ -28,7 +29,7 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-  """A federation's baselines with a data seed; `item` is FedAvg's."""
+  """The baselines for a federation and a data seed; `item` is FedAvg's item."""
 
   item: bench.Item
 
@@ -44,7 +45,7 @@ class Baselines:
     return self.path.exists()
 
   def train(self) -> None:
-    """Trains the baselines, once for each chosen setting of FedAvg."""
+    """Trains the baselines, once for each selected setting of FedAvg."""
     from tff_fair.experiments.training import execution  # noqa: PLC0415
 
     table, score = self.item.table, self.item.table.score

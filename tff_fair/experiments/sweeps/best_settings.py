@@ -1,9 +1,10 @@
-"""Tabulates each method's best setting, chosen on some data, shown on other.
+"""Tabulates each method's best setting, and its results on other data.
 
-If runs set validation data aside, these data of all clients decide. Otherwise
-the test data of some clients decide, drawn once and the same for all runs. With
-fewer than ten clients, all decide: a fifth of three clients is one client, and
-the best setting for one is often the worst for the others.
+If runs hold out validation data, the best setting is selected on the validation
+data of all clients. Otherwise it is selected on the test data of randomly drawn
+clients, the same for all runs, and the results are those of the other clients.
+With fewer than ten clients, all clients are used for both: a fifth of three
+clients is one client, and its best setting is often the worst for the others.
 """
 
 from collections.abc import Sequence
@@ -22,12 +23,12 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, run_warnings
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
-_SEED = 0  # Of the draw; fixed, so that only the runs decide the choice.
+_SEED = 0  # The fixed seed of the draw: the selection depends only on the runs.
 _FEWEST_TO_DIVIDE = 10  # Clients.
 MIN_RELIABLE_CLIENTS = (
-  50  # With fewer clients, chance decides much of the choice.
+  50  # With fewer clients, the selection is largely random.
 )
-_VALIDATION = 2  # Separates these draws from others with that seed.
+_VALIDATION = 2  # The key of this draw, different from those of other draws.
 
 
 def table(
@@ -91,7 +92,7 @@ def _table(
 def validation_clients(
   client_ids: Sequence[int] | pd.Series, fraction: float
 ) -> np.ndarray:
-  """Draws the clients that decide, int64[n], from ids and a fraction."""
+  """Draws a fraction of client ids for the selection of settings, int64[n]."""
   ids = np.unique(np.asarray(client_ids, np.int64))
   size = min(max(1, round(fraction * ids.size)), ids.size - 1)
   random = seeds.generator(_SEED, _VALIDATION)
@@ -99,15 +100,15 @@ def validation_clients(
 
 
 def is_divided(num_clients: int, fraction: float) -> bool:
-  """Returns whether some clients decide and results are on the others."""
+  """Returns whether selection and results are on different clients."""
   return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
 
 
 def select_part(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
-  """Returns the results that decide, or those to show."""
-  clients = tables.drop_unseen(clients)  # Unseen clients do not decide.
+  """Returns the results on which settings are selected, or those to show."""
+  clients = tables.drop_unseen(clients)  # Settings are selected without them.
   if tables.has_validation(clients):
     return tables.validation_rows(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
@@ -117,11 +118,11 @@ def select_part(
 
 
 def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
-  """Returns the settings of each method on each task, to choose from."""
+  """Returns the settings of each method on each task."""
   methods: dict[tuple[object, ...], list[Group]] = {}
   for group in run_groups.group(finished):
     run = group.runs[0]
-    # Runs on other data answer another question.
+    # Runs on different data cannot be compared.
     methods.setdefault((*run_groups.data_key(run), run.title), []).append(group)
   return list(methods.values())
 
@@ -129,7 +130,7 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
 def _measure_group(
   group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
-  """Returns a group's measures over seeds, on one part of the clients."""
+  """Returns a group's measures over seeds, on one part of the data."""
   measured = []
   for run in group.runs:
     part = select_part(
@@ -143,16 +144,16 @@ def _measure_group(
 
 
 class _Parts(NamedTuple):
-  """The clients that decide on a run, and those whose results are shown."""
+  """The numbers of clients for the selection, and for the shown results."""
 
   num_clients: int
   num_deciding: int
   num_shown: int
-  set_aside: float | None  # Share of each client's training data, if any.
+  set_aside: float | None  # The validation share of training data, if any.
 
 
 def _parts(run: Run, fraction: float) -> _Parts:
-  """Returns a run's parts, given the share of clients that decide."""
+  """Returns a run's parts; `fraction` of the clients is for the selection."""
   last = run.last_evaluation
   return _Parts(
     len(tables.drop_unseen(last)),
@@ -208,7 +209,7 @@ def _caption(
 
 
 def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns lines on what decides if validation data are set aside."""
+  """Returns lines about the selection on validation data, if any."""
   if not parts:
     return []
   shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))
@@ -226,7 +227,7 @@ def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
 
 
 def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns lines on the sizes of tails in the criterion and the columns."""
+  """Returns lines on the numbers of clients in tails such as worst_10."""
   lines: dict[str, None] = {}
   for part in parts:
     of_criterion = measures.tail_sizes([criterion], part.num_deciding)

@@ -19,16 +19,16 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds
 from tff_fair.files import atomic, csv_cells
 
-SCORE = "score"  # A column: the name of the score.
+SCORE = "score"  # The column with the name of the score.
 
 
 class ChoiceRunner:
-  """Trains runs that have no results yet; counts all in `num_runs`."""
+  """Trains runs without saved results; `num_runs` counts all runs."""
 
   def __init__(
     self, folder: pathlib.Path, *, progress: bool, counts_groups: bool = False
   ) -> None:
-    """Keeps the results of runs in a folder; with counts of groups if asked."""
+    """Saves results in `folder`, with counts by group if `counts_groups`."""
     self._counts_groups = counts_groups
     self._folder = folder
     self._progress = progress
@@ -51,7 +51,7 @@ class ChoiceRunner:
     return [tables.drop_unseen(self._evaluate(spec)) for spec in shown]
 
   def training_error(self, spec: RunSpec) -> str | None:
-    """Returns why a run cannot be trained, or None; keeps its results."""
+    """Trains a run and saves its results; returns why it cannot, or None."""
     try:
       self._evaluate(spec)
     except FieldError as error:
@@ -59,17 +59,17 @@ class ChoiceRunner:
     return None
 
   def train_with_tape(self, spec: RunSpec) -> Run | None:
-    """Returns a run with a tape, or None if there are no tapes."""
+    """Returns a trained run with a tape; a subclass may return None."""
     self.num_runs += 1
     return run_once(spec, self._folder.parent / "tape", progress=False)
 
   def has_groups(self, spec: RunSpec) -> bool:
-    """Returns whether a run's data have groups of people, and classes."""
+    """Returns whether a run's task defines groups of people, and classes."""
     task = self._task_of(spec)
     return task.test.groups is not None and task.has_class_labels
 
   def data_digests(self, spec: RunSpec) -> dict[str, str]:
-    """Returns the digests of the data of a run."""
+    """Returns digests of a run's data by name."""
     return tasks.data_digests(self._task_of(spec))
 
   def _evaluate(self, spec: RunSpec) -> pd.DataFrame:
@@ -112,5 +112,5 @@ def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the score of a run's results."""
+  """Returns the score by which a run's results compare clients."""
   return scores.BY_NAME[clients[SCORE].iloc[0]]

@@ -1,23 +1,24 @@
 """Chooses a method for a task, or shows that FedAvg is as good.
 
-Models train on training rows; validation rows decide; only the fourth stage
-reads test rows:
+Models train on training rows; the first three stages select settings on
+validation rows, and only the fourth stage reads test rows:
 
-1. FedAvg, with weights by numbers of examples and with equal weights, at three
-   learning rates, and at further rates while the best is the least or largest.
+1. FedAvg trains with client weights by numbers of examples and with equal
+   weights, each at three learning rates, and at further rates while the best
+   one is the smallest or the largest.
 2. Replay: each rule is applied to the tape of a run of the better FedAvg. Rules
-   whose direction serves the worst client come first; rules that change nothing
-   come last.
+   whose direction serves the worst client come first; rules that do not change
+   FedAvg's direction come last.
 3. Successive halving: all settings train one seed; the better half trains a
    further seed, and so on. FedAvg's settings are halved in the same way.
-4. Confirmation: the best settings and FedAvg, on fresh seeds and test rows. A
-   method is recommended if the interval of its difference to the better FedAvg,
-   over seeds and clients and corrected for the number of methods, lies on the
-   better side.
+4. Confirmation: the best settings and FedAvg train fresh seeds, and are
+   compared on test rows. A method is recommended if the confidence interval of
+   its difference to the better FedAvg, over seeds and clients and corrected for
+   the number of methods, shows an improvement.
 
 Runs of these stages share compiled computations (`in_memory`), and each writes
 the results of its clients to a file, so that an interrupted choice can resume.
-The recommended run is an ordinary one.
+Only the recommended run has its own folder.
 """
 
 import contextlib
@@ -41,13 +42,13 @@ from tff_fair.files import atomic, parsing
 
 _VALIDATION_FRACTION = 0.2
 _REQUEST_FILE, CHOICE_FILE = "request.json", "choice.json"
-# Settings of a run that the choice decides, or that belong to single runs.
+# Settings that the choice selects, or that make sense only for single runs.
 DECIDED_SETTINGS = (
   *("algorithm", "hparams", "client_weighting", "criterion", "patience"),
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
 )
 
-# The methods to try, those with most evidence first. The replay reorders them.
+# The default methods, those with the most evidence first; replay reorders them.
 METHODS = (
   *("fedfv", "adafed", "fedmgda_plus", "semi_vred", "vred", "adafedadam"),
   *("qfedavg", "term", "propfair", "delta_fl", "gifair", "fedmdfg"),
@@ -56,9 +57,9 @@ METHODS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice(ChoiceFindings):
-  """The outcome of `choose`; its `spec` sets no validation rows aside."""
+  """The result of `choose`; its `spec` trains on all training rows."""
 
-  recommended: Run  # Of `spec`, with a local model of each client.
+  recommended: Run  # The run of `spec`; if possible, with a local baseline.
 
   def to_dict(self) -> dict[str, Any]:
     """Returns everything except the run as JSON values."""
@@ -91,13 +92,13 @@ def choose(
   Called again with the same arguments, it resumes an interrupted choice.
 
   Args:
-    spec: The task and all settings that are the same for all methods; its
-      learning rate is the middle one of the first three. Its algorithm and
-      hyperparameters do not count.
+    spec: The task and all settings that are the same for all methods. Its
+      client learning rate is the middle one of the three that FedAvg tries
+      first; its algorithm and hyperparameters are ignored.
     output_dir: A folder for all results, `choice.json` among them.
     algorithms: The methods to try besides FedAvg, by name or as FILE.py:NAME;
-      by default `METHODS`. Methods that do not fit the settings of `spec`, such
-      as its way of summing, are left out.
+      by default `METHODS`. Methods that do not support the settings of `spec`,
+      such as its `aggregation`, are left out.
     progress: Whether to show progress on stderr.
     **settings: Fields of `ChoiceSettings`.
 
@@ -112,12 +113,12 @@ def choose(
   names = METHODS if algorithms is None else tuple(algorithms)
   folder = pathlib.Path(output_dir)
   found = run_stages(spec, folder, names, how, progress=progress)
-  # The recommendation trains on all training rows.
+  # `spec` has no validation fraction, so that the model trains on all rows.
   final = spec.with_algorithm(found.spec.algorithm).replace(
     hparams=found.spec.hparams,
     **{name: getattr(found.spec, name) for name in stages.DECIDED_SETTINGS},
   )
-  with contextlib.suppress(FieldError):  # Some settings exclude it.
+  with contextlib.suppress(FieldError):  # Some settings rule the baseline out.
     final = final.replace(local_baseline=True)
   recommended = choice_runs.run_once(
     final, folder / "recommended", progress=progress
@@ -136,7 +137,7 @@ def run_stages(
   *,
   progress: bool,
 ) -> ChoiceFindings:
-  """Goes through the four stages of `choose`."""
+  """Runs the four stages of `choose`."""
   for name in names:
     if not methods.is_method(methods.canonical_name(name)):
       raise FieldError("algorithms", methods.unknown_message(name), value=name)
@@ -177,7 +178,7 @@ def run_stages(
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
-  """Refuses a folder with the choice of another request."""
+  """Records a request in a new folder; refuses a folder of another request."""
   file = folder / _REQUEST_FILE
   text = parsing.json_text(request)
   if not file.exists():

@@ -1,7 +1,7 @@
 """Runs on the workers of a Dask cluster, one run per worker at a time.
 
-The option `scheduler` is the address of a cluster; without it, a cluster of
-processes on this machine is started and ended with the sweep.
+The option `scheduler` is the address of a cluster; without it, the sweep starts
+a cluster of processes on this machine, and ends it.
 """
 
 import contextlib
@@ -66,9 +66,9 @@ class DaskWorkers(Executor):
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
       if cluster is None:
-        # A restarted worker would import the user's script, too.
+        # Otherwise, a restarted worker would import the user's script.
         closing.enter_context(processes.hide_main_module())
-        # Runs are separate processes, so their memory is not the worker's.
+        # Runs are separate processes, so a worker cannot limit their memory.
         cluster = clusters.start_local(
           closing, self.jobs or 1, limits_memory=False
         )
@@ -81,11 +81,11 @@ class DaskWorkers(Executor):
       yield
 
   def has_room(self, num_running: int) -> bool:
-    """Returns whether a worker has no run."""
+    """Returns whether another run may start and a worker is free."""
     return super().has_room(num_running) and bool(self.workers() - self._busy)
 
   def start(self, job: Job) -> "_Task":
-    """Starts a run on a worker that has none."""
+    """Starts a run on a free worker."""
     worker = min(self.workers() - self._busy)
     key = f"{job.name}-{uuid.uuid4().hex}"
     future = self.client.submit(
@@ -115,7 +115,7 @@ class DaskWorkers(Executor):
       self._last_question = now
       try:
         self._workers = set(self.client.nthreads())
-      except Exception as error:  # Of many kinds.
+      except Exception as error:  # Dask raises many error classes.
         raise option_error(
           _SCHEDULER,
           self._options.get(_SCHEDULER, "of this machine"),
@@ -125,7 +125,7 @@ class DaskWorkers(Executor):
     return self._workers
 
   def free(self, worker: str) -> None:
-    """Records that a worker no longer has a run."""
+    """Records that a worker is free again."""
     self._busy.discard(worker)
 
 

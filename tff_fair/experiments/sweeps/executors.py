@@ -1,4 +1,4 @@
-"""Executors of sweeps: where runs are carried out, and how they get there.
+"""Executors of sweeps, and how a sweep starts, observes and restarts its runs.
 
 An executor carries out runs on this machine, as jobs of a cluster, or on a
 cluster's workers.
@@ -27,7 +27,7 @@ from tff_fair.experiments.sweeps.jobs import (
 from tff_fair.experiments.sweeps.processes import Processes
 from tff_fair.files import parsing
 
-# How often a waiting program checks whether a signal has come.
+# The interval at which a waiting program checks for signals.
 _SECONDS_PER_CHECK = 0.2
 
 
@@ -39,7 +39,7 @@ class ExternalRun:
     self._is_stopped = False
 
   def poll(self) -> int | None:
-    """Returns 0 once the run is finished, `FREED` if it stops earlier."""
+    """Returns 0 if the run is finished, `FREED` if it stopped, else None."""
     if self._folder.is_in_use and not self._is_stopped:
       return None
     return 0 if self._folder.is_finished else FREED
@@ -56,7 +56,7 @@ def run_all(
   executor: Executor,
   start: Callable[[Job], StartedRun],
 ) -> Generator[JobEnd, None, None]:
-  """Runs jobs as they are handed out; yields the runs as they end."""
+  """Runs the jobs that `next_job` returns; yields each run's end."""
   running: dict[StartedRun, tuple[Job, float]] = {}
   try:
     has_more = True
@@ -72,7 +72,7 @@ def run_all(
       for run in list(running):
         if (status := run.poll()) is not None:
           job, begin = running.pop(run)
-          has_more = True  # There may be another job now.
+          has_more = True  # The end of a run may make a new job available.
           yield JobEnd(job, status, time.monotonic() - begin)
   finally:
     _stop(list(running), executor)
@@ -87,7 +87,7 @@ def _pause(seconds: float) -> None:
 
 
 def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
-  """Asks runs to save and end; kills them if interrupted meanwhile."""
+  """Asks runs to save and end; kills them if interrupted while it waits."""
   try:
     for run in runs:
       run.stop()
@@ -102,21 +102,21 @@ def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
     raise
 
 
-# Runs that were cut off on a cluster, for example by a job's time limit, resume
-# as long as they save further rounds; others fail in the end.
+# A run that was cut off on a cluster, for example by a job's time limit,
+# resumes. If it is cut off too often without saving a further round, it fails.
 
 
-# How long a network disk may take to show the files of another host.
+# How long a network disk may take to show files that another host wrote.
 _SYNC_TIMEOUT_SECONDS = 60.0
 _POLL_INTERVAL_SECONDS = 0.5
 
 
 class Restarts:
-  """Decides which runs resume after they were cut off."""
+  """Selects the runs that resume after they were cut off."""
 
   def __init__(self, most: int) -> None:
     self._most = most
-    # By a run's name: its last saved round, and how often it ended there.
+    # By a run's name: its last saved round, and how often it was cut off there.
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:
@@ -139,7 +139,7 @@ class Restarts:
 
 
 def verify_end(ended: JobEnd) -> JobEnd:
-  """Returns the end of a run on another host, corrected by its folder."""
+  """Returns the end of a run on another host, with a status from its folder."""
   folder = RunFolder(ended.job.path)
   if ended.status == 0:
     end = time.monotonic() + _SYNC_TIMEOUT_SECONDS
@@ -149,7 +149,7 @@ def verify_end(ended: JobEnd) -> JobEnd:
       interruption.check()
       time.sleep(_POLL_INTERVAL_SECONDS)
       with contextlib.suppress(OSError):
-        os.listdir(folder.path)  # Makes a network disk refresh.
+        os.listdir(folder.path)  # Makes a network disk refresh its cache.
     if is_there:
       return ended
     ended.job.note(
@@ -165,14 +165,14 @@ def verify_end(ended: JobEnd) -> JobEnd:
   return ended
 
 
-# The executors by name.
+# The names of the executors.
 
 
 LOCAL, SUBMITIT, DASK = NAMES = ("local", "submitit", "dask")
-# Our own option, not one of the clusters.
+# An option of this project, not of submitit or Dask.
 _RESTARTS = "restarts"
 _USUAL_RESTARTS = 3
-# By executor: the extra to install, and the package to import.
+# For each executor, the extra to install and the package that it imports.
 _EXTRAS = {SUBMITIT: ("slurm", "submitit"), DASK: ("dask", "distributed")}
 
 
@@ -183,7 +183,7 @@ def create(
   folder: pathlib.Path,
   jobs: int | None = None,
 ) -> Executor:
-  """Returns an executor, after a check of its options."""
+  """Checks the options of an executor, and creates it."""
   declared.check_choice("executor", name, NAMES)
   if jobs is not None and jobs < 1:
     raise FieldError("jobs", "expected a positive integer.", value=jobs)
@@ -206,7 +206,7 @@ def create(
       "expected how often a run resumes by itself after its job was lost: 0, "
       "1, 2, ...",
     )
-  # Their modules import packages that only some users have.
+  # Imported here, as these modules import optional packages.
   if name == SUBMITIT:
     from tff_fair.experiments.sweeps import submitit_jobs  # noqa: PLC0415
 
@@ -219,7 +219,7 @@ def create(
 
 
 def _value(name: str, value: object) -> object:
-  """Reads a text as a number, true, false or a list, if it is one."""
+  """Parses an option's text if it is JSON, such as a number, true or a list."""
   # A job's name may look like a number.
   if isinstance(value, str) and name != "name":
     with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Which settings a choice tries, and how they are halved within a budget."""
+"""The settings that a choice tries, and their halving within a budget."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,25 +12,25 @@ from tff_fair.experiments.sweeps import bench
 
 NUM_FINALISTS = 2
 _RATE_FACTOR = 3.0
-# Of the server rates that are tried after the usual one.
+# Factors of the default server rate, for methods that try further server rates.
 _SERVER_FACTORS = {"adafed": (10.0,)} | dict.fromkeys(
   bench.UNIT_UPDATES, (5.0, 0.2)
 )
 
 
 def rates(middle: float) -> list[float]:
-  """Returns a rate, the next lower and the next higher one."""
+  """Returns a learning rate, the next lower one and the next higher one."""
   found = (middle, middle / _RATE_FACTOR, middle * _RATE_FACTOR)
   return [float(f"{rate:.3g}") for rate in found]
 
 
 def num_survivors(number: int) -> int:
-  """Returns how many of so many settings train a further seed."""
+  """Returns how many of `number` settings train a further seed."""
   return max(1, math.ceil(number / 2))
 
 
 def rungs(number: int) -> Iterator[int]:
-  """Yields how many settings train in each rung."""
+  """Yields each rung's number of settings, from `number` to the finalists."""
   yield number
   while number > NUM_FINALISTS:
     number = max(num_survivors(number), NUM_FINALISTS)
@@ -38,9 +38,9 @@ def rungs(number: int) -> Iterator[int]:
 
 
 def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
-  """Returns how many runs it costs to halve and confirm the settings.
+  """Returns how many runs train to halve and confirm `number` settings.
 
-  FedAvg's settings have trained their first seed already.
+  FedAvg's settings are halved, too; they have trained their first seed already.
   """
   fedavgs = list(num_fedavgs)
   runs = fresh_seeds * (NUM_FINALISTS + len(fedavgs))
@@ -55,7 +55,7 @@ def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
 def num_affordable(
   most: int, num_fedavgs: Sequence[int], fresh_seeds: int, room: int
 ) -> int:
-  """Returns how many of so many settings a number of runs can halve."""
+  """Returns how many of `most` settings can be halved with `room` runs."""
   for number in range(most, NUM_FINALISTS, -1):
     if num_runs(number, num_fedavgs, fresh_seeds) <= room:
       return number
@@ -65,11 +65,12 @@ def num_affordable(
 def variants(
   names: Iterable[str], best: RunSpec, most: int, *, has_groups: bool
 ) -> tuple[dict[str, list[RunSpec]], dict[str, str]]:
-  """Returns the settings to try, by method, and why others are left out.
+  """Returns the settings to try, by method, and why other methods are left out.
 
-  A method gets at most `most` settings, so no more than FedAvg had; `best` is
-  FedAvg at its best rate, with the better weights of clients. Some methods need
-  groups of people. Raises `FieldError` if no method can be tried.
+  A method gets at most `most` settings, the number that FedAvg tried. `best` is
+  FedAvg at its best rate, with the better client weights. Methods that need
+  groups of people are left out unless `has_groups`. Raises `FieldError` if no
+  method can be tried.
   """
   found: dict[str, list[RunSpec]] = {}
   left_out: dict[str, str] = {}
@@ -100,13 +101,13 @@ def variants(
 
 
 def no_method_error(left_out: Mapping[str, str]) -> FieldError:
-  """Returns the error that no method can be tried."""
+  """Returns the error that tells the user why no method can be tried."""
   reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
   return FieldError("algorithms", f"none can be tried. {reasons}")
 
 
 def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:
-  """Returns a method's settings as changes of its defaults, as fair-bench."""
+  """Returns a method's settings as changes of `best`, similar to fair-bench."""
   further: list[dict[str, Any]] = []
   if algorithm in bench.HYPERPARAMETERS:
     name, values = bench.HYPERPARAMETERS[algorithm]

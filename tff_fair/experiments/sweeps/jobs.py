@@ -19,9 +19,9 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 
 # The exit status of a run that ends because of a user's mistake.
 USER_ERROR = 2
-# In place of exit statuses. No signal has these numbers.
-LOST = -1000  # A job that ended without a status, perhaps with its node.
-FREED = -1001  # Another program had the folder, and has ended.
+# Values in place of exit statuses; they are not negative signal numbers.
+LOST = -1000  # The job ended without a status, perhaps because its node failed.
+FREED = -1001  # Another program used the folder, and has ended.
 
 
 class Job(NamedTuple):
@@ -48,18 +48,19 @@ class JobEnd(NamedTuple):
   """A run that has ended."""
 
   job: Job
-  # Its process's exit status; minus the killing signal's number; LOST or FREED.
+  # The process's exit status; or minus the number of the signal that killed it;
+  # or LOST or FREED.
   status: int
   seconds: float
 
   @property
   def is_cut_off(self) -> bool:
     """Whether its process was ended from outside, so that it may resume."""
-    return self.status < 0 or self.status > 128  # Signals, as in shells.
+    return self.status < 0 or self.status > 128  # Above 128: signals in shells.
 
   @property
   def description(self) -> str:
-    """The end of the run, in words."""
+    """How the run ended, as text."""
     if self.status == LOST:
       return "its job ended without a result"
     if self.status < 0:
@@ -71,7 +72,7 @@ class StartedRun(Protocol):
   """A run that an executor has started."""
 
   def poll(self) -> int | None:
-    """Returns the status as in `JobEnd`; None before the end."""
+    """Returns the run's status, see `JobEnd`; None before its end."""
 
   def stop(self) -> None:
     """Asks the run to save its rounds and end; does not wait for that."""
@@ -81,14 +82,14 @@ class StartedRun(Protocol):
 
 
 class Executor(abc.ABC):
-  """Carries out runs; as text, its name and options."""
+  """Carries out runs; `str` returns its name and options."""
 
   jobs: int | None = None  # The most runs at a time; None is any number.
-  # How often a cut-off run resumes without a further saved round.
+  # How often a cut-off run resumes without having saved a further round.
   restarts = 0
   is_shared = False  # Whether runs may outlive the sweep, on other hosts.
-  poll_interval_seconds = 0.05  # Between two checks whether runs have ended.
-  stop_timeout_seconds = math.inf  # For runs that are asked to save and end.
+  poll_interval_seconds = 0.05  # The time between two checks for ended runs.
+  stop_timeout_seconds = math.inf  # The time for runs to save and end.
 
   @abc.abstractmethod
   def session(self) -> contextlib.AbstractContextManager[None]:
@@ -114,7 +115,7 @@ def write_output_to(log: str | os.PathLike[str]) -> None:
 
 
 def run(job: Job) -> int:
-  """Carries out a job in its process; returns the status to end with."""
+  """Carries out a job in this process; returns the process's exit status."""
   try:
     with (
       interruption.raise_on_signal(owns_process=True),
@@ -127,17 +128,17 @@ def run(job: Job) -> int:
     return USER_ERROR
   except interruption.Interrupted as interrupted:
     print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-    return 128 + interrupted.signal_number  # As in shells.
+    return 128 + interrupted.signal_number  # The convention of shells.
   return 0
 
 
 def module_variables() -> dict[str, str]:
-  """Returns variables with which a new process finds the same modules."""
+  """Returns environment variables that make processes find the same modules."""
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
 
 
 def option_error(name: str, value: object, problem: str) -> FieldError:
-  """Returns the error of an option, in one line."""
+  """Returns a one-line error about an executor's option."""
   return FieldError(
     "executor_option",
     " ".join(problem.split()),

@@ -1,12 +1,12 @@
 """Suggestions and pruning by Optuna, as functions of the earlier trials.
 
 Optuna's samplers draw from a random state, which an interrupted search would
-lose. Here each suggestion has its own study in memory, with the earlier trials,
-and a sampler whose seed follows from the search's seed and the number of the
-trial. So the same earlier trials lead to the same suggestion, however often the
-search was interrupted.
+lose. So each suggestion here comes from a new study in memory: it contains the
+earlier trials, and its sampler's seed depends on the search's seed and the
+number of the trial. Thus the same earlier trials lead to the same suggestion,
+however often the search was interrupted.
 
-Only searches import this module: Optuna is an optional package.
+Only searches import this module, since Optuna is an optional package.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from tff_fair.experiments.sweeps.trials import Trial
 from tff_fair.experiments.training.callbacks import RoundCallback
 from tff_fair.experiments.training.round_state import RoundState
 
-_SUGGESTION = 3  # Separates these draws from others with the same seed.
+_SUGGESTION = 3  # The key of these draws, different from those of other draws.
 _ENDED = {trials.PRUNED: TrialState.PRUNED, trials.FAILED: TrialState.FAIL}
 
 
@@ -59,7 +59,7 @@ def suggest(
 
 @dataclasses.dataclass
 class PruningCallback(RoundCallback):
-  """Ends a run of a search whose evaluations are not promising."""
+  """Ends a run of a search if its evaluations are not promising."""
 
   name: str
   space: Space
@@ -70,7 +70,7 @@ class PruningCallback(RoundCallback):
   _trial: optuna.Trial | None = None
 
   def on_start(self, run: Run) -> Literal["prune"] | None:
-    """Reports the evaluations that a run has already."""
+    """Reports to Optuna the evaluations that a resumed run has already."""
     rows = run.client_evaluations
     for round_num, clients in rows.groupby(ROUND):
       if self.should_prune(int(round_num), clients, run.score):
@@ -78,7 +78,7 @@ class PruningCallback(RoundCallback):
     return None
 
   def on_evaluation(self, state: RoundState) -> Literal["prune"] | None:
-    """Reports an evaluation."""
+    """Reports an evaluation to Optuna; returns whether to prune the run."""
     assert state.evaluation is not None
     _, columns, score = state.evaluation
     clients = pd.DataFrame(dict(columns))
@@ -89,8 +89,8 @@ class PruningCallback(RoundCallback):
   def should_prune(
     self, round_num: int, clients: pd.DataFrame, score: Score
   ) -> bool:
-    """Reports an evaluation; returns whether to end the run."""
-    # Before the first round, all trials are alike.
+    """Reports an evaluation to Optuna; returns whether to end the run."""
+    # Before the first round, all trials have the same results.
     if not 0 < round_num < self.total_rounds:
       return False
     settings = self.settings
@@ -162,7 +162,7 @@ def _sampler(settings: SearchSettings, number: int) -> samplers.BaseSampler:
   if settings.sampler == "random":
     return independent
   return samplers.QMCSampler(
-    # One sequence for all trials.
+    # The seed of the search, as all trials take points of one sequence.
     scramble=True,
     seed=settings.sampler_seed,
     independent_sampler=independent,
@@ -212,18 +212,18 @@ def _study(
   total_rounds: int | None,
   score: Score | None = None,
 ) -> optuna.Study:
-  """Returns a study with some trials, by default with their score."""
+  """Returns a study with trials; `score` defaults to the trials' score."""
   study = optuna.create_study(
     study_name=name,
     directions=settings.directions(score or trials.score_of(before)),
-    sampler=samplers.RandomSampler(0),  # All settings are known.
+    sampler=samplers.RandomSampler(0),  # Not used: all settings are given.
     pruner=_pruner(settings, total_rounds),
   )
   for known in before:
     trial = _ask(study, space, known.settings)
     for round_num, value in known.outcome.curve.items():
       trial.report(value, round_num)
-      trial.should_prune()  # Pruners record the calls.
+      trial.should_prune()  # A pruner's state depends on these calls.
     if known.outcome.state == trials.COMPLETE:
       study.tell(trial, known.outcome.values)
     elif known.outcome.state in _ENDED:

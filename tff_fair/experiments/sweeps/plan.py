@@ -1,7 +1,7 @@
-"""The runs of a sweep: every combination of its settings, checked.
+"""The runs of a sweep: all combinations of its settings, after checks.
 
 A run's folder is named after its method and the settings that differ between
-runs, so that the same sweep finds its runs again; `runner.Runner.states` checks
+runs, so that a repeated sweep finds its runs; `runner.Runner.states` checks
 whether the folders hold the same runs.
 """
 
@@ -24,7 +24,7 @@ from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
-# The settings that decide a run's results: names and values.
+# The settings that affect a run's results: names and values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, declared.Field]
 
@@ -40,7 +40,7 @@ class PlannedRun:
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
-  """Returns the runs of a sweep, by seeds, then in the order of methods."""
+  """Returns the runs of a sweep, sorted by seeds, then by order of methods."""
   hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[SweptMethod, PlannedRun]] = {}
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
@@ -59,7 +59,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
     if run.method == first.method and any(
       method.grid.get(name) != other.grid.get(name) for name in sweep.final
     ):
-      # They differed until a final setting replaced a value of theirs.
+      # The runs differed until a final setting replaced one of their values.
       continue
     raise RunError(
       f"{method.place}: {run.name} is the same run as {first.name} of "
@@ -70,7 +70,7 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
 
 
 def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
-  """Returns the hyperparameters of all algorithms of a sweep."""
+  """Returns the hyperparameters of each algorithm of a sweep, by its name."""
   found: dict[str, _Hyperparameters] = {}
   for method in sweep.methods:
     name = method.algorithm
@@ -89,7 +89,7 @@ def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
 
 
 def from_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
-  """Returns runs in the order of their specs; identical runs share a name."""
+  """Returns a run for each spec, in order; identical runs share a name."""
   different: dict[Identity, RunSpec] = {}
   for spec in specs:
     different.setdefault(_identity(spec), spec)
@@ -103,7 +103,7 @@ def from_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
 
 
 def _identity(spec: RunSpec) -> Identity:
-  # For 100,000 runs, sets of pairs would take too much memory.
+  # Two tuples, since sets of pairs take too much memory for 100,000 runs.
   settings = spec.effective()
   names = tuple(sorted(settings))
   return names, tuple(settings[name] for name in names)
@@ -123,7 +123,7 @@ def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 
 def _describe_changes(spec: RunSpec) -> str:
-  """Returns differences from defaults, so that new settings keep old names."""
+  """Returns a run's non-default settings as text, stable in later versions."""
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
@@ -132,7 +132,7 @@ def _describe_changes(spec: RunSpec) -> str:
 def method_grid(
   sweep: Sweep, method: SweptMethod, hparams: Iterable[str]
 ) -> Grid:
-  """Returns all settings of a method, in the order of folders' names."""
+  """Returns all settings of a method, ordered as in names of folders."""
 
   def own(grid: Grid) -> Grid:
     # A hyperparameter given for all methods applies to those that have it.
@@ -159,7 +159,7 @@ def make_run(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
   """Returns the run of a method with one value for each setting."""
-  # Settings that are the same for all runs of the sweep are not in names.
+  # Names leave out settings that have the same value in all runs.
   with_names = method.grid.keys() | sweep.varying
   varying = {
     name: value for name, value in settings.items() if name in with_names
@@ -191,13 +191,13 @@ def _choices(
 def _spec_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> RunSpec:
-  """Returns the run of a method; texts are parsed like command-line flags."""
+  """Returns the spec of a run; parses texts like command-line flags."""
   try:
     spec = grids.replace_settings(
       _default_spec(method.algorithm),
       _parse_settings(method.algorithm, settings),
     )
-    # The ways to sum import TensorFlow; few sweeps name one.
+    # `methods.get` imports TensorFlow, and few sweeps set `aggregation`.
     if spec.aggregation is not None:
       valid = methods.get(spec.algorithm).aggregations
       if spec.aggregation not in valid:
@@ -223,7 +223,7 @@ def _default_spec(algorithm: str) -> RunSpec:
 def _parse_settings(
   algorithm: str, settings: Mapping[str, Value]
 ) -> dict[str, Value]:
-  """Returns settings of a run, with texts parsed to their types."""
+  """Returns the settings of a run; parses texts to the settings' types."""
   fields = RunSpec.fields()
   task = str(settings.get("task", fields["task"].default))
   found = dict(settings)
@@ -241,9 +241,8 @@ def _parse_settings(
   return found
 
 
-# Names of the folders of runs: the method, then settings, then the seed.
-#
-# For example, "adafed-gamma=0.1-batch_size=8-seed=0".
+# A run's folder is named after the method, the settings and the seed, for
+# example "adafed-gamma=0.1-batch_size=8-seed=0".
 
 
 _MAX_NAME_LENGTH = 150
@@ -260,12 +259,12 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
   if name == text and len(name) <= _MAX_NAME_LENGTH:
     return name
-  # Without a digest, other runs would decide whether the name is unique.
+  # The digest makes the name unique, whatever other runs the sweep has.
   return _with_digest(name[:_MAX_NAME_LENGTH], text)
 
 
 def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
-  """Returns a name for each run, from the settings in which the runs differ."""
+  """Returns names for runs from the settings in which they differ."""
   values: dict[tuple[str, str], set[Value]] = {}
   for spec in specs:
     for name, value in _settings_of(spec).items():
@@ -284,7 +283,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-  """Returns flat names in the order of folders' names."""
+  """Returns flat names of settings, ordered as in names of folders."""
   return sorted(
     names,
     key=lambda name: (
@@ -296,16 +295,16 @@ def sort_names(names: Iterable[str]) -> list[str]:
 
 
 def _with_digest(name: str, content: str) -> str:
-  """Returns a name with a digest, which distinguishes runs of the same name."""
+  """Returns a name with a digest of `content`, which makes the name unique."""
   return f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def _settings_of(spec: RunSpec) -> dict[str, Value]:
-  """Returns all settings that decide a run, except its method, by flat name."""
+  """Returns all settings that affect a run, by flat name, except its method."""
   found = {
     **spec.effective(),
-    # In some runs, the interval may follow the number of rounds, and another
-    # seed may follow `seed`.
+    # These settings may be None, and then depend on the number of rounds or on
+    # `seed`.
     _INTERVAL: spec.rounds_per_evaluation or federation.USUAL_INTERVAL,
     **{name: getattr(spec, name) for name in seeds.NAMES},
   }
@@ -314,7 +313,7 @@ def _settings_of(spec: RunSpec) -> dict[str, Value]:
 
 
 def _owner(spec: RunSpec, name: str) -> str:
-  """Returns a key for the runs that have a setting, and may differ in it."""
+  """Returns a key that is equal for all runs that have a setting."""
   if name.startswith(spec_text.HPARAM):
     return spec.algorithm
   return spec.task if name.startswith(spec_text.TASK_OPTION) else ""

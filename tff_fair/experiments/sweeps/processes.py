@@ -1,9 +1,9 @@
 """Parallel runs on this machine, each in a process forked after slow imports.
 
 TensorFlow Federated takes seconds to import. A server process imports it once,
-does not compute, and forks for each run (measured on two cores: 9 s instead of
-18 s to the end of a run's first round). Forking before any computation is safe:
-TensorFlow and gRPC start their threads at the first use.
+does not compute, and forks for each run. (On two cores, a run's first round
+then ends after 9 s instead of 18 s.) Forking before any computation is safe,
+since TensorFlow and gRPC start their threads at the first use.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ class Processes(Executor):
 
   @contextlib.contextmanager
   def session(self) -> Iterator[None]:
-    """Starts the server, which imports while this program continues."""
+    """Starts the server; it imports modules while this program continues."""
     _start_server()
     yield
 
   def start(self, job: Job) -> "_RunningProcess":
-    """Starts a run. If this program is killed, the run saves and ends."""
+    """Starts a run; if this program is killed, the run saves and ends."""
     process = _context.Process(target=_train, args=(job,), name=job.name)
     try:
       with hide_main_module():
@@ -102,8 +102,8 @@ def _send(
   sender.send(result)
 
 
-# Python's exit code for a process whose server was killed: only the server
-# knows the status.
+# Python's exit code for a process whose server was killed, since only the
+# server knows the true exit code.
 _UNKNOWN = 255
 
 
@@ -135,7 +135,7 @@ class _RunningProcess:
         os.kill(self.process.pid, number)
 
   def _is_alive(self) -> bool:
-    """Returns whether the process runs; a zombie does not."""
+    """Returns whether the process runs; for a zombie, returns False."""
     try:
       descriptor = os.pidfd_open(self.process.pid or 0)
     except OSError:
@@ -148,8 +148,8 @@ class _RunningProcess:
 
 @contextlib.contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-  """Ignores Ctrl-C while the server starts, so that the server ignores it."""
-  # Only the main thread may handle signals.
+  """Ignores Ctrl-C while the server starts; the server inherits this."""
+  # Only the main thread may set signal handlers.
   if threading.current_thread() is not threading.main_thread():
     yield
     return
@@ -162,7 +162,7 @@ def _ignore_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def block_interrupts() -> Iterator[None]:
-  """Hides Ctrl-C from processes that start meanwhile; delays it here."""
+  """Blocks Ctrl-C in processes started in this context; delays it here."""
   former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
     yield
@@ -172,7 +172,7 @@ def block_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def export_module_paths() -> Iterator[None]:
-  """Makes processes that start meanwhile find modules as this program does."""
+  """Makes processes started in this context find the same modules."""
   variables = jobs.module_variables()
   before = {name: os.environ.get(name) for name in variables}
   os.environ.update(variables)
@@ -190,7 +190,7 @@ def export_module_paths() -> Iterator[None]:
 def hide_main_module() -> Iterator[None]:
   """Keeps Python from importing the user's script in a new process.
 
-  A script that starts a sweep at its top level would start it again there.
+  A script may start a sweep at its top level; each process would repeat that.
   """
   name = "__main__"
   main = sys.modules[name]
@@ -202,7 +202,7 @@ def hide_main_module() -> Iterator[None]:
 
 
 def _train(job: Job) -> None:
-  """Carries out a job, in its own process."""
+  """Carries out a job in this process, which was forked for it."""
   os.setsid()  # Ctrl-C reaches only the sweep, which asks its runs to end.
   on_parent_exit(interruption.request_exit)
   jobs.write_output_to(job.log)
@@ -221,7 +221,7 @@ def _remove_rewritten_functions() -> None:
 
 
 def on_parent_exit(act: Callable[[], object]) -> None:
-  """Starts a thread that acts when the parent process ends or is killed."""
+  """Calls `act` in a thread when the parent process ends or is killed."""
   parent = multiprocessing.parent_process()
   assert parent is not None
 

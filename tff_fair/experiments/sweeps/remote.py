@@ -1,10 +1,10 @@
 """Carries out a run on this host for a sweep on another host.
 
-A job of a cluster calls `run`. The run gets its own process: it needs a main
-thread, and TensorFlow keeps memory as long as its process lives. The process
+A job of a cluster calls `run`. The run gets its own process, since it needs a
+main thread, and TensorFlow keeps memory until its process ends. The process
 receives the run through a pipe. If the pipe closes, the run saves its rounds
-and ends: so it ends with the job that started it, even if the cluster kills
-that job.
+and ends. So the run ends with the job that started it, even if the cluster
+kills that job.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from tff_fair.experiments.sweeps import jobs
 
 _PROGRAM = "tff_fair.experiments.sweeps.remote"
 _POLL_INTERVAL_SECONDS = 0.2
-# A cluster's worker may have several threads; a run needs all of the memory.
+# Makes a worker with several threads carry out one run at a time, for memory.
 _run_lock = threading.Lock()
 _processes: dict[str, subprocess.Popen[bytes]] = {}
 _stopped: set[str] = set()
@@ -39,7 +39,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     )
   with _run_lock:
     if key in _stopped:
-      return 128 + signal.SIGTERM  # Like a run that was stopped as it began.
+      return 128 + signal.SIGTERM  # Stopped before it began.
     process = subprocess.Popen(
       [sys.executable, "-m", _PROGRAM],
       stdin=subprocess.PIPE,
@@ -49,7 +49,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     )
     _processes[key] = process
     try:
-      # submitit raises an error when the time of its job runs out.
+      # submitit raises an error here when a job reaches its time limit.
       with contextlib.suppress(Exception):
         assert process.stdin is not None
         process.stdin.write(pickle.dumps(log) + job)
@@ -65,13 +65,13 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
 
 
 def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
-  """Carries out a run like `run`; SIGTERM asks it to save and end."""
+  """Carries out a run like `run`; on SIGTERM, the run saves and ends."""
   signal.signal(signal.SIGTERM, lambda *_: stop(key))
   return run(key, job, log, folder)
 
 
 def stop(key: str) -> None:
-  """Asks a run that this process carries out to save its rounds and end."""
+  """Asks a run of this process to save its rounds and end."""
   _stopped.add(key)
   process = _processes.get(key)
   if process is not None and process.stdin is not None:
@@ -80,7 +80,7 @@ def stop(key: str) -> None:
 
 
 def kill(key: str) -> None:
-  """Ends at once a run that this process carries out."""
+  """Kills a run of this process."""
   _stopped.add(key)
   if (process := _processes.get(key)) is not None:
     process.kill()
@@ -93,9 +93,8 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     interruption.check()
 
 
-# The process of one run, which `run` starts, and to which it sends the run.
-#
-# python -m tff_fair.experiments.sweeps.remote < PICKLED_LOG_AND_JOB
+# The rest is the program that `run` starts for a run, and to which it sends the
+# pickled log path and job: python -m tff_fair.experiments.sweeps.remote
 
 
 _STDIN = 0
@@ -105,8 +104,8 @@ _SECONDS_UNTIL_SIGNALLED = 0.5
 def main() -> NoReturn:
   """Carries out the run that arrives on standard input."""
   jobs.write_output_to(pickle.load(sys.stdin.buffer))
-  # Slurm sends SIGUSR2 to all processes of a job whose time runs out. It would
-  # kill this process, which its starter ends in an orderly way.
+  # Slurm sends SIGUSR2 to all processes of a job at its time limit. The signal
+  # would kill this process, but closing the pipe ends it in an orderly way.
   signal.signal(signal.SIGUSR2, signal.SIG_IGN)
   job = pickle.load(sys.stdin.buffer)
   threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -116,8 +115,8 @@ def main() -> NoReturn:
 def _exit_with_parent() -> None:
   while os.read(_STDIN, 1):
     pass
-  # A cluster may send signals to all processes of a job at once. A second one
-  # would kill this process while it saves its rounds.
+  # A cluster may signal all processes of a job at once. If its signal came
+  # second, it would kill this process while it saves its rounds.
   time.sleep(_SECONDS_UNTIL_SIGNALLED)
   interruption.request_exit()
 

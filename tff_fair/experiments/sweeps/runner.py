@@ -1,4 +1,4 @@
-"""Carries out the runs of a sweep: keeps finished ones, resumes others."""
+"""Carries out the runs of a sweep: skips finished ones, resumes others."""
 
 import collections
 import contextlib
@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
-  """Trains a run, in its own process."""
+  """Trains a run in this process, which an executor started for it."""
   startup.check_limits()
   # This imports TensorFlow, unless the process is a fork with these imports.
   with startup.fast_import():
@@ -76,13 +76,13 @@ def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
 class Runner:
   """Carries out planned runs."""
 
-  folder: pathlib.Path  # Of the runs' folders.
+  folder: pathlib.Path  # Contains the runs' folders.
   _: dataclasses.KW_ONLY
   executor: Executor = dataclasses.field(default_factory=Processes)
   progress: bool = True  # Whether to show progress on stderr.
-  # Returns a line that describes a user's mistake; runs import it by name.
+  # Returns a line that describes a user's mistake; pickled for a run's process.
   describe: Callable[[Exception], str] = str
-  # Further arguments of `experiments.run`, which do not decide results.
+  # Further arguments of `experiments.run`, which do not affect results.
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
@@ -117,7 +117,7 @@ class Runner:
       jobs = map(self.job, unfinished)
 
       def describe_progress() -> str:
-        # From the folders, as a signal may come before a run is counted.
+        # Count folders, as a signal may come before a run's end is handled.
         num_finished = len(planned) - sum(
           not RunFolder(self.folder / run.name).is_finished
           for run in unfinished
@@ -132,13 +132,13 @@ class Runner:
       )
 
   def check_limits(self) -> None:
-    """Checks that this machine allows what runs need, if they run here."""
+    """Checks this machine's limits if runs are carried out here."""
     if not self.executor.is_shared:
       startup.check_limits()
 
   @contextlib.contextmanager
   def hold_claim(self) -> Iterator[None]:
-    """Claims the folder, unless sweeps on a cluster may share it."""
+    """Claims the sweep's folder, unless sweeps on a cluster may share it."""
     if self.executor.is_shared:
       yield
       return
@@ -159,7 +159,7 @@ class Runner:
     total: int,
     done: int,
   ) -> list[Failure]:
-    """Runs jobs, and resumes those cut off; returns the runs that failed."""
+    """Runs jobs, and resumes cut-off runs; returns the runs that failed."""
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)
     failures = []
@@ -229,9 +229,9 @@ class Runner:
     )
 
   def say(self, text: str) -> None:
-    """Writes a line on stderr, if it shows progress."""
+    """Writes text to stderr if `progress` is set."""
     if self.progress:
-      # Above the bar, if there is one.
+      # `tqdm.write` keeps a progress bar below the text.
       tqdm.tqdm.write(escaping.lines(text), file=sys.stderr)
       sys.stderr.flush()
 
@@ -239,7 +239,7 @@ class Runner:
 def write_names(
   folder: pathlib.Path, title: str | None, planned: Sequence[PlannedRun]
 ) -> None:
-  """Records the names of methods, for tables and pages."""
+  """Records a sweep's title and its runs' methods, for tables and pages."""
   path = folder / discovery.NAMES_FILE
   names = {run.name: run.method for run in planned}
   for name, method in discovery.read_names(folder).items():
@@ -258,15 +258,12 @@ def _unwritable(folder: pathlib.Path, error: OSError) -> RunError:
   )
 
 
-# The output of a sweep's runs: moved to their folders, and reported in a line.
-
-
-# A block of common file systems, in bytes.
+# The least free space for a log: a block of common file systems, in bytes.
 _LEAST_ROOM = 4096
 
 
 def _end_text(ended: JobEnd) -> str:
-  """Keeps a run's log, unless the run failed; returns the text for users."""
+  """Returns how a run ended, as text; moves a successful run's log."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)
@@ -287,12 +284,12 @@ def _end_text(ended: JobEnd) -> str:
 
 
 def _log_path(folder: pathlib.Path) -> pathlib.Path:
-  """Returns the file for the output of a run that is not finished."""
+  """Returns the path of the log of a run that has not finished."""
   return folder.with_name(f"{folder.name}.log")
 
 
 def keep_log(folder: pathlib.Path) -> None:
-  """Moves the log of a run that has ended into its folder."""
+  """Moves a finished run's log into the run's folder."""
   with contextlib.suppress(FileNotFoundError):
     os.replace(_log_path(folder), folder / "log.txt")
 
@@ -306,9 +303,6 @@ def _last_line(log: pathlib.Path) -> str:
     if shutil.disk_usage(log.parent).free < _LEAST_ROOM:
       return f"no output; there is no space for its log in {log.parent}"
   return "no output"
-
-
-# Sweeps from Python: runs, each trained in its own folder.
 
 
 def sweep(
@@ -325,21 +319,21 @@ def sweep(
       runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
 
   A run's folder is named after its method and the settings in which the runs
-  differ. Called again, the sweep keeps finished runs, and resumes interrupted
+  differ. If called again, `sweep` skips finished runs, and resumes interrupted
   ones.
 
   Args:
-    specs: The runs, such as those of `RunSpec.vary`. Identical runs train only
-      once.
-    output_dir: Folder of the runs' folders; it may exist.
-    jobs: The largest number of runs at a time, each in its own process. By
-      default one on this machine, and on a cluster as many as it takes.
+    specs: The settings of the runs, such as those that `RunSpec.vary` returns.
+      Identical runs train only once.
+    output_dir: The folder for the runs' folders; it may exist.
+    jobs: The largest number of runs at a time, each in its own process. The
+      default is one on this machine; on a cluster there is no limit.
     progress: Whether to show progress on stderr.
     executor: Where runs are carried out: "local", "submitit" (Slurm) or "dask".
       On a cluster, all hosts need the folder under the same path.
     executor_options: Options of a cluster by name: those of submitit, such as
       `slurm_partition`, or Dask's `scheduler`; and `restarts`, how often a run
-      resumes by itself after its job was lost.
+      resumes automatically after its job was lost.
 
   Returns:
     The finished runs in the order of `specs`.

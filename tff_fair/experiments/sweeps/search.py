@@ -1,9 +1,9 @@
 """Hyperparameter search: trains suggested settings, each in its own folder.
 
-A trial follows from its number and the trials before it, and the folders of its
-runs hold its results. So an interrupted search continues as if it had not been
-interrupted, if one run trains at a time; with several, a suggestion also
-depends on which runs were faster.
+A trial's settings depend only on its number and the trials before it, and the
+folders of its runs hold its results. So an interrupted search continues as if
+it had not been interrupted, if one run trains at a time. If several runs train
+at a time, a suggestion also depends on which of them end first.
 """
 
 import dataclasses
@@ -118,7 +118,7 @@ class Searcher:
         if (job := self._job_of(study, trial)) is not None:
           return job
     while open_studies := [s for s in self.studies if self._has_more(s)]:
-      # The study with the fewest running trials: suggestions use trials' ends.
+      # The fewest running trials: suggestions learn from trials that ended.
       study = min(open_studies, key=self._load_key)
       begun = self._next_trial(study)
       if begun is not None and (job := self._job_of(study, begun)) is not None:
@@ -136,7 +136,7 @@ class Searcher:
     return sum(t.outcome.state == RUNNING for t in of_study), len(of_study)
 
   def _next_trial(self, study: Study) -> Trial | None:
-    """Returns the next trial, recorded or suggested; None after the last."""
+    """Returns the next trial, recorded or suggested; None if there is none."""
     from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
     before, recorded = self.trials[study.name], self.recorded_trials(study)
@@ -157,7 +157,7 @@ class Searcher:
     return trial
 
   def _record(self) -> None:
-    """Writes all trials that have begun, also those of other studies."""
+    """Records all trials that have begun, including those of other searches."""
     runner.write_names(self.runner.folder, self._title, ())
     of_study = {
       study.name: RecordedStudy(
@@ -176,7 +176,7 @@ class Searcher:
     )
 
   def _job_of(self, study: Study, trial: Trial) -> Job | None:
-    """Returns a trial's next run; without one, records its end."""
+    """Returns a trial's next run; records the trial's end if it has ended."""
     if trial.outcome.state != RUNNING:
       return None
     state, run = self._next_run(study, trial)
@@ -189,7 +189,7 @@ class Searcher:
     if run is None:
       return None
     self._running.add(run.name)
-    # Not earlier: a pruned trial has seeds that never begin.
+    # Only now: the later seeds of a pruned trial never begin.
     runner.write_names(self.runner.folder, self._title, [run])
     if run.name != trial.runs[0] or self.settings.pruner == "none":
       return self.runner.job(run)
@@ -208,15 +208,16 @@ class Searcher:
   def _next_run(
     self, study: Study, trial: Trial
   ) -> tuple[str, PlannedRun | None]:
-    """Returns the state of a trial, and its next run to start, if any."""
+    """Returns the state of a trial, and the next run to start if any."""
     for place, run in enumerate(study.runs(trial.settings)):
       if run.name in self._running:
-        return RUNNING, None  # In this trial, or one with the same settings.
+        return RUNNING, None  # For this trial, or one with the same settings.
       if run.name in self._failed:
         return FAILED, None
       path = self.runner.folder / run.name
       state = runner.state_of(run.spec, path)
-      # Only the first seed prunes a trial; other runs were another search's.
+      # Pruning ends a trial only at its first seed. If another search pruned a
+      # run of a later seed, that run resumes.
       is_pruned = state == "pruned" and place == 0
       if state != "finished" and not is_pruned:
         return RUNNING, run
@@ -231,7 +232,7 @@ _PLACE = "space"
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-  """The folder, the settings and all trials, by number, of a search."""
+  """A search: its folder, its settings, and all its trials by number."""
 
   path: pathlib.Path
   settings: SearchSettings
@@ -239,7 +240,7 @@ class Search:
 
   @property
   def best(self) -> list[Trial]:
-    """The best trial; with several objectives, the Pareto set."""
+    """A list of the best trial; with several objectives, the Pareto set."""
     return trials.best(self.trials, self.settings)
 
   def runs(self, trial: Trial) -> list[Run]:
@@ -263,7 +264,7 @@ def search(
   jobs: int = 1,
   progress: bool = True,
 ) -> Search:
-  """Searches the settings of a method; resumes an interrupted search.
+  """Searches for a method's best settings; resumes an interrupted search.
 
       found = search(
         RunSpec(algorithm="adafed", total_rounds=50),
@@ -275,19 +276,19 @@ def search(
       print(found.best)
 
   Args:
-    spec: The run whose settings to search.
-    space: A range or the values to choose from, by the names of `RunSpec.vary`.
-    output_dir: Folder of the runs' folders; it may exist.
-    trials: How many settings to try.
-    seeds: The seeds that each trial trains; its value is their mean. By default
-      that of `spec`.
-    sampler: What suggests settings: "tpe", "random", "qmc" or "grid".
-    sampler_seed: Seed of the sampler.
-    objective: The measure to improve, by its name in `compare`; several, such
-      as "mean,worst_10", for a Pareto set.
-    pruner: What ends runs early: "none", "median" or "hyperband".
-    validation_fraction: Share of the data that decide, see `SearchSettings`.
-    jobs: The number of runs at a time, each in its own process.
+    spec: The settings that are the same for all runs.
+    space: By name as in `RunSpec.vary`, the range of a setting or its values.
+    output_dir: The folder for the runs' folders; it may exist.
+    trials: How many combinations of settings to try.
+    seeds: The seeds that each trial trains; a trial's value is the mean over
+      them. By default the seed of `spec`.
+    sampler: How settings are suggested: "tpe", "random", "qmc" or "grid".
+    sampler_seed: The seed of the sampler.
+    objective: The measure to improve, by its name in `compare`; or several,
+      such as "mean,worst_10", to search the Pareto set.
+    pruner: How runs are ended early: "none", "median" or "hyperband".
+    validation_fraction: Share of the data for selection, see `SearchSettings`.
+    jobs: The largest number of runs at a time, each in its own process.
     progress: Whether to show progress on stderr.
 
   Returns:
@@ -336,7 +337,7 @@ def search(
 def _sweep(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
 ) -> Sweep:
-  """Returns the sweep of a run and its search space."""
+  """Returns a sweep with a run's settings and a search space."""
   searched: dict[str, Setting] = {}
   for name, values in space.items():
     if isinstance(values, Range):

@@ -2,8 +2,8 @@
 
 A setting is a field of `RunSpec`, "hparam.NAME" or "task_option.NAME". Its
 values are TOML values, or texts as on a command line. They stay as written,
-since they name the folders of runs. The method and the task decide which
-hyperparameters and options exist, and their types; `plan` checks that.
+since names of folders contain them. `plan` checks hyperparameters and task
+options, which depend on the method and the task.
 """
 
 import dataclasses
@@ -22,13 +22,13 @@ _FORM = "LOW:HIGH, LOW:HIGH:log or LOW:HIGH:STEP"
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-  """The numbers between two bounds, from which a search draws: "0.001:1:log".
+  """A range of numbers for a search, as text for example "0.001:1:log".
 
   Attributes:
     low: The smallest number.
     high: The largest number, greater than `low`.
-    is_logarithmic: Whether equal ratios are equally likely, instead of equal
-      differences.
+    is_logarithmic: Whether the logarithm is drawn uniformly, instead of the
+      number.
     step: The distance between numbers; None if all numbers are possible.
   """
 
@@ -60,7 +60,7 @@ class Range:
 
 
 def parse_range(text: str) -> Range:
-  """Reads a range."""
+  """Parses a range such as "0.001:1:log"."""
   low, colon, rest = text.partition(":")
   high, _, third = rest.partition(":")
   is_logarithmic = third == _LOG
@@ -95,7 +95,7 @@ Grid = Mapping[str, Setting]
 
 _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
 _REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
-# The sweep itself decides where results go, and which methods run.
+# Settings that users cannot set, as the sweep sets them; with the reason.
 _FORBIDDEN = {
   "output_dir": "the sweep gives each run its own folder",
   "algorithm": "methods are named by [[methods]], or by --algorithms",
@@ -126,7 +126,7 @@ def read_lists(place: str, content: object) -> dict[str, Setting]:
 
 
 def read_ranges(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table of ranges to draw settings from, such as "0.001:1:log"."""
+  """Reads a table that gives each setting a range, such as "0.001:1:log"."""
   found = {}
   for name, text in _settings(place, content):
     if not name.startswith(_DOTTED) and name not in RunSpec.fields():
@@ -139,7 +139,7 @@ def read_ranges(place: str, content: object) -> dict[str, Setting]:
 
 
 def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
-  """Returns two tables as one."""
+  """Merges two tables; raises an error if both contain a setting."""
   for name in one.keys() & other.keys():
     raise RunError(
       f"{other[name].place}: {name} has {otherwise} too; give one."
@@ -148,7 +148,7 @@ def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
 
 
 def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
-  """Yields the settings of a table, each once."""
+  """Yields the settings of a table; raises an error for a repeated one."""
   if not isinstance(content, dict):
     raise RunError(f"{place}: must be a table, found {content!r}.")
   seen = set()
@@ -162,7 +162,7 @@ def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
 def _flatten(
   place: str, content: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
-  """Spreads `hparam` and `task_option`, as tables or as lists of texts."""
+  """Yields settings by flat name; `hparam` is a table or NAME=VALUE texts."""
   for name, value in content.items():
     if name not in _REPEATED:
       yield name, value
@@ -178,7 +178,7 @@ def _flatten(
 
 
 def _checked(place: str, name: str, value: object) -> Value:
-  """Returns a value, checked as far as possible by its name."""
+  """Returns a value after the checks that need only the setting's name."""
   if isinstance(value, list) and name in RunSpec.fields():
     raise RunError(
       f"{place} must be one value, found {value!r}; lists of values are for "

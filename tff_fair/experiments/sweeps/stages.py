@@ -1,4 +1,4 @@
-"""The four stages of a choice, as `choosing` says, and the way through them."""
+"""The four stages of a choice, which `choosing` describes."""
 
 import contextlib
 import dataclasses
@@ -25,13 +25,13 @@ from tff_fair.experiments.sweeps import choice_runs, halving
 from tff_fair.experiments.sweeps.choice_runs import ChoiceRunner
 from tff_fair.files import atomic, parsing
 
-_MAX_EXTRA_RATES = 3  # How often FedAvg tries a rate beyond its best.
-_FIRST_FRESH_SEED = 1000  # From the run's own seed on.
+_MAX_EXTRA_RATES = 3  # How often FedAvg tries a rate beyond the tried ones.
+_FIRST_FRESH_SEED = 1000  # Added to the run's own seed.
 _MOST_TAPED_ROUNDS = 20
-_SAME_ANGLE = 1.0  # Degrees, up to which a direction is FedAvg's.
-_BUDGET = 90  # Runs.
+_SAME_ANGLE = 1.0  # Degrees; directions within this angle are treated as equal.
+_BUDGET = 90  # The default number of runs.
 _BUDGET_FILE = "budget.json"
-# And the hyperparameters.
+# The settings that a choice selects, besides the hyperparameters.
 DECIDED_SETTINGS = (
   "client_learning_rate",
   "server_learning_rate",
@@ -102,7 +102,7 @@ class ChoiceSettings:
 
 
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
-  """Returns the settings that a choice decides, without the method."""
+  """Returns the settings that a choice selects, except the method."""
   found = {
     **{name: getattr(spec, name) for name in DECIDED_SETTINGS},
     **spec.hparams,
@@ -113,26 +113,26 @@ def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
 def settings_text(spec: RunSpec) -> str:
   """Returns the settings that distinguish runs of one method, as text."""
   found = settings_of(spec)
-  del found["client_weighting"]  # The title of the method has it.
+  del found["client_weighting"]  # The method's title contains it.
   return ", ".join(spec_text.assignments(found))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoiceFindings:
-  """The findings of the four stages.
+  """The results of the four stages.
 
   Attributes:
-    spec: The recommended run.
+    spec: The settings of the recommended run.
     confirmation: A row for each finalist, see `confirmation.compare`; numbers
-      are in the unit of tables, of accuracies in percent.
+      have the units of tables, for example percent for accuracies.
     path: A row for each setting that was tried: `stage`, `method`, `settings`,
       `seeds`, the criterion on validation rows, `value`, and `is_fedavg`.
-    order: The methods in the order of trial: `algorithm`, and of the replay
-      `worst_cosine`, `angle` and `changes`, missing without a replay.
-    left_out: Of each method that could not be tried, why.
+    order: The methods in the order in which they are tried: `algorithm`, and
+      the results of the replay, if any: `worst_cosine`, `angle`, `changes`.
+    left_out: Why methods could not be tried, by method.
     num_runs: How many runs were trained.
     num_fresh_seeds: How many seeds confirmed the choice.
-    criterion: The measure that was to become better.
+    criterion: The measure to improve.
   """
 
   spec: RunSpec
@@ -146,7 +146,7 @@ class ChoiceFindings:
 
   @property
   def is_fair_method(self) -> bool:
-    """Whether a method is clearly better than FedAvg, which else is best."""
+    """Whether the choice recommends another method than FedAvg."""
     return self.spec.algorithm != FEDAVG
 
   @property
@@ -156,24 +156,24 @@ class ChoiceFindings:
 
   @property
   def settings(self) -> Mapping[str, declared.Value]:
-    """Its settings that the choice decided, by name."""
+    """The settings of the method that the choice selected, by name."""
     return settings_of(self.spec)
 
 
 class _Candidate(NamedTuple):
-  """A setting, at its first seed, and a key for each seed, the best first."""
+  """A spec at its first seed, and a sort key for each seed; less is better."""
 
   spec: RunSpec
   keys: tuple[float, ...] = ()
 
   @property
   def key(self) -> float:
-    """The mean of its keys."""
+    """The mean of the keys over seeds."""
     return float(np.mean(self.keys))
 
 
 class Stages:
-  """The four stages, and the way through them."""
+  """Runs the four stages."""
 
   def __init__(
     self,
@@ -182,13 +182,13 @@ class Stages:
     folder: pathlib.Path,
     runner: ChoiceRunner,
   ) -> None:
-    """Begins with FedAvg, at the middle one of its first learning rates."""
+    """Takes `base`: FedAvg at the middle one of its first learning rates."""
     self._base, self._how = base, settings
     self._folder, self._tries = folder, runner
     self._path: list[dict[str, Any]] = []
 
   def run(self, names: Sequence[str]) -> ChoiceFindings:
-    """Chooses among FedAvg and some methods."""
+    """Chooses among FedAvg and the methods with the given names."""
     begin = time.monotonic()
     fedavgs = self._tune_fedavg()
     best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
@@ -208,7 +208,7 @@ class Stages:
     specs = self._fit_to_budget(specs, numbers, budget, left_out)
     fedavgs, pool = self._halve(fedavgs, [*map(_Candidate, specs)])
     finalists: dict[str, RunSpec] = {}
-    for one in pool:  # Of each method its best setting.
+    for one in pool:  # Keep each method's best setting.
       finalists.setdefault(one.spec.algorithm, one.spec)
     fedavgs.sort(key=lambda tried: tried[0].key)
     spec, compared = self._confirm(
@@ -232,8 +232,8 @@ class Stages:
     budget: int,
     left_out: dict[str, str],
   ) -> list[RunSpec]:
-    """Returns the first settings that a budget can halve, of usable methods."""
-    room = budget - self._tries.num_runs - 1  # The last is the recommended one.
+    """Returns the first settings of usable methods that fit into a budget."""
+    room = budget - self._tries.num_runs - 1  # One is for the recommended run.
     fresh_seeds = self._how.fresh_seeds
     fits: set[str] = set()
     while specs:
@@ -249,7 +249,7 @@ class Stages:
     raise halving.no_method_error(left_out)
 
   def _tune_fedavg(self) -> list[list[_Candidate]]:
-    """Tries FedAvg at several rates; of each weighting, the best first."""
+    """Tries FedAvg at several rates; returns each weighting's, best first."""
     weightings = [self._base.replace(client_weighting="uniform")]
     if self._base.dp_noise is None:
       weightings.append(self._base.replace(client_weighting="num_examples"))
@@ -276,7 +276,7 @@ class Stages:
     return [_filter_by_weighting(tried, spec) for spec in weightings]
 
   def _budget(self, seconds: float) -> int:
-    """Returns how many runs to train; as it was where the choice goes on."""
+    """Returns how many runs to train; a resumed choice keeps its number."""
     if self._how.minutes is None:
       return self._how.budget or _BUDGET
     file = self._folder / _BUDGET_FILE
@@ -286,13 +286,13 @@ class Stages:
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
   def _replay(self, names: Sequence[str], best: RunSpec) -> pd.DataFrame:
-    """Returns methods by how well their rules serve the worst clients.
+    """Returns methods, sorted by how well their rules serve the worst clients.
 
-    Those whose rules are FedAvg's here come later; those without tapes last.
+    Methods whose direction here is FedAvg's come last.
     """
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
-    with contextlib.suppress(FieldError):  # Sums or noise hide what a tape has.
+    with contextlib.suppress(FieldError):  # Secure sums or noise forbid tapes.
       run = self._tries.train_with_tape(
         best.replace(tape=True, total_rounds=rounds)
       )
@@ -315,7 +315,7 @@ class Stages:
   def _halve(
     self, fedavgs: list[list[_Candidate]], pool: list[_Candidate]
   ) -> tuple[list[list[_Candidate]], list[_Candidate]]:
-    """Keeps the best settings of each rung until the finalists are left."""
+    """Trains a seed in each rung, and keeps the better half of the settings."""
     for rung, number in enumerate(halving.rungs(len(pool))):
       pool = pool[:number]
       if rung:
@@ -336,7 +336,7 @@ class Stages:
   def _measure(
     self, stage: str, tried: Sequence[_Candidate], seed: int
   ) -> list[_Candidate]:
-    """Trains each setting at a further seed; returns them, the best first."""
+    """Trains each setting at a further seed; returns the best setting first."""
     results = self._tries.evaluate(
       stage, [t.spec.replace(seed=seed) for t in tried]
     )
@@ -354,7 +354,7 @@ class Stages:
         "method": one.spec.title,
         "settings": settings_text(one.spec),
         "seeds": len(one.keys),
-        "value": sign * measure.scale * one.key + 0.0,  # Not -0.
+        "value": sign * measure.scale * one.key + 0.0,  # Turns -0 into 0.
         "is_fedavg": one.spec.algorithm == FEDAVG,
       }
       for one in found
@@ -362,7 +362,7 @@ class Stages:
     return found
 
   def _key(self, clients: pd.DataFrame, score: Score) -> float:
-    """Returns the criterion on validation rows as a key to sort by."""
+    """Returns the criterion on validation rows as a sort key."""
     if not tables.has_validation(clients):
       raise RunError(
         "A choice needs validation rows, and no client has enough training "
@@ -374,7 +374,7 @@ class Stages:
   def _confirm(
     self, fedavgs: Sequence[RunSpec], finalists: Sequence[RunSpec]
   ) -> tuple[RunSpec, pd.DataFrame]:
-    """Compares the finalists with FedAvg on test rows, at fresh seeds."""
+    """Compares finalists with FedAvg on test rows; returns the best spec."""
     first = self._base.seed + _FIRST_FRESH_SEED
     specs = [
       spec.replace(seed=first + number)
@@ -405,7 +405,7 @@ class Stages:
 def _filter_by_weighting(
   tried: Iterable[_Candidate], spec: RunSpec
 ) -> list[_Candidate]:
-  """Returns FedAvg's settings with the weights of `spec`, the best first."""
+  """Returns FedAvg's settings with the weighting of `spec`, the best first."""
   return sorted(
     (
       t

@@ -1,9 +1,9 @@
 """The settings of a search, and the studies of a sweep.
 
-Each method of a sweep is searched separately on each task, since results on
-different data cannot be compared. So there is a study for every combination of
-values of a task and its options. Seeds are not searched either: each trial
-trains all seeds, and its value is their mean.
+The settings of each method of a sweep are searched separately on each task,
+since results on different data cannot be compared. So there is a study for
+every combination of a method, a task and values of the task's options. Seeds
+are not searched: each trial trains all seeds, and its value is their mean.
 """
 
 import dataclasses
@@ -23,9 +23,6 @@ from tff_fair.experiments.sweeps import plan
 from tff_fair.experiments.sweeps.plan import PlannedRun
 from tff_fair.experiments.sweeps.setting_tables import Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
-
-# How to search: the number of trials, the sampler, the objective.
-
 
 Sampler = Literal["tpe", "random", "qmc", "grid"]
 Pruner = Literal["none", "median", "hyperband"]
@@ -104,7 +101,7 @@ class SearchSettings:
     return tuple(self.objective.split(","))
 
   def directions(self, score: Score) -> list[Direction]:
-    """Returns which way each objective is better, in Optuna's words."""
+    """Returns Optuna's direction of each objective."""
     return [
       "maximize"
       if measures.find(name, score, "the search", "objective").higher_is_better
@@ -114,7 +111,7 @@ class SearchSettings:
 
   @classmethod
   def from_dict(cls, place: str, values: Mapping[str, Any]) -> Self:
-    """Returns the settings of a table."""
+    """Returns the settings from a table of a file."""
     valid = declared.fields_of(cls)
     for name in values:
       if name not in valid:
@@ -132,54 +129,51 @@ def check_installed() -> None:
   startup.check_installed("optuna", "search", "trials", who="a search ")
 
 
-# The settings that a search varies, each with its values or its range.
-
-
-# A number from a range, or the text of a choice.
+# A value that Optuna suggests: a number from a range, or the text of a choice.
 SuggestedValue = str | int | float
-# Enough digits to distinguish settings, and few enough for names of folders.
+# Four digits distinguish settings, and keep names of folders short.
 _DIGITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Dimension:
-  """A setting that a search varies."""
+  """A setting that a search varies, with its choices or its range."""
 
   choices: tuple[str, ...] = ()
   range: Range | None = None
   is_integer: bool = False
 
   def text(self, value: SuggestedValue) -> str:
-    """Returns a value as text for a run; numbers have four digits."""
+    """Returns a value as text; numbers from a range have four digits."""
     if self.range is None or self.is_integer:
       return str(value)
     number = float(value)
-    # Steps are round numbers already, except for the last bits.
+    # Multiples of a step have few digits, except for rounding errors.
     text = f"{number:.{10 if self.range.step else _DIGITS}g}"
     is_within = self.range.low <= float(text) <= self.range.high
     return text if is_within else repr(number)
 
   def value(self, text: str) -> SuggestedValue:
-    """Returns the value of a text."""
+    """Returns the value that a text stands for."""
     if self.range is None:
       return text
     return int(text) if self.is_integer else float(text)
 
   def contains(self, text: str) -> bool:
-    """Returns whether a text is one of its values."""
+    """Returns whether a text is one of the dimension's values."""
     if self.range is None:
       return text in self.choices
     return self.range.low <= float(self.value(text)) <= self.range.high
 
   @property
   def examples(self) -> tuple[str, ...]:
-    """Texts of all choices, or of the bounds."""
+    """The texts of all choices, or of the range's two bounds."""
     if self.range is None:
       return self.choices
     return tuple(self.text(n) for n in (self.range.low, self.range.high))
 
   def values(self) -> tuple[str, ...] | None:
-    """Returns the texts of all values; None if they are infinitely many."""
+    """Returns the texts of all values; None for infinitely many values."""
     if self.range is None:
       return self.choices
     step = self.range.step or (1 if self.is_integer else None)
@@ -213,7 +207,7 @@ class Study:
       plan.make_run(
         self.sweep,
         self.method,
-        # In the order of folders' names in a sweep.
+        # Ordered as in a sweep's names of folders.
         {
           n: {**given, **setting_values}[n]
           for n in plan.sort_names([*given, *setting_values])
@@ -297,7 +291,7 @@ def _dimension(
 
 
 def _check(study: Study) -> None:
-  """Tries each choice and each bound, so that mistakes show at once."""
+  """Checks each choice and each bound before the search begins."""
   first = {name: d.examples[0] for name, d in study.space.items()}
   for name, dimension in study.space.items():
     for text in dimension.examples:

@@ -1,7 +1,7 @@
-"""Runs as jobs of a Slurm cluster, by the package submitit.
+"""Runs as jobs of a Slurm cluster, submitted by the package submitit.
 
-Options are submitit's own, such as `slurm_partition` and `timeout_min`, and
-`cluster`; submitit finds the cluster by itself if the user names none.
+The options are submitit's own, such as `slurm_partition` and `timeout_min`, and
+`cluster`; without `cluster`, submitit finds the cluster.
 """
 
 import contextlib
@@ -29,19 +29,19 @@ _SECONDS_UNTIL_WRITTEN = 15.0
 _QUERY_INTERVAL_SECONDS = 2.0
 # submitit takes these options when it creates an executor, the others later.
 _CONSTRUCTOR_OPTIONS = ("max_num_timeout", "max_pickle_size_gb", "python")
-# The sweep resumes the run of a lost job. If Slurm requeued the job, too, two
-# jobs would train one run.
+# Slurm must not requeue a lost job: since the sweep resumes the job's run, two
+# jobs would train it.
 _ADDITIONAL = "slurm_additional_parameters"
 _NO_REQUEUE = {"no-requeue": True}
-# Several tasks would all begin the same run.
+# These options must be 1, as each of several tasks would begin the same run.
 _TASK_OPTIONS = {"nodes", "tasks_per_node", "ntasks_per_node"}
 _FAILED = 1
-# The text of this error says that the time of a job ran out.
+# The name of submitit's error if a job reached its time limit.
 _CUT_OFF = UncompletedJobError.__name__
 
 
 class SubmititJobs(Executor):
-  """Carries out each run as a job."""
+  """Carries out each run as a job of a cluster."""
 
   is_shared = True
   poll_interval_seconds = 1.0
@@ -78,7 +78,7 @@ class SubmititJobs(Executor):
 
   @contextlib.contextmanager
   def session(self) -> Iterator[None]:
-    """Creates submitit's executor; removes leftovers of its jobs."""
+    """Creates submitit's executor; at the end, removes files of its jobs."""
     self._executor = self._create_executor(self._folder)
     try:
       yield
@@ -86,7 +86,7 @@ class SubmititJobs(Executor):
       _tidy(self._folder)
 
   def start(self, job: Job) -> "_SubmittedRun":
-    """Submits a run."""
+    """Submits a run as a job."""
     assert self._executor is not None
     try:
       with (
@@ -103,7 +103,7 @@ class SubmititJobs(Executor):
           str(job.log),
           os.getcwd(),
         )
-    except Exception as error:  # submitit raises several kinds.
+    except Exception as error:  # submitit raises several error classes.
       raise RunError(
         f"{job.path}: the cluster does not take the job: "
         f"{_last_error_line(str(error))}; if it limits the number of jobs, "
@@ -114,7 +114,7 @@ class SubmititJobs(Executor):
     return _SubmittedRun(job, submitted, self)
 
   def is_query_due(self) -> bool:
-    """Returns whether it is time to ask the cluster for the states of jobs."""
+    """Returns whether to query the cluster for the states of jobs again."""
     now = time.monotonic()
     if now - self._last_question < _QUERY_INTERVAL_SECONDS:
       return False
@@ -143,13 +143,13 @@ class SubmititJobs(Executor):
 
 @contextlib.contextmanager
 def _name_rejected_option(options: Mapping[str, object]) -> Iterator[None]:
-  """Turns submitit's refusal into an error that names the option."""
+  """Turns submitit's error about an option into one that names the option."""
   try:
     yield
-  except OSError:  # A problem of the folder.
+  except OSError:  # A problem with the folder, not with an option.
     raise
-  except Exception as error:  # Of several kinds, failed assertions among them.
-    # Its other lines list valid values.
+  except Exception as error:  # submitit raises several classes of errors.
+    # The first line describes the problem; the others list valid values.
     problem = next(iter(str(error).splitlines()), type(error).__name__)
     given = {n: v for n, v in options.items() if v is not None}
     name, value = next(iter(given.items()), (_CLUSTER, "by itself"))
@@ -158,7 +158,7 @@ def _name_rejected_option(options: Mapping[str, object]) -> Iterator[None]:
 
 @dataclasses.dataclass(eq=False)
 class _SubmittedRun:
-  """A job that the cluster has taken."""
+  """A job that the cluster has accepted, and its run."""
 
   job: Job
   submitted: "submitit.Job[int]"
@@ -182,7 +182,7 @@ class _SubmittedRun:
         return LOST
       reason = _last_error_line(str(error))
       self.job.note(reason)
-      # The time of the job ran out.
+      # LOST: the job reached its time limit.
       return LOST if _CUT_OFF in reason else _FAILED
     if status == 0 or self.is_stopped:
       self._tidy()
@@ -192,7 +192,7 @@ class _SubmittedRun:
     self.is_stopped = True
     with contextlib.suppress(OSError):
       if isinstance(self.submitted, submitit.LocalJob):
-        # submitit would give the run a second to save its rounds.
+        # submitit's `cancel` would leave the run one second to save its rounds.
         os.kill(int(self.submitted.job_id), signal.SIGTERM)
       else:
         self.submitted.cancel(check=False)
@@ -202,13 +202,13 @@ class _SubmittedRun:
       self.submitted.cancel(check=False)
 
   def _handle_missing_result(self) -> int | None:
-    """Waits for the file system to show the result; then the job is lost."""
+    """Returns None while the result file may still appear; then `LOST`."""
     if self.is_stopped:
       return LOST
     now = time.monotonic()
     self.ended_at = self.ended_at or now
     is_late = now - self.ended_at > _SECONDS_UNTIL_WRITTEN
-    # A job on this machine has written its result when it ends.
+    # The result file of a job on this machine exists once the job has ended.
     if not (is_late or isinstance(self.submitted, submitit.LocalJob)):
       return None
     self.job.note(
@@ -218,7 +218,7 @@ class _SubmittedRun:
     return LOST
 
   def _tidy(self) -> None:
-    """Removes the files of a successful job; the run has its output."""
+    """Removes the files of a successful job, whose output the run's log has."""
     paths = self.submitted.paths
     for path in (
       *(paths.submitted_pickle, paths.result_pickle, paths.submission_file),
@@ -229,16 +229,16 @@ class _SubmittedRun:
 
 
 def _tidy(folder: pathlib.Path) -> None:
-  """Removes the folder of jobs, if no files of failed jobs are left."""
+  """Removes the folder of jobs unless it holds files of failed jobs."""
   for link in folder.glob(".submission_file_*"):
-    if not link.exists():  # Its target is gone.
+    if not link.exists():  # The link's target was removed.
       link.unlink(missing_ok=True)
   with contextlib.suppress(OSError):
     folder.rmdir()
 
 
 def _last_error_line(text: str) -> str:
-  """Returns the last line of a trace that submitit quotes between rules."""
+  """Returns the last line of a traceback that submitit quotes in dashes."""
   lines = [line for line in text.splitlines() if line.strip()]
   rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
   if len(rules) > 1:
@@ -249,32 +249,33 @@ def _last_error_line(text: str) -> str:
 # States of jobs on Slurm.
 #
 # submitit gets them from Slurm's accounting (sacct), which many clusters do not
-# have: a dead job would seem to run forever. Our watcher asks the queue.
+# have; there, a dead job would seem to run forever. `_Watcher` asks the queue.
 
 
-# Long, since Slurm's controller answers all programs of a cluster.
+# A long interval, since Slurm's controller serves all programs of a cluster.
 _WATCHER_INTERVAL_SECONDS = 30
-# Jobs in these states have ended; all others may continue. A preempted job may
-# be in the queue again, and leaves it otherwise.
+# Jobs in these states have ended; all others may continue. A preempted job is
+# not among them: Slurm puts it into the queue again, or removes it.
 _ENDED = {
   *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
   *("OUT_OF_MEMORY", "TIMEOUT"),
 }
-# Not one of Slurm's states: Slurm forgets a job some minutes after its end.
+# The state, not one of Slurm's, of a job that Slurm does not list any more:
+# Slurm forgets a job some minutes after its end.
 _FORGOTTEN = "NO LONGER IN THE QUEUE"
 _UNKNOWN = "UNKNOWN"
 _STATE = "State"
 
 
 class _Watcher(slurm.SlurmInfoWatcher):
-  """Asks for the states of all jobs of a user at once, and not too often."""
+  """Queries the states of all jobs of a user at once, at a long interval."""
 
   def __init__(self) -> None:
     super().__init__(delay_s=_WATCHER_INTERVAL_SECONDS)
     self._job_ids: set[str] = set()
 
   def register_job(self, job_id: str) -> None:
-    """Records a job whose state to ask for."""
+    """Records a job whose state is to be queried."""
     super().register_job(job_id)
     self._job_ids.add(job_id)
 

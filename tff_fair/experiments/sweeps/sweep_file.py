@@ -1,11 +1,12 @@
-"""The description of a sweep: a file, or methods by name.
+"""The description of a sweep: a file, or a list of methods.
 
-A file's settings for one method replace its settings for all methods; the
-caller's final settings replace both.
+A file's settings for one method override its settings for all methods; the
+caller's final settings override both.
 
 A file with `extends = "base"` overrides another file: its title and its
-settings replace those of the base, and so do its methods, if it has any. With
-`extends = ["one", "two"]`, "two" overrides "one", and the file overrides both.
+settings override those of the base, and its methods, if it has any, replace
+them. With `extends = ["one", "two"]`, "two" overrides "one", and the file
+overrides both.
 """
 
 import dataclasses
@@ -46,20 +47,20 @@ class Sweep:
 
   title: str | None  # For tables and pages.
   methods: tuple[SweptMethod, ...]
-  common: Grid  # Settings of all methods; a method's own replace them.
-  final: Grid  # Settings of all methods; they replace a method's own.
-  place: str  # Where it is described, for errors.
-  # `SearchSettings` by name; empty if every combination runs.
+  common: Grid  # Settings of all methods; a method's own override them.
+  final: Grid  # Settings of all methods; they override a method's own.
+  place: str  # The file or flag that describes the sweep, for errors.
+  # Fields of `SearchSettings`; empty if every combination of settings runs.
   search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @functools.cached_property
   def varying(self) -> frozenset[str]:
-    """The common settings from a grid or range, even if replaced later."""
+    """Names of settings of all methods that come from a grid or a range."""
     settings = (*self.common.items(), *self.final.items())
     return frozenset(name for name, setting in settings if setting.varies)
 
   def select_methods(self, names: Sequence[str], place: str) -> "Sweep":
-    """Returns the sweep with some of its methods."""
+    """Returns the sweep with only the named methods."""
     chosen: list[SweptMethod] = []
     for name in names:
       found = [m for m in self.methods if self._is_named(m, name, place)]
@@ -84,7 +85,7 @@ class Sweep:
     )
 
   def with_defaults(self, base: RunSpec, place: str) -> "Sweep":
-    """Returns the sweep with a run's settings as defaults."""
+    """Returns the sweep; a run's settings apply unless the sweep sets them."""
     texts = spec_text.non_default_texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
@@ -107,7 +108,7 @@ class Sweep:
 
 
 def from_methods(algorithms: Sequence[str], place: str) -> Sweep:
-  """Returns a sweep of methods without settings, except client weights."""
+  """Returns a sweep of methods without settings, except client weightings."""
   chosen = []
   for text in algorithms:
     name, weighting = _parse_algorithm(text, place)
@@ -121,7 +122,7 @@ def from_methods(algorithms: Sequence[str], place: str) -> Sweep:
 
 
 def _parse_algorithm(text: str, place: str) -> tuple[str, str | None]:
-  """Returns the algorithm of a text, and the client weights if it has any."""
+  """Splits a text into an algorithm and a client weighting, if it has one."""
   name, colon, weighting = text.rpartition(":")
   valid = RunSpec.fields()[_WEIGHTING]
   if not colon or not (valid.accepts(weighting) or methods.is_method(name)):
@@ -146,7 +147,7 @@ def read(
   place: str | None = None,
   extending: tuple[pathlib.Path, ...] = (),
 ) -> Sweep:
-  """Reads a sweep's file."""
+  """Reads a sweep from its file, and from the files that it extends."""
   place = str(path) if place is None else place
   if path.resolve() in extending:
     raise RunError(f"{place}: the files extend each other in a circle.")

@@ -1,8 +1,8 @@
-"""Trials of a search: their record, their results, and how to report them.
+"""Trials of a search: their record, their outcomes, and their report as text.
 
-The record, search.json in the folder of a search, has the search's settings and
-those that each trial tries; the results are in the folders of the runs. A
-resumed search takes its trials from the record, and suggests the rest.
+The record, search.json in the folder of a search, holds the settings of the
+search and the settings of each trial; the results are in the folders of the
+runs. A resumed search repeats the recorded trials, and then suggests others.
 """
 
 import dataclasses
@@ -38,9 +38,9 @@ class Outcome(NamedTuple):
   """The outcome of a trial."""
 
   state: str  # `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
-  values: tuple[float, ...] = ()  # Objectives if complete, means over seeds.
-  curve: Mapping[int, float] = {}  # By round, of the first seed; one objective.
-  score: Score | None = None  # Of the runs; None if it is not known yet.
+  values: tuple[float, ...] = ()  # Means of objectives over seeds, if complete.
+  curve: Mapping[int, float] = {}  # One objective by round, for the first seed.
+  score: Score | None = None  # The score of the runs; None if not known yet.
 
 
 _NOT_ENDED = Outcome(RUNNING)
@@ -57,7 +57,7 @@ class Trial:
 
 
 def score_of(trials: Sequence[Trial]) -> Score:
-  """Returns the score of trials' runs; by default, the accuracy."""
+  """Returns the score of trials' runs; accuracy if it is not known yet."""
   known = (trial.outcome.score for trial in trials)
   return next((score for score in known if score is not None), ACCURACY)
 
@@ -65,9 +65,9 @@ def score_of(trials: Sequence[Trial]) -> Score:
 def objective(
   clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
 ) -> float:
-  """Returns an evaluation's objective over the clients to choose on.
+  """Returns an evaluation's objective on the data for selection.
 
-  NaN, such as from a diverged model, counts as the worst possible value.
+  NaN, for example from a diverged model, becomes the worst possible value.
   """
   part = best_settings.select_part(clients, fraction, is_validation=True)
   measure = measures.find(name, score, "the search", "objective")
@@ -94,7 +94,7 @@ def read_outcome(
     curve = {
       int(round_num): objective(clients, settings.objective, fraction, score)
       for round_num, clients in first.client_evaluations.groupby(ROUND)
-      if round_num > 0  # Before the first round, all trials are alike.
+      if round_num > 0  # Before the first round, all trials have equal results.
     }
   if state == PRUNED:
     return Outcome(state, (), curve, score)
@@ -126,9 +126,6 @@ def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
   return found
 
 
-# The results of a search as text: the best trials and their commands.
-
-
 def describe(
   studies: Sequence[Study],
   found: dict[str, list[Trial]],
@@ -151,7 +148,7 @@ def describe(
       lines += [f"{len(chosen)} trials that no other one beats:"]
     for trial in chosen:
       (first, *_) = study.runs(trial.settings)
-      # A new folder: the trial's is taken.
+      # A new folder, since the trial's folder holds its run.
       path = pathlib.Path("outputs") / f"{first.spec.short_name}-best"
       lines += [
         f"  trial {trial.number}: {values_text(trial, settings)}; "
@@ -175,24 +172,21 @@ def values_text(trial: Trial, settings: SearchSettings) -> str:
 
 
 def settings_text(trial: Trial) -> str:
-  """Returns the settings that a trial tries, in a line."""
+  """Returns the settings of a trial, in a line."""
   return ", ".join(
     f"{run_groups.short_name(name)}={text}"
     for name, text in trial.settings.items()
   )
 
 
-# The record of a search.
-
-
-RECORD_FILE = "search.json"
-# A search with more trials continues one with fewer.
+RECORD_FILE = "search.json"  # The record of a search.
+# The settings that may differ if a search continues: it may add trials.
 _FREE = ("trials",)
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordedStudy:
-  """A study in the record."""
+  """A study in the record of a search."""
 
   name: str
   method: str
@@ -202,14 +196,14 @@ class RecordedStudy:
 
 @dataclasses.dataclass(frozen=True)
 class SearchRecord:
-  """The contents of the record."""
+  """The record of a search."""
 
   settings: SearchSettings
   studies: Mapping[str, RecordedStudy]
 
 
 def read_record(folder: pathlib.Path) -> SearchRecord | None:
-  """Reads the record of a folder, if it has one."""
+  """Reads the record in a folder; None if there is none."""
   path = folder / RECORD_FILE
   if not path.exists():
     return None
@@ -263,7 +257,7 @@ def _texts(found: Iterable[Any]) -> tuple[str, ...]:
 
 
 def write_record(folder: pathlib.Path, record: SearchRecord) -> None:
-  """Writes the record of a folder."""
+  """Writes the record of a search into its folder."""
   written = [
     {
       "name": study.name,
@@ -293,7 +287,7 @@ def check_same_search(
   settings: SearchSettings,
   studies: Sequence[Study],
 ) -> None:
-  """Checks that a search continues the one in the folder."""
+  """Checks that a search has the settings of the recorded search."""
   before, now = map(dataclasses.asdict, (found.settings, settings))
   differences = [
     f"{name}={before[name]} (here {now[name]})"
@@ -317,9 +311,9 @@ def check_same_search(
 def with_outcomes(
   folder: pathlib.Path, found: SearchRecord, study: RecordedStudy
 ) -> list[Trial]:
-  """Returns a study's trials with outcomes from their folders.
+  """Returns a study's trials with outcomes from the folders of their runs.
 
-  A failed trial has not ended: the search tries it again.
+  A failed trial has not ended, since a resumed search trains it again.
   """
   ended = []
   for trial in study.trials:

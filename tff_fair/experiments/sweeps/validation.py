@@ -1,9 +1,8 @@
-"""The data that a sweep chooses on: with few clients, validation data of all.
+"""The data on which a sweep selects settings if there are few clients.
 
-With few clients, a part of them separates settings only by chance. So if a
-sweep chooses settings and a federation is small, all its runs set a share of
-each client's training data aside: the best setting and its competitors have
-trained on the same data.
+Differences over a part of few clients are largely random. So if a sweep selects
+settings on a small federation, all its runs hold out a share of each client's
+training data for validation, and settings are selected on these data.
 """
 
 import dataclasses
@@ -27,7 +26,7 @@ _NAME = "validation_fraction"
 def with_fraction(
   sweep: Sweep, fraction: float, say: Say = progress.say
 ) -> Sweep:
-  """Returns a sweep whose runs set data aside if it chooses on few clients."""
+  """Returns a sweep that holds out validation data if it has few clients."""
   method_grids = [method.grid for method in sweep.methods]
   is_given = any(
     _NAME in grid for grid in (sweep.common, sweep.final, *method_grids)
@@ -61,7 +60,7 @@ def with_fraction(
 
 
 def _is_choice(grid: Grid) -> bool:
-  """Returns whether a method has several settings to choose from."""
+  """Returns whether the settings of a method have several values."""
   return any(
     isinstance(setting.values, Range) or len(setting.values) > 1
     for name, setting in grid.items()
@@ -70,7 +69,7 @@ def _is_choice(grid: Grid) -> bool:
 
 
 def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
-  """Yields the settings of a run on each of the tasks, without ranges."""
+  """Yields settings of one run on each task and its options, without ranges."""
   yield from grids.product(
     {
       name: values
@@ -83,8 +82,8 @@ def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
-  """Returns the number of clients of the first run with few, if any."""
-  # Imported late: the program that starts runs does not need TensorFlow.
+  """Returns the number of clients of the first run with too few, or None."""
+  # Imported here, as the program that starts runs does not need TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415
 

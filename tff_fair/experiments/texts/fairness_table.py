@@ -11,7 +11,7 @@ from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, sentences
 
-# Each column of the table: names in the summary, by title.
+# A column of the table: names of statistics in the summary, by title.
 _OF_ALL = {
   "mean": "mean",
   "median": "percentile_50",
@@ -78,7 +78,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def compare_worst_clients(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns the worst clients' scores with a method and its baselines."""
+  """Returns a sentence on the worst clients with a method and baselines."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]
@@ -112,7 +112,7 @@ def _explanation_line(score: Score) -> str:
 
 
 def _score(summary: Mapping[str, Any]) -> Score:
-  """Returns the score of a summary, with the decimals that its numbers need."""
+  """Returns a summary's score, with as many decimals as its numbers need."""
   found = scores.BY_NAME[summary.get("score", scores.ACCURACY.name)]
   return found.with_fitting_digits(summary[f"test_{found.name}"]["mean"])
 
@@ -134,7 +134,7 @@ def fairness_table(
 ) -> str:
   """Formats a fairness summary in its unit, such as percent.
 
-  Relative measures and the angle (in degrees) are left as they are.
+  Relative measures, and the angle in degrees, are not scaled.
   """
   columns = [
     _column(
@@ -152,7 +152,7 @@ def fairness_table(
 
 
 def _noise(summary: Mapping[str, Any]) -> str:
-  # Regressions have no such noise.
+  # A summary of a regression has no noise.
   if not (noise := summary.get(summaries.NOISE)):
     return ""
   explanation = sentences.noise(summary["test_accuracy"]["std"], noise)
@@ -160,7 +160,7 @@ def _noise(summary: Mapping[str, Any]) -> str:
 
 
 def _format(name: str, value: float, score: Score) -> str:
-  if math.isnan(value):  # Such as the std of infinite errors.
+  if math.isnan(value):  # The std of infinite errors, for example, is NaN.
     return "-"
   if name == "angle":
     return f"{value:.2f}°"

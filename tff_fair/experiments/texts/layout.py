@@ -1,4 +1,4 @@
-"""Text in lines and columns, for a terminal."""
+"""Formats text in lines and columns for a terminal."""
 
 import textwrap
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ _WIDTH = 80
 
 
 def wrap(text: str) -> str:
-  """Returns a sentence, wrapped for a terminal."""
+  """Wraps a sentence to the width of a terminal."""
   return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
 
 

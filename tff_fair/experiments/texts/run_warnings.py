@@ -1,4 +1,4 @@
-"""The problems that `diagnosis` finds, in words, with the likely remedy."""
+"""Sentences about problems that `Run.diagnose` finds, with likely remedies."""
 
 import collections
 import math
@@ -25,12 +25,12 @@ _MOST_LABELS = 10
 
 
 def of_run(run: Run, last: int | None = None) -> list[str]:
-  """Returns sentences about how a run ended; none if nothing is wrong."""
+  """Returns sentences about the problems of a run, if it has any."""
   return [_sentence(run, found) for found in run.diagnose(last)]
 
 
 def summarize(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
-  """Yields a sentence for each problem, with the methods that have it."""
+  """Yields a sentence for each problem, which names the affected methods."""
   found: dict[str, list[str]] = {}
   for label, runs in groups:
     counts = collections.Counter(

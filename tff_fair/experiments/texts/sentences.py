@@ -1,6 +1,6 @@
 """The summary of a finished run, in sentences.
 
-Functions return no sentences about what the run has not measured.
+A function returns None or an empty list if the run has not measured its result.
 """
 
 import math
@@ -20,11 +20,11 @@ GAPS = {
   "equalized_odds": "equalized odds",
 }
 _EXPECTED = "what a client that joins later may expect"
-_SMALL_CHANGE = 0.01  # A coefficient that differs by less hardly differs.
+_SMALL_CHANGE = 0.01  # Smaller relative changes of coefficients are negligible.
 
 
 def stationarity(summary: Mapping[str, Any]) -> str | None:
-  """Returns how much all clients can still gain at the end of a run."""
+  """Returns the sentence on what all clients could still gain after a run."""
   found = summary.get(summaries.STATIONARITY)
   if found is None:
     return None
@@ -50,7 +50,7 @@ def coefficient_change(summary: Mapping[str, Any]) -> str | None:
 
 
 def groups(summary: Mapping[str, Any]) -> list[str]:
-  """Returns the gaps between groups of people over all clients."""
+  """Returns sentences on gaps between groups of people over all clients."""
   found = summary.get(summaries.GROUPS)
   if found is None:
     return []
@@ -82,7 +82,7 @@ def groups(summary: Mapping[str, Any]) -> list[str]:
 
 
 def threshold(summary: Mapping[str, Any]) -> list[str]:
-  """Returns the decision threshold that a run chose."""
+  """Returns the sentences about the decision threshold that a run chose."""
   found = summary.get(summaries.THRESHOLD)
   if found is None:
     return []
@@ -132,7 +132,7 @@ _EXPLANATIONS = {
 
 
 def explanation(score: Score) -> str:
-  """Returns the meaning of a score, in part of a sentence; "" for accuracy."""
+  """Returns the meaning of a score as a phrase; "" for accuracy."""
   return _EXPLANATIONS.get(score.name, "")
 
 
@@ -234,7 +234,7 @@ def _unseen_clients(found: Mapping[str, Any], score: Score) -> str:
 
 
 def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
-  """Returns the bound for later clients, or how many clients it needs."""
+  """Returns the bound for later clients, or how many clients a bound needs."""
   if "bound" not in found:
     return f"it takes {found['needed']:,} clients to show {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
@@ -276,7 +276,7 @@ def rare_class(
 
 
 def majority(summary: Mapping[str, Any]) -> list[str]:
-  """Returns sentences if a model does not beat the most frequent class."""
+  """Returns sentences if the model does not beat predicting a single class."""
   found = summary.get(summaries.MAJORITY)
   if found is None:
     return []
@@ -326,7 +326,7 @@ def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
 
 
 def _remedies(num_classes: int, given: Sequence[str]) -> str:
-  """Returns the settings to try, without those that a run has."""
+  """Returns the settings to try, without those that a run already has."""
   parts = []
   if not given or given[0] == ACCURACY.name:
     parts.append("--score=auc")
@@ -342,7 +342,7 @@ _MOST_NAMES = 5
 
 
 def left_out(names: Sequence[str], score: Score) -> list[str]:
-  """Returns which clients do not have the score."""
+  """Returns the sentence that names the clients without the score, if any."""
   if not names:
     return []
   shown = ", ".join(names[:_MOST_NAMES])
@@ -355,7 +355,7 @@ def left_out(names: Sequence[str], score: Score) -> list[str]:
 
 
 def extra_score(score: Score, found: Mapping[str, float]) -> str:
-  """Returns mean, median and worst client of a further score."""
+  """Returns the mean, the median and the worst client of an extra score."""
   worst = "min" if score.higher_is_better else "max"
   values = (
     f"{title} {score.number(found[statistic])}"
@@ -369,7 +369,7 @@ def extra_score(score: Score, found: Mapping[str, float]) -> str:
 
 
 def noise(std: float, found: Mapping[str, Any]) -> str:
-  """Returns how much of a std over clients their small test sets explain."""
+  """Returns the sentence on how much of the std small test sets explain."""
   median = found["median_examples"]
   examples = number_text.count(median, "example")
   if found["share"] >= 1:

@@ -3,14 +3,14 @@
 Both begin with the run's initial model and train by its local work, without the
 server.
 
-- Alone, a client trains as long as that helps: at a quarter of the federation's
-  client learning rate, at that rate and at four times it, until the loss on
-  examples set aside has not fallen for ten rounds, or for `max_rounds`. Each
-  third of its training examples is set aside in turn. The client takes the rate
-  and the number of rounds with the least mean loss, and trains again with these
-  on all its training examples.
+- Alone, a client selects its learning rate (a quarter of the federation's
+  client rate, that rate, or four times it) and its number of rounds by
+  three-fold cross-validation, and trains again with these on all its training
+  examples. The selection stops once the mean validation loss has not fallen for
+  ten rounds, or after `max_rounds`.
 - On pooled data, the model trains for as many rounds as a client takes part in
-  on average; the round with the least loss on a fifth set aside counts.
+  on average. The result is the model of the round with the least loss on a
+  held-out fifth of the data.
 """
 
 import dataclasses
@@ -38,13 +38,13 @@ from tff_fair.experiments.spec.settings import bounds
 from tff_fair.experiments.training import build, learning_process, sampling
 
 _HOLDOUT_SHARE = 0.2
-_MIN_EXAMPLES = 5  # With fewer examples, none is kept aside.
-RATE_FACTORS = (0.25, 1.0, 4.0)  # Times the federation's.
+_MIN_EXAMPLES = 5  # With fewer examples, none is held out.
+RATE_FACTORS = (0.25, 1.0, 4.0)  # Multiply the federation's client rate.
 _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
-_MOST_EXAMPLES = 5_000_000  # To train on, over all clients and their rounds.
-# Settings that decide a baseline, besides those of task and local training.
+_MOST_EXAMPLES = 5_000_000  # Training examples, over all clients and rounds.
+# Settings that affect a baseline, besides those of task and local training.
 _KEY_SETTINGS = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
   *("seed", "data_seed", "model_seed", "evaluation_clients", "model"),
@@ -56,16 +56,16 @@ class Baseline(NamedTuple):
   """The results of training without a federation."""
 
   client_ids: np.ndarray  # int64[K], ascending.
-  rounds: np.ndarray  # int64[K], of training.
+  rounds: np.ndarray  # int64[K], each model's number of training rounds.
   losses: np.ndarray  # float64[K], over the clients' own training examples.
   outputs: Sequence[np.ndarray]  # For test examples, float32[n, C].
-  rates: np.ndarray  # float64[K], of the clients' training.
+  rates: np.ndarray  # float64[K], the learning rates that clients selected.
 
 
 def train_or_load(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
-  """Returns a run's baselines by kind; equal runs in one folder share them."""
+  """Returns baselines by kind; loads those of equal runs in nearby folders."""
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
     POOLED: spec.pooled_baseline,
@@ -92,7 +92,7 @@ def train_or_load(
 def with_loss_reference(
   spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
-  """Returns the parts of a run, with a rule that compares gaps if requested."""
+  """Returns the parts of a run; its rule compares loss gaps if requested."""
   if spec.loss_reference != LOCAL:
     return parts
   baseline = found[LOCAL]
@@ -119,7 +119,8 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 def max_rounds(spec: RunSpec, parts: build.RunParts) -> int:
   """Returns the largest number of rounds of a client's local model."""
   examples = int(parts.task.train.num_examples[parts.evaluated_ids].sum())
-  # For each fold, a model trains on the others; a last one, on all examples.
+  # At each rate, each example is in the training data of all folds but one. In
+  # the end, a model trains on all examples.
   affordable = _MOST_EXAMPLES // (
     examples * (len(RATE_FACTORS) * (_FOLDS - 1) + 1)
   )
@@ -192,7 +193,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   pooled = model_of(_union(parts), 0) if kind == POOLED else None
   rows = []
-  # Gaps are needed for all clients, evaluated or not.
+  # Loss gaps are needed for all clients, evaluated or not.
   everyone = spec.loss_reference == LOCAL
   ids = range(task.num_clients) if everyone else parts.evaluated_ids.tolist()
   for client_id in ids:
@@ -225,7 +226,7 @@ _Fold = tuple[Arrays, Arrays | None]  # Training and held-out examples.
 
 
 def _cross_validation_folds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
-  """Returns folds that each set a different third aside."""
+  """Returns folds that each hold out a different third of the examples."""
   x, y = arrays
   order = np.random.default_rng(seed).permutation(len(y))
   return [
@@ -239,7 +240,7 @@ def _cross_validation_folds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
 def split_holdout(
   arrays: Arrays, seed: Sequence[int]
 ) -> tuple[Arrays, Arrays | None]:
-  """Returns examples to train on, and a fifth aside, if there are enough."""
+  """Returns training examples, and a held-out fifth if there are enough."""
   x, y = arrays
   if len(y) < _MIN_EXAMPLES:
     return arrays, None
@@ -257,7 +258,7 @@ def dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
 def _key(
   kind: str, folder: RunFolder, spec: RunSpec, parts: build.RunParts
 ) -> str:
-  """Returns a digest of all that decides a baseline."""
+  """Returns a digest of all that affects a baseline."""
   settings = spec.effective()
   local = {name for name in settings if name.startswith(("client_", "local_"))}
   chosen = {
@@ -291,7 +292,7 @@ def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
 
 
 def _load(place: pathlib.Path, key: str) -> Baseline | None:
-  """Returns the baseline in a file; None if it is of other settings."""
+  """Returns the baseline in a file; None if its settings differ."""
   if not place.exists():
     return None
   with array_files.read(

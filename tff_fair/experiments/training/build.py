@@ -35,7 +35,7 @@ class RunParts(plan.Plan):
 
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
-  next_with_rows: tff.Computation | None  # See learning_process.Built.
+  next_with_rows: tff.Computation | None  # See `BuiltProcess`.
   prepare_initial_state: Callable[[rounds.State], rounds.State]  # Likewise.
   schedule: loop.Schedule
   costs: Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]
@@ -95,7 +95,7 @@ def process(
 def with_initial_weights(
   spec: RunSpec, task: tasks.Task, *, trust: bool = False
 ) -> tasks.Task:
-  """Returns a task whose model begins with the weights that settings name."""
+  """Returns a task whose model begins with the weights that a spec names."""
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
   if place is None:
@@ -121,7 +121,7 @@ def _weights_from_file(
 ) -> Sequence[np.ndarray]:
   """Returns the weights of a file, in the order of the model's layers."""
   model = model_files.load_model(path, trust=trust)
-  # Of an export, take only the trained model.
+  # An export wraps the trained model in other layers; take only the model.
   for layer in model.layers:
     if layer.name == trained_model.TRAINED:
       model = layer
@@ -141,6 +141,6 @@ def _weights_from_run(
     model = build()
   saved = [*model.trainable_weights, *model.non_trainable_weights]
   if len(saved) != len(weights):
-    return weights  # The order of another model is not known.
+    return weights  # Another architecture; the order of its layers is unknown.
   place_of = {id(variable): place for place, variable in enumerate(saved)}
   return [weights[place_of[id(variable)]] for variable in model.weights]

@@ -27,8 +27,8 @@ class RoundCallback:
   exception ends the run, and the rounds before it are saved.
 
   Attributes:
-    wants: What it needs besides the usual contents of a state: "updates", for
-      `RoundState.updates`.
+    wants: What the callback needs besides the usual contents of a state; with
+      "updates", it can read `RoundState.updates`.
   """
 
   wants: Collection[str] = ()
@@ -37,8 +37,8 @@ class RoundCallback:
     """Called once before the first round of this call of `experiments.run`.
 
     Args:
-      run: The run as it is in its folder, `run.path`: new, or with the rounds
-        (`run.rounds`) and evaluations up to the one from which it resumes.
+      run: The run in its folder, `run.path`: new, or with the rounds
+        (`run.rounds`) and evaluations up to the round after which it resumes.
     """
 
   def on_round(self, state: RoundState) -> Verdict | None:
@@ -84,7 +84,7 @@ class RoundCallback:
 
 
 class Writer(RoundCallback):
-  """A callback that writes, in a thread, while the next round computes."""
+  """A callback whose output a thread writes while the next round computes."""
 
   def write(self, state: RoundState) -> None:
     """Writes the callback's output for a round, or for round 0."""
@@ -99,8 +99,8 @@ _VERDICTS: Mapping[str, Sequence[Verdict]] = {
   "on_round": ("stop", "prune"),
   "on_evaluation": ("stop", "prune"),
 }
-UPDATES = "updates"  # What a callback may want.
-_MOST_LETTERS = 120  # Of a user's error.
+UPDATES = "updates"  # The only valid entry of `RoundCallback.wants`.
+_MOST_LETTERS = 120  # Longest quotation from a user's error.
 
 
 class Callbacks:
@@ -118,7 +118,7 @@ class Callbacks:
     self._started: list[RoundCallback] = []
     self.writers = [c for c in builtin if isinstance(c, Writer)]
     self.wants_updates = any(c.wants for c in self._all)
-    # The first verdict of a callback, which ends the run, and its reason.
+    # The first verdict that a callback returned, and the callback's reason.
     self.verdict: Verdict | None = None
     self.reason = ""
 
@@ -141,7 +141,7 @@ class Callbacks:
       raise failed
 
   def start(self, run: Run) -> None:
-    """Starts to follow a run."""
+    """Calls `on_start` of all callbacks."""
     for callback in self._all:
       self._started.append(callback)
       self._call(callback, "on_start", run)
@@ -154,7 +154,7 @@ class Callbacks:
       self._call(callback, hook, state, where=f" of round {state.round_num}")
 
   def collect_states(self) -> CallbackStates:
-    """Returns the present state of all callbacks, to be saved."""
+    """Returns the current states of all callbacks, to be saved."""
     states: dict[str, Mapping[str, Any]] = {}
     for callback in self._all:
       name = self._names.get(id(callback))
@@ -186,7 +186,7 @@ class Callbacks:
   def _call(
     self, callback: RoundCallback, hook: str, *args: object, where: str = ""
   ) -> Any:
-    """Calls a hook, and records its verdict on the run's end."""
+    """Calls a hook; records its verdict if it is the run's first one."""
     name = self._names.get(id(callback))
     try:
       found = getattr(callback, hook)(*args)
@@ -239,7 +239,7 @@ def _is_array(value: object) -> bool:
 
 
 def _is_json(value: object) -> bool:
-  """Returns whether a value stays the same when JSON stores it."""
+  """Returns whether JSON can store a value without changing it."""
   match value:
     case dict():
       return all(isinstance(k, str) and _is_json(v) for k, v in value.items())

@@ -1,4 +1,4 @@
-"""The data of a run's clients, in the form for processes, from one thread."""
+"""The data of a run's clients as TFF processes take it, loaded by a thread."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import scoring
 from tff_fair.runtime.one_graph import client_values
 
-# Data that stay in memory for later rounds, at most: a client with more takes
-# longer to train than to load.
+# The most data that stays in memory for later rounds. A client with more data
+# takes longer to train than to load.
 _MOST_CACHED_BYTES = 32 * 2**20
 _SECONDS_TO_END = 2.0
 
@@ -69,13 +69,13 @@ class ClientLoader:
     return self._thread.submit(self._load, ids).result()
 
   def prepare(self, client_ids: Ids) -> None:
-    """Begins to load the next clients' data; errors show in the next call."""
+    """Begins to load the next clients' data; the next call raises errors."""
     if self._thread is not None:
       ids = np.asarray(client_ids).tolist()
       self._prepared = ids, self._thread.submit(self._load, ids)
 
   def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client whose numeric labels were read."""
+    """Returns the variance of a client's labels, which must have been read."""
     return self._label_variances[client_id]
 
   def _read(self, client_id: int) -> tasks_task.Arrays:
@@ -89,7 +89,7 @@ class ClientLoader:
     return [self._dataset(client_id) for client_id in client_ids]
 
   def _dataset(self, client_id: int) -> tf.data.Dataset:
-    """Returns the same as `types.client_dataset`, in an eighth of the time."""
+    """Returns what `types.client_dataset` does, but eight times as fast."""
     cached = self._cached.pop(client_id, None)
     if cached is None:
       arrays: tuple[np.ndarray, ...] = self._read(client_id)
@@ -129,21 +129,21 @@ class LoadingThread:
     def call() -> None:
       try:
         future.set_result(function(*args))
-      except BaseException as error:  # The caller of `result` gets it.
+      except BaseException as error:  # `future.result()` raises it.
         future.set_exception(error)
 
     self._calls.put(call)
     return future
 
   def close(self) -> None:
-    """Ends the thread, after the calls that were submitted."""
+    """Ends the thread after all submitted calls."""
     self._calls.put(None)
     self._thread.join(_SECONDS_TO_END)
 
   def _call_in_turn(self) -> None:
     while (call := self._calls.get()) is not None:
       call()
-      del call  # It would keep its result alive.
+      del call  # A reference to the call would keep its result in memory.
 
 
 class ClientDatasets(Protocol):
@@ -156,11 +156,11 @@ class ClientDatasets(Protocol):
     """Begins to load the data for the next call."""
 
   def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client. Labels must be numbers."""
+    """Returns the variance of a client's labels, which must be numbers."""
 
 
 class RunData(NamedTuple):
-  """The clients' data for training, for tests, and for choosing settings."""
+  """The clients' training, test and validation data."""
 
   train: ClientDatasets
   test: ClientDatasets
@@ -181,13 +181,13 @@ def open_datasets(task: tasks.Task) -> Iterator[RunData]:
     )
 
 
-# Sources that a Dask worker keeps: those of several runs, two or three each.
+# Data sources that a Dask worker keeps: those of several runs, 2 or 3 for each.
 _MOST_SOURCES = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class _DatasetBuilder:
-  """Builds a client's dataset in a worker, if its data has the same version."""
+  """Builds a client's dataset in a worker whose data has a given version."""
 
   source: tasks.ClientSource
   version: str
@@ -199,7 +199,7 @@ class _DatasetBuilder:
 
 @functools.lru_cache(_MOST_SOURCES)
 def _open_source(build: _DatasetBuilder) -> ClientLoader:
-  """Returns the loader of a source in this process, after checking its data."""
+  """Returns a worker's loader of a source, after checking the data version."""
   source = build.source
   host = f"on host {socket.gethostname()}"
   try:
@@ -245,5 +245,5 @@ class DataAtWorkers:
     """Does nothing: workers load data when they need them."""
 
   def label_variance(self, client_id: int) -> float:
-    """Returns `scoring.variance` of a client. Labels must be numbers."""
+    """Returns the variance of a client's labels, which must be numbers."""
     return scoring.variance(self._split.load(client_id)[1])

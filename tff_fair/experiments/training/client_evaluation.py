@@ -1,4 +1,4 @@
-"""The clients of a task: checks of their data, and evaluation."""
+"""Checks of the clients' data, and evaluations of a model on them."""
 
 import functools
 import itertools
@@ -32,11 +32,12 @@ from tff_fair.experiments.training.round_state import (
 )
 from tff_fair.metrics import class_scores
 
-# Clients that are read for one call, at most: 300 of EMNIST are 20 MB.
+# The most clients whose data one call reads; 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
-# Bins of the histograms that a call returns, at most: 64 MB.
+# The most histogram bins that one call returns, 64 MB.
 _MOST_BINS = 2**23
-# Beyond this, reading all data takes minutes, and few clients will take part.
+# With more clients, reading all data would take minutes, and few of the clients
+# would take part.
 _MOST_CLIENTS_TO_CHECK = 5000
 
 
@@ -51,7 +52,7 @@ def check_data(task: tasks.Task) -> None:
 def build_losses(
   parts: build.RunParts, train_data: client_data.ClientDatasets
 ) -> Callable[[rounds.State, client_data.Ids], np.ndarray]:
-  """Returns a function from a state and client ids to mean training losses."""
+  """Returns a function from a state and client ids to clients' mean losses."""
   evaluate = _compile_evaluation(evaluation.build_client_evaluation, parts)
 
   def losses(state: rounds.State, client_ids: client_data.Ids) -> np.ndarray:
@@ -175,8 +176,8 @@ def _compile_evaluation(
   sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
-  """Returns an evaluation: built now, or by an earlier program."""
-  # Any seed will do: weights are arguments of the evaluation.
+  """Returns a compiled evaluation, from the cache if possible."""
+  # Any seed will do: the evaluation takes the model's weights as arguments.
   task = initial_weights.with_seed_0(parts.task)
   return parts.cache.computations(
     (form.__name__, task.model_parts, sums, outputs),
@@ -185,7 +186,7 @@ def _compile_evaluation(
 
 
 def _max_clients_per_call(sums: score_sums.SumsRequest | None) -> int:
-  """Returns for how many clients one call may return sums."""
+  """Returns the largest number of clients that one call may evaluate."""
   if sums is None or not sums.with_histogram or sums.num_classes is None:
     return _CLIENTS_PER_CALL
   most = _MOST_BINS // (sums.num_classes * class_scores.NUM_BINS)
@@ -198,7 +199,7 @@ def _summary(
   score: Score,
   part: str,
 ) -> Summary:
-  """Summarizes an evaluation, also over honest clients if others attack."""
+  """Summarizes an evaluation; with attackers, also over honest clients only."""
   columns = _drop_unseen(columns)
   found = summarize(columns, score, part)
   if not attackers:
@@ -218,7 +219,7 @@ def _drop_unseen(columns: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
 def _calls(
   client_ids: client_data.Ids, clients_per_call: int
 ) -> list[np.ndarray]:
-  """Returns the clients of each call, so that a large population fits."""
+  """Splits clients into calls, so that the data of each call fits in memory."""
   return np.array_split(client_ids, -(-len(client_ids) // clients_per_call))
 
 
@@ -228,7 +229,7 @@ def _evaluate_in_calls(
   data: client_data.ClientDatasets,
   calls: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
-  """Returns the rows of clients, evaluated in several calls, as columns."""
+  """Evaluates clients in several calls; returns columns over all clients."""
   rows = []
   for client_ids, following in itertools.zip_longest(calls, calls[1:]):
     of_call = data(client_ids)

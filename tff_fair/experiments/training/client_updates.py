@@ -1,4 +1,4 @@
-"""The updates of a round's clients, computed again by a stacking process."""
+"""The updates of a round's clients, computed again by stacked aggregation."""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _SERVER_ENTRIES = ("direction", "direction_norm", "updates", "squared_norm")
 
 
 def check_visible(spec: RunSpec) -> None:
-  """Checks that no setting hides the updates that callbacks want."""
+  """Checks that no setting hides clients' updates from callbacks."""
   try:
     spec.replace(save_updates=1)
   except FieldError as error:
@@ -30,7 +30,7 @@ def check_visible(spec: RunSpec) -> None:
 def build_updates(
   spec: RunSpec, parts: build.RunParts, initial: Callable[[], rounds.State]
 ) -> Callable[[rounds.State, list[Any]], ClientUpdates]:
-  """Returns a function from a state and a cohort's data to its updates."""
+  """Returns a function from a state and a cohort's data to client updates."""
 
   @functools.cache
   def stacking_process() -> tuple[rounds.Process, rounds.State]:
@@ -44,7 +44,7 @@ def build_updates(
       defence=None,
     ).process
     state = process.initialize()
-    # A process that measures all signals sends the initial weights, too.
+    # A process that measures all signals also sends the initial weights.
     distributor = type(state.distributor)(
       known=np.int32(1), weights=initial().global_model_weights
     )
@@ -80,7 +80,7 @@ class UpdateSaver(RoundCallback):
     self._every = every
 
   def on_round(self, state: RoundState) -> None:
-    """Writes the updates of a round, if it is an n-th one."""
+    """Writes the updates of a round whose number is a multiple of n."""
     if state.round_num % self._every:
       return
     client_id, updates, signals = state.updates

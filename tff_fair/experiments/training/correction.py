@@ -4,16 +4,17 @@ Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022):
 
 1. Pre-processing: in each iteration, every client trains once, one small cohort
-   after another, with a proximal term of weight beta mu_k. Each reports the
-   mean dimension of its trained model's predictions; clients with a high
-   dimension count as noisy. A noisy client estimates its noise level mu_k from
-   its losses, and relabels some of its examples by the global model.
-2. Finetuning: FedAvg on clients whose noise level is at most kappa. Then noisy
-   clients relabel all examples that the global model is sure of.
+   after another, with a proximal term of weight beta mu_k. Each client reports
+   the mean dimension of its trained model's predictions; clients with a high
+   dimension are classified as noisy. A noisy client estimates its noise level
+   mu_k from its losses, and relabels some of its examples by the global model.
+2. Finetuning: FedAvg trains on clients whose noise level is at most kappa. Then
+   noisy clients relabel all examples on which the global model is confident.
 
 The third stage is the run itself. The paper's mixup in local training is left
-out: no method here trains that way. An interrupted run resumes after its last
-iteration, or after its first stage, and ends with the same results.
+out, since none of this library's methods trains with it. An interrupted run
+resumes after the last complete iteration of the first stage, or after that
+stage, and ends with the same results.
 """
 
 from __future__ import annotations
@@ -92,15 +93,15 @@ def build_computations(
 
 _WEIGHT, _LABELS = "weight_", "labels_"
 _COLUMNS = ("dimensions", "levels", "is_noisy")
-# Keys that separate these draws from each other and from those of `sampling`.
+# Keys of random draws, different from each other and from those of `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102
-_CLIENTS_PER_CALL = 50  # Their data are read for one call.
+_CLIENTS_PER_CALL = 50  # The most clients whose data one call reads.
 
 Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
 def check_labels_available(spec: RunSpec) -> None:
-  """Checks that this program has the labels that it should correct."""
+  """Checks that label correction can read the labels in this program."""
   if spec.label_correction != "none" and runtime.workers_can_build_data():
     raise FieldError(
       "label_correction",
@@ -113,7 +114,7 @@ def check_labels_available(spec: RunSpec) -> None:
 def correct(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> tuple[build.RunParts, Weights | None]:
-  """Runs what is left of both stages; returns new parts and the tuned model."""
+  """Runs the remaining stages; returns new parts, and weights or None."""
   if spec.label_correction == "none":
     return parts, None
   task, stages = parts.task, _Stages(spec, parts)
@@ -139,7 +140,7 @@ def correct(
 
 
 class _Stages:
-  """The stages; each step takes a record and returns the next."""
+  """The first two stages; each step takes a record and returns the next one."""
 
   def __init__(self, spec: RunSpec, parts: build.RunParts) -> None:
     self._spec = spec
@@ -163,7 +164,7 @@ class _Stages:
     )
 
   def pack_weights(self, weights: Sequence[np.ndarray]) -> Weights:
-    """Returns model weights, given the trainable ones flat."""
+    """Returns model weights, given the trainable ones as a flat list."""
     return tff.learning.models.ModelWeights(
       tf.nest.pack_sequence_as(self._initial.trainable, list(weights)),
       self._initial.non_trainable,
@@ -250,7 +251,7 @@ class _Stages:
     return label_noise.with_labels(self._task, record.labels)
 
   def _cohorts(self, iteration: int) -> Iterator[list[int]]:
-    """Yields the cohorts of an iteration: every client is in one of them."""
+    """Yields the cohorts of an iteration; each client is in exactly one."""
     random = seeds.generator(self._spec.seed, _ITERATIONS, iteration)
     order = random.permutation(self._task.num_clients)
     size = self._spec.correction_cohort
@@ -277,7 +278,7 @@ class _Stages:
 def _split_by_client(
   rows: Mapping[str, np.ndarray],
 ) -> list[tuple[int, np.ndarray]]:
-  """Returns the predictions of each client, from rows that are in order."""
+  """Returns each client's predictions, from rows in order of client id."""
   ids, starts = np.unique(rows["client_id"], return_index=True)
   parts = np.split(rows["probabilities"], starts[1:])
   return list(zip(ids.tolist(), parts, strict=True))
@@ -287,17 +288,16 @@ def _flatten(weights: Weights) -> list[np.ndarray]:
   return [np.array(w) for w in tf.nest.flatten(weights.trainable)]
 
 
-# A run resumes from `label_correction.npz`; `label_correction.csv` is for
-# people.
+# A run resumes from `label_correction.npz`; people read the CSV file.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionRecord:
-  """The progress and the findings of label correction."""
+  """The progress and the results of label correction."""
 
-  iterations: int  # Done, of the first stage.
-  is_done: bool  # Whether the second stage is done, too.
-  weights: Sequence[np.ndarray]  # The trainable ones, flat.
+  iterations: int  # Completed iterations of the first stage.
+  is_done: bool  # Whether the second stage is complete.
+  weights: Sequence[np.ndarray]  # The trainable weights, as a flat list.
   labels: Mapping[int, np.ndarray]  # New labels by client id.
   dimensions: np.ndarray  # float64[K], summed over iterations; NaN if unknown.
   levels: np.ndarray  # float64[K], estimated shares of wrong labels.
@@ -344,7 +344,7 @@ def load(folder: RunFolder) -> CorrectionRecord | None:
 def write_table(
   folder: RunFolder, task: tasks.Task, record: CorrectionRecord
 ) -> None:
-  """Writes a row for each client, with findings and changes."""
+  """Writes a table of each client's estimated noise and changed labels."""
   table = pd.DataFrame(
     {
       "client_id": range(task.num_clients),
@@ -378,7 +378,7 @@ def _num_changed(
 
 
 def describe(task: tasks.Task, record: CorrectionRecord) -> str:
-  """Returns a few words on a record."""
+  """Returns how many clients are noisy and how many labels changed, as text."""
   changed = sum(_num_changed(task, record, k) for k in record.labels)
   return (
     f"{np.count_nonzero(record.is_noisy):,} of {task.num_clients:,} clients "

@@ -1,10 +1,10 @@
 """The costs of a round for clients: bytes down and up, and local operations.
 
 The costs are those of the method, not of how this implementation moves data:
-weights and scalars in their own types, without compression or protocol. They
-leave out the clients' metrics, which are for monitoring, and what clients keep
-for themselves, such as personal models and momentum. With SCAFFOLD, the
-server's control goes down, and the change of the client's control goes up.
+weights and scalars have their own types, without compression or protocol. The
+costs leave out the clients' metrics, which are for monitoring, and what clients
+store locally, such as personal models and momentum. With SCAFFOLD, clients
+receive the server's control, and send the change of their own control.
 
 Local operations are multiply-accumulates of the model. A step of training
 counts as three forward passes, as is usual: for each product of the forward
@@ -34,7 +34,7 @@ from tff_fair.experiments.training import (
 from tff_fair.runtime import compilation_cache
 from tff_fair.types import ClientSignals, ComparingRule, SeparableRule
 
-_TRAINING_PASS = 3  # In forward passes.
+_TRAINING_PASS = 3  # The cost of a training step, in forward passes.
 _SIGNALS = ClientSignals(
   tf.int64, *[tf.float32] * (len(ClientSignals._fields) - 1)
 )
@@ -45,10 +45,10 @@ class ClientCosts:
   """The costs of a round for one client."""
 
   bytes_down: int
-  bytes_up: int  # If it reports back.
+  bytes_up: int  # If the client reports back.
   training_operations: int  # For each example in each epoch.
   extra_operations: int  # For each example, once per round.
-  bytes_down_later: int = 0  # After it has trained.
+  bytes_down_later: int = 0  # After local training, if the client reports back.
   bytes_down_per_client: int = 0  # Likewise, for each reporting client.
 
 
@@ -59,7 +59,7 @@ def build_round_costs(
   aggregation: str,
   cache: compilation_cache.CompilationCache,
 ) -> Callable[[rounds.State, sampling.DrawnCohort], Mapping[str, int]]:
-  """Returns a function from a round's first state and cohort to its costs."""
+  """Returns a function from a state and a cohort to the costs of a round."""
   costs = per_client(spec, task, process, aggregation, cache)
   training = client_works.TrainingSettings(**spec.local_work)
 
@@ -67,7 +67,7 @@ def build_round_costs(
     state: rounds.State, cohort: sampling.DrawnCohort
   ) -> Mapping[str, int]:
     client_work = state.client_work
-    # If clients keep a state, the work's own state is one of several parts.
+    # If clients keep a state, the state of training is one of several parts.
     round_num = client_work.get("training", client_work)["round_num"]
     num_examples = task.train.num_examples[cohort.reporting]
     trained = [
@@ -89,8 +89,8 @@ def per_client(
   """Returns the costs of a client of a run."""
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
-  # Only a method that relates losses to those of the first round's model, and
-  # updates to the gradient, has a distributor that remembers weights.
+  # Only a method that compares losses with those of the initial model, and
+  # updates with the gradient, has a distributor that stores weights.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = learning_process.has_personal_models(process)
   of_any_seed = initial_weights.with_seed_0(task)
@@ -123,14 +123,14 @@ def per_client(
     * per_example
     * (1 + with_personal_model),
     extra_operations=besides + per_example * num_trials,
-    # Ids and coefficients, among which the client picks its own.
+    # The ids and coefficients of all clients; each client selects its own.
     bytes_down_per_client=(tf.int64.size + tf.float64.size)
     * (aggregation == summing.TWO_PHASE),
   )
 
 
 def _num_sums(spec: RunSpec, aggregation: str) -> int:
-  """Returns the number of sums that a client's update goes into."""
+  """Returns how many times a client sends its update, once for each sum."""
   rule = methods.get(spec.algorithm).build.rule
   if aggregation != summing.SECURE or spec.dp_noise is not None:
     return 1
@@ -141,7 +141,7 @@ def _num_sums(spec: RunSpec, aggregation: str) -> int:
 
 
 def _num_trials(spec: RunSpec) -> int:
-  """Returns the number of steps that a client tries in a line search."""
+  """Returns the number of step sizes that a client tries in a line search."""
   steps = spec.all_hparams.get("line_search")
   return 2 * steps + 1 if isinstance(steps, int) and steps > 0 else 0
 
@@ -174,16 +174,16 @@ def _num_bytes(weights_type: tff.Type) -> int:
   return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
 
 
-# Products of matrices and convolutions are counted while one example passes
-# through the model: layers may be the user's own, and a graph does not show how
-# often its loops run. Elementwise operations, such as activations, do not
-# count.
+# The products in matrix products and convolutions are counted while one example
+# passes through the model: users may define layers, and a graph does not show
+# how often its loops run. Elementwise operations, such as activations, are not
+# counted.
 
 
 _CONVOLUTIONS = ("Conv2D", "Conv3D")
 _DEPTHWISE = "DepthwiseConv2dNative"
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-# For dimensions that the data leaves open; the first example may be empty.
+# The assumed size of dimensions that vary between examples.
 _LEAST_LENGTH = 1
 
 
@@ -232,9 +232,10 @@ def _run_eagerly() -> Iterator[None]:
 def _count_products(
   op_type: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
 ) -> int:
-  """Returns how many products are added up for all entries of the output."""
+  """Returns an operation's number of multiply-accumulates."""
   if op_type in _PRODUCTS:
-    # [..., a, b] times [..., b, c], even transposed: the root of ab bc ac.
+    # The shapes are [..., a, b] and [..., b, c], perhaps transposed, so a b c
+    # is the square root of (a b) (b c) (a c).
     first, second, result = (
       math.prod(x.shape[-2:]) for x in (*inputs[:2], outputs[0])
     )

@@ -1,4 +1,4 @@
-"""DRFA in a run: cohorts by lambda, and the step of lambda after each round."""
+"""DRFA in a run: lambda draws the cohorts, and changes after each round."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ Losses = Callable[[rounds.State, Sequence[int]], np.ndarray]
 
 
 class MixtureAscent:
-  """The steps before and after the rounds of DRFA."""
+  """DRFA's steps before and after each round, which use and update lambda."""
 
   def __init__(
     self,
@@ -22,7 +22,7 @@ class MixtureAscent:
     sampler: sampling.Sampler,
     losses: Losses,
   ) -> None:
-    assert spec.local_steps is not None  # `plan.check` has checked it.
+    assert spec.local_steps is not None  # `plan.check` guarantees it.
     self._sampler = sampler
     # bool[N], the clients that may take part.
     self._among = parts.first_rounds < sampling.NEVER
@@ -31,7 +31,7 @@ class MixtureAscent:
     self._num_steps = int(spec.local_steps)
 
   def prepare_initial_state(self, state: rounds.State) -> rounds.State:
-    """Returns the first state, with equal shares for clients that take part."""
+    """Returns the initial state; lambda is uniform over participants."""
     mixture = self._among / np.sum(self._among)
     return rule_state.with_values(state, mixture=mixture)
 
@@ -42,7 +42,7 @@ class MixtureAscent:
   def after_round(
     self, before: rounds.State, after: rounds.State, round_num: int
   ) -> rounds.State:
-    """Returns the state after the step of lambda."""
+    """Returns the state after lambda's step."""
     at_snapshot = before._replace(
       global_model_weights=drfa.theta_at_snapshot(before, after)
     )

@@ -13,7 +13,7 @@ from tff_fair.experiments.training.round_state import VALIDATION, RoundState
 
 
 class BestEvaluationTracker(RoundCallback):
-  """Finds the best evaluation of a run, and stops it if it does not improve."""
+  """Finds a run's best evaluation, and stops the run if it does not improve."""
 
   def __init__(
     self,
@@ -41,7 +41,7 @@ class BestEvaluationTracker(RoundCallback):
     )
 
   def on_start(self, run: Run) -> None:
-    """Reads the evaluations of a run."""
+    """Reads the evaluations before the round from which a run resumes."""
     rows = run.evaluations
     if self.column not in rows and len(rows):
       path = RunFolder(run.path).evaluations
@@ -51,7 +51,7 @@ class BestEvaluationTracker(RoundCallback):
         self.add(int(row[ROUND]), {self.criterion: row[self.column]})
 
   def on_evaluation(self, state: RoundState) -> Verdict | None:
-    """Records an evaluation."""
+    """Records an evaluation; stops the run if `patience` is exhausted."""
     if not state.round_num or state.evaluation is None:
       return None
     state.is_best = self.add(
@@ -74,13 +74,13 @@ class BestEvaluationTracker(RoundCallback):
 
 
 class StationarityStop(RoundCallback):
-  """Stops a run at the first round that is Pareto stationary enough."""
+  """Stops a run once its Pareto stationarity is at most a bound."""
 
   def __init__(self, bound: float) -> None:
     self._bound = bound
     self.reason = f"the Pareto stationarity is {bound:g} or less"
 
   def on_round(self, state: RoundState) -> Verdict | None:
-    """Checks the stationarity of a round, if it was measured."""
+    """Compares a round's stationarity, if measured, with the bound."""
     found = rounds.stationarity(state)
     return "stop" if found is not None and found <= self._bound else None

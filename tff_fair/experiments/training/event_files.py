@@ -21,14 +21,14 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic
 
-# Folders of events: of each round, and of evaluations.
+# Folders of events: of rounds, of evaluations, and of evaluated clients.
 TRAIN, _TEST, _CLIENTS = "train", "test", "clients"
 _NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
 _FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
 
 
 class TensorBoard(Writer):
-  """Writes the events of a run: of rounds, evaluations and their clients."""
+  """Writes events about a run's rounds, evaluations and evaluated clients."""
 
   def __init__(self, folder: RunFolder) -> None:
     self._folder = folder
@@ -53,8 +53,8 @@ class TensorBoard(Writer):
 def write_numbers(
   writer: tf.summary.SummaryWriter, value: object, round_num: int
 ) -> None:
-  """Writes the numbers of a structure as scalars, in one event."""
-  # TFF's release manager writes one event each, which takes ten times as long.
+  """Writes a structure's scalars in one event, and arrays as histograms."""
+  # TFF's release manager writes an event for each number; that is 10x slower.
   numbers = summary_pb2.Summary()
   with writer.as_default():
     for name, leaf in leaves(value):
@@ -64,7 +64,7 @@ def write_numbers(
       if array.shape:
         tf.summary.histogram(name, array, step=round_num)
       else:
-        with np.errstate(over="ignore"):  # It takes float32.
+        with np.errstate(over="ignore"):  # `scalar_pb` casts to float32.
           numbers.MergeFrom(scalars.scalar_pb(name, array))
     if numbers.value:
       tf.summary.experimental.write_raw_pb(
@@ -77,13 +77,13 @@ def write_histograms(
   columns: Mapping[str, np.ndarray],
   round_num: int,
 ) -> None:
-  """Writes each column, one value for a client, as a histogram."""
+  """Writes a histogram for each column, which has one entry per client."""
   with writer.as_default():
     for name, column in columns.items():
       if name in _NO_RESULTS:
         continue
       numbers = np.asarray(column, np.float64)
-      # A histogram takes no infinite or NaN loss of a model that diverged.
+      # Histograms cannot hold the infinite or NaN losses of a diverged model.
       numbers = numbers[np.isfinite(numbers)]
       if numbers.size:
         tf.summary.histogram(f"clients/{name}", numbers, step=round_num)
@@ -93,7 +93,7 @@ def write_histograms(
 def write_hparams(
   folder: RunFolder, spec: RunSpec, score: Score = ACCURACY
 ) -> None:
-  """Writes a run's settings and its last evaluation, for the tab HParams."""
+  """Writes settings and last evaluation for TensorBoard's tab HParams."""
   path = folder.tensorboard / "hparams"
   earlier = _event_files(path)  # From a run that was killed at its very end.
   last = tables.read_required(folder.path, tables.evaluations(score)).iloc[-1]
@@ -113,7 +113,7 @@ def keep_rounds(
   last_round: int,
   is_due: Callable[[int], bool] = lambda _: True,
 ) -> None:
-  """Removes the events of later rounds, which the run will repeat."""
+  """Removes events of rounds after `last_round`, which a run will repeat."""
   for file in _event_files(folder.tensorboard):
     of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))
@@ -135,7 +135,7 @@ def keep_rounds(
 
 
 def _settings(spec: RunSpec) -> dict[str, bool | float | str]:
-  """Returns the settings that have a value, as TensorBoard takes them."""
+  """Returns the settings that have a value, as numbers and texts."""
   return {
     name: value
     if isinstance(value, bool | int | float)
@@ -150,7 +150,7 @@ def _event_files(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _records(file: pathlib.Path) -> Iterator[bytes]:
-  """Yields the records up to where the file was cut off."""
+  """Yields the complete records of a file that may be cut off."""
   records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
   try:
     yield from records

@@ -1,4 +1,4 @@
-"""Runs: from settings to a folder of results."""
+"""Runs an experiment: turns its settings into a folder of results."""
 
 import contextlib
 import errno
@@ -66,21 +66,21 @@ def run(
   compilation_cache: bool = True,
   trust: bool = False,
 ) -> Run:
-  """Trains, evaluates and saves results; resumes a run if there is one.
+  """Trains, evaluates and saves results; resumes an interrupted run.
 
-  It computes where `tff_fair.runtime.use_local` or `use_dask` specified, else
-  in this program.
+  Without `engine`, the run computes where the last call of `use_local` or
+  `use_dask` of `tff_fair.runtime` specified, by default in this program.
 
   Args:
-    spec: The run.
-    output_dir: The folder of the results. It must be new, or hold the same run,
-      interrupted, with fewer `total_rounds` or without `finetune_epochs`. That
-      run then continues, and ends like a run with these settings from the
-      start. By default outputs/TASK-ALGORITHM, or the first of
-      outputs/TASK-ALGORITHM-2, -3, ... that is free.
+    spec: The settings of the run.
+    output_dir: The folder of the results. It must be new, or hold the same run:
+      interrupted, with fewer `total_rounds`, or without `finetune_epochs`. That
+      run then continues, and ends like a run that had these settings from the
+      start. By default outputs/TASK-ALGORITHM, or the first free folder of
+      outputs/TASK-ALGORITHM-2, -3, ...
     progress: Whether to report progress on stderr.
     engine: Where to compute: "local", in this program, or "dask", in the
-      workers of a Dask cluster. By default as earlier calls specified.
+      workers of a Dask cluster. By default, see above.
     scheduler: The Dask scheduler, such as "tcp://host:port"; by default Dask
       starts workers on this machine.
     dask_workers: Number of workers; by default one for each core.
@@ -90,18 +90,17 @@ def run(
       evaluations; it does not affect results.
     callbacks: Callbacks on the rounds, see `RoundCallback`, called in this
       order; not called for a finished run that is only fine-tuned.
-    compilation_cache: Whether to keep the compiled computations for later runs
-      of the same settings, in the user's folder of caches, and to use those of
-      earlier runs; see `tff_fair.runtime.compilation_cache`. Does not affect
-      results.
+    compilation_cache: Whether to save compiled computations in the user's cache
+      folder for later runs with the same settings, and to load those of earlier
+      runs; see `tff_fair.runtime.compilation_cache`. Does not affect results.
     trust: Whether to run code that the file of `initial_model` holds or names.
 
   Returns:
     The finished run, or the pruned one.
 
   Raises:
-    FieldError: If a setting does not go with the data or the method, or there
-      is no such Dask cluster.
+    FieldError: If a setting does not suit the data or the method, or the Dask
+      cluster cannot be reached.
     RunError: If the folder holds something else, or cannot be written to; or if
       Dask's workers are lost again and again.
     tasks.DataError: If the data cannot be used.
@@ -111,15 +110,15 @@ def run(
   places = _candidate_folders(spec, output_dir)
   if wandb is not None:
     startup.check_installed("wandb", "wandb", "wandb", wandb)
-  unique_names(callbacks)  # Checks them.
+  unique_names(callbacks)  # Raises an error if a callback is not valid.
   if any(callback.wants for callback in callbacks):
     client_updates.check_visible(spec)
   display = Display(is_silent=not progress)
   sums_securely = spec.aggregation == summing.SECURE
   if engine == _DASK:
-    # Starting takes long; meanwhile, the program builds the run.
+    # Dask's workers start slowly; meanwhile, the program builds the run.
     _start_dask(scheduler, dask_workers, sums_securely, display.say)
-  # Simulated secure sums take computations in another form.
+  # Simulated secure sums need computations in a form that is not cached.
   uses_cache = compilation_cache and not sums_securely
   cache = user_cache() if uses_cache else NO_CACHE
   task = build.load_task(spec, trust=trust)
@@ -181,7 +180,7 @@ def _describe(
 def _candidate_folders(
   spec: RunSpec, output_dir: str | os.PathLike[str] | None
 ) -> Iterable[pathlib.Path]:
-  """Returns the folders that may take a run, the preferred first."""
+  """Returns folders that a run may use, the preferred one first."""
   if output_dir is not None:
     path = pathlib.Path(output_dir).expanduser()
     RunFolder(path).check_usable(spec.to_dict())
@@ -235,7 +234,7 @@ def _write_results(
 
 
 def _conclude(folder: RunFolder, display: Display) -> Run:
-  """Returns the run; reports how it ended, and any problems."""
+  """Returns the run; tells the user how it ended, and any problems."""
   display.say(
     f"{folder.path}: pruned, because its results are too poor to go on."
     if folder.is_pruned
@@ -266,13 +265,13 @@ def _start_dask(
   except (ConnectionError, ModuleNotFoundError, ValueError) as error:
     field = "engine" if scheduler is None else "scheduler"
     raise FieldError(field, str(error), value=scheduler or _DASK) from error
-  # Without bokeh, the link leads nowhere.
+  # Without bokeh, the link leads to a page without the dashboard.
   if importlib.util.find_spec("bokeh") and client.dashboard_link:
     say(f"Dask's dashboard: {client.dashboard_link}")
 
 
 def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
-  """Sets where computations run, or uses the connected Dask workers."""
+  """Selects where computations run; Dask's workers must be connected."""
   match engine:
     case None:
       runtime.use_default()
@@ -286,9 +285,7 @@ def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
     runtime.use_local(simulate_secure_sums=True)
 
 
-# Runs that end early: the error says how to resume.
-
-# What the system lacks, in the words of its errors and TensorFlow's; a way out.
+# Remedies by the text of a system error; TensorFlow's errors contain this text.
 _REMEDIES = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
@@ -302,7 +299,7 @@ _REMEDIES = {
 
 @contextlib.contextmanager
 def _add_resume_advice(folder: RunFolder, total_rounds: int) -> Iterator[None]:
-  """Adds to an error that ends a run how to resume it."""
+  """Adds advice on how to resume the run to an error that ends it."""
   try:
     yield
   except interruption.Interrupted as interrupted:
@@ -316,7 +313,7 @@ def _add_resume_advice(folder: RunFolder, total_rounds: int) -> Iterator[None]:
     ) from error
   except Exception as error:
     folder.check_place()  # A moved folder explains other errors.
-    # TensorFlow raises several kinds of errors for these problems.
+    # TensorFlow raises several error classes for the problems in `_REMEDIES`.
     lacking = [text for text in _REMEDIES if text in str(error)]
     if not lacking:
       raise
@@ -327,7 +324,7 @@ def _add_resume_advice(folder: RunFolder, total_rounds: int) -> Iterator[None]:
 
 
 def _advice(folder: RunFolder, total_rounds: int) -> str:
-  """Returns how to resume a run that did not finish."""
+  """Returns a sentence on how to resume a run that did not finish."""
   if (moved := folder.displacement) is not None:
     return moved
   if folder.next_configuration is not None:

@@ -15,7 +15,7 @@ from tff_fair.metrics import group_gaps
 def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
-  """Returns FairFed's preparation of a state before a round, if needed."""
+  """Returns a function that prepares a state for a FairFed round, or None."""
   if spec.algorithm != plan.FAIRFED:
     return None
   gap = str(spec.all_hparams["gap"])
@@ -43,7 +43,7 @@ class GroupCounter:
   def count(
     self, weights: tff.learning.models.ModelWeights, client_ids: Iterable[int]
   ) -> list[group_gaps.GroupCounts]:
-    """Returns the counts of each client for a model with some weights."""
+    """Returns each client's counts, for the model with the given weights."""
     values = [*weights.trainable, *weights.non_trainable]
     trained_model.assign(self._model, values)
     return [*map(self._count_client, client_ids)]
@@ -60,7 +60,7 @@ class GroupCounter:
 
 
 def _positive_class(parts: build.RunParts) -> int | None:
-  """Returns the class that gaps refer to: the rarer of two, unless named."""
+  """Returns the positive class of gaps: the named one, or the rarer of two."""
   if parts.scores.positive_class is not None or parts.task.num_classes != 2:
     return parts.scores.positive_class
   first, second = parts.task.label_counts.sum(0)

@@ -1,13 +1,14 @@
-"""Fine-tuning: what each client gets from a few local epochs at the end.
+"""Fine-tuning: each client trains the final model for a few local epochs.
 
 Each client continues from the run's last evaluated global model, on its
 training examples, by the local work of a round: the client optimizer, the
 minibatches and the order of examples are those of the round after the last one,
-without a proximal term and without a server. The number of epochs is the one
-with the least mean loss (the fewest of equals) on the examples that
-`validation_fraction` sets aside, or else on a fifth of the training examples,
-which fine-tuning then leaves out. A client with fewer than five examples to
-train on, and none aside, keeps the global model.
+without a proximal term and without a server. A client selects the number of
+epochs with the least mean validation loss (of equals, the fewest). Validation
+examples are those that `validation_fraction` holds out, or else a fifth of the
+training examples, on which fine-tuning then does not train. A client without
+validation examples, and with fewer than five for training, keeps the global
+model.
 """
 
 from collections.abc import Sequence
@@ -30,14 +31,14 @@ from tff_fair.experiments.training import baselines, build, learning_process
 class FineTuningResult(NamedTuple):
   """The fine-tuned models of clients."""
 
-  client_ids: np.ndarray  # int64[K], those that the run evaluates.
-  epochs: np.ndarray  # int64[K], after which each model is the best.
-  losses: np.ndarray  # float64[K, E + 1], aside after 0, ... E epochs, or NaN.
+  client_ids: np.ndarray  # int64[K], the clients that the run evaluates.
+  epochs: np.ndarray  # int64[K], the best number of epochs for each client.
+  losses: np.ndarray  # float64[K, E + 1], validation, after 0, ... E; or NaN.
   outputs: Sequence[np.ndarray]  # For test examples, float32[E + 1, n, C].
 
   @property
   def best_outputs(self) -> list[np.ndarray]:
-    """The outputs of the chosen models, float32[n, C] of each client."""
+    """Each client's outputs of its best model, float32[n, C]."""
     return [
       of_epochs[best]
       for of_epochs, best in zip(self.outputs, self.epochs, strict=True)
@@ -60,7 +61,7 @@ def fine_tune(
   rows = []
   for client_id in parts.evaluated_ids.tolist():
     kept, aside = _split_client_data(task, client_id, spec.seed)
-    # Without examples to choose on, the client keeps the global model.
+    # Without validation examples, the client keeps the global model.
     num_epochs = 0 if aside is None else spec.finetune_epochs
     losses = np.full(spec.finetune_epochs + 1, np.nan)
     outputs = []
@@ -81,7 +82,7 @@ def fine_tune(
       trained_model.assign(model, [value.numpy() for value in values])
       outputs.append(trained_model.outputs(model, x_test))
       interruption.check()
-    # A NaN loss, of a model that diverged, is never the least.
+    # The NaN loss of a diverged model is never the least.
     comparable = np.where(np.isnan(losses), np.inf, losses)
     rows.append((client_id, comparable.argmin(), losses, np.stack(outputs)))
   ids, epochs, losses_of_clients, of_clients = zip(*rows, strict=True)
@@ -94,7 +95,7 @@ def fine_tune(
 
 
 def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
-  """Returns the local work of the run, at the rate of fine-tuning."""
+  """Returns the run's local work, with the learning rate of fine-tuning."""
   name, rate, momentum = learning_process.client_optimizer(spec)
   if of_method := spec.all_hparams.get("client_momentum"):
     name, momentum = "momentum", float(of_method)
@@ -112,7 +113,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
 def _split_client_data(
   task: tasks.Task, client_id: int, seed: int
 ) -> tuple[Arrays, Arrays | None]:
-  """Returns examples to train on, and those to choose on, if there are any."""
+  """Returns a client's training examples, and validation examples or None."""
   arrays = task.train.load(client_id)
   if (aside := task.validation) and aside.num_examples[client_id]:
     return arrays, aside.load(client_id)

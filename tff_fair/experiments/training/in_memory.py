@@ -1,4 +1,4 @@
-"""Runs without a folder: many short runs share what a program has built."""
+"""Runs without a folder: many short runs share their compiled computations."""
 
 import pickle
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from tff_fair.runtime import compilation_cache
 
 
 class ProgramCache(compilation_cache.CompilationCache):
-  """Keeps computations while the program runs, users' code included."""
+  """Keeps computations in memory, including those that contain users' code."""
 
   def __init__(self) -> None:
     super().__init__(None)
@@ -51,7 +51,7 @@ class ProgramCache(compilation_cache.CompilationCache):
     try:
       name = pickle.dumps(key)
     except (AttributeError, TypeError, pickle.PicklingError):
-      return find()  # For example, a user's model that a closure builds.
+      return find()  # The key holds, for example, a model from a closure.
     if name not in self._known:
       self._known[name] = find()
     return self._known[name]
@@ -67,7 +67,7 @@ class _LastEvaluation(RoundCallback):
 
 
 class _InMemoryStates:
-  """The states of a run that does not save them."""
+  """The state store of a run that does not save its states."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
     return initial, 0, None

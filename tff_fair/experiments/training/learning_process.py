@@ -1,4 +1,4 @@
-"""The learning process of a run: built now, or by an earlier program."""
+"""The learning process of a run, built now or loaded from the cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTIMIZERS: Mapping[str, str] = {
   "rmsprop": "build_rmsprop",
   "yogi": "build_yogi",
 }
-# Arguments of `tff_fair.algorithms.build` whose settings have other names.
+# Settings by argument of `tff_fair.algorithms.build`, if the names differ.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",
@@ -42,7 +42,7 @@ _SETTINGS_OF_OPTIONS = {
 
 
 _NEXT_WITH_ROWS = "next_with_rows"
-# The clients' rate in compiled computations; the state has that of the run.
+# The client learning rate in compiled computations; states hold a run's rate.
 _SHARED_RATE = 1.0
 
 
@@ -50,7 +50,7 @@ class BuiltProcess(NamedTuple):
   """The process of a run; its computations do not depend on seed and rate."""
 
   process: tff.learning.templates.LearningProcess
-  next_with_rows: tff.Computation | None  # For phasing.CohortRowsProcess.
+  next_with_rows: tff.Computation | None  # For `CohortRowsProcess`.
   prepare_initial_state: Callable[
     [rounds.State], rounds.State
   ]  # Sets seed, rate, weights.
@@ -64,10 +64,10 @@ def build(
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
   **others: Any,
 ) -> BuiltProcess:
-  """Returns the process of a run; `others` replace some of `arguments`."""
+  """Returns the process of a run; `others` override entries of `arguments`."""
   shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
-  # The seed matters only if clients draw how long they train.
+  # The seed matters only if clients draw their numbers of steps or epochs.
   if not isinstance(chosen["local_steps"] or chosen["local_epochs"], tuple):
     chosen["local_epochs_seed"] = 0
   chosen |= others
@@ -109,7 +109,8 @@ def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
   """Returns a task model's weights, bitwise equal to those in a process."""
-  # In a computation, like in processes: eager results may differ in last bits.
+  # A process also computes them in a computation; eager results may differ in
+  # the last bits.
   comp = cache.computations(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},
@@ -132,7 +133,7 @@ def _with_client_rate(
 
 def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
   work = state.client_work
-  # If clients keep a state, the work's own state is one of several parts.
+  # If clients keep a state, the state of training is one of several parts.
   is_beside = client_state.TRAINING in work
   training = work[client_state.TRAINING] if is_beside else work
   training = type(training)(
@@ -160,7 +161,7 @@ def build_uncached(
 def arguments(
   spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
-  """Returns what decides a process, except its model, as plain values."""
+  """Returns a process's arguments for `algorithms.build`, except the model."""
   correction = {
     "local_correction": "scaffold",
     "num_participants": sampling.num_participants(run_plan.first_rounds),
@@ -193,7 +194,7 @@ def arguments(
 def group_shares(
   spec: RunSpec, task: tasks.Task, first_rounds: np.ndarray
 ) -> tuple[int, ...] | None:
-  """Returns numbers of training examples by group, if the method needs them."""
+  """Returns each group's number of training examples; None if not FedMinMax."""
   if spec.algorithm != plan.FEDMINMAX:
     return None
   assert task.train.groups is not None  # `plan.resolve` has checked it.
@@ -243,7 +244,7 @@ def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
 
 
 def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
-  """Returns the error of the setting that caused a builder's error."""
+  """Returns an error that names the setting which caused a builder's error."""
   if isinstance(error, FieldError):
     if error.field in methods.hyperparameters(spec.algorithm):
       return error.within("hparams", spec.hparams.get(error.field))

@@ -1,12 +1,12 @@
 """The rounds of a training run: resumable, evaluated, repeatable.
 
-The loop gets everything as arguments: the rounds, the evaluation, the place of
+The loop gets everything as arguments: the rounds, the evaluation, the store of
 saved states, and callbacks. A round depends only on its number and the state
-before it, and counts once all its output is written. So a run that stops
+before it, and is complete once all its output is written. So a run that stops
 anywhere and resumes from its last saved round ends like one that never stopped.
 
-A thread writes a round while the next one computes, one round at a time: it
-writes rows and states in the order of the rounds, and a state after its rows.
+While a round computes, a thread writes the output of the previous round: first
+its rows, then its state. So rows and states follow the order of the rounds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Schedule(NamedTuple):
   """How long to train, and when to evaluate and save."""
 
   total_rounds: int
-  rounds_per_evaluation: int  # And after the last one.
-  rounds_per_checkpoint: int  # And when the loop ends.
+  rounds_per_evaluation: int  # The last round is always evaluated.
+  rounds_per_checkpoint: int  # The last round is always saved.
   rounds_before_joining: Sequence[
     int
   ] = ()  # The rounds after which clients join.
@@ -51,7 +51,7 @@ class Schedule(NamedTuple):
     )
 
   def last_evaluation(self, round_num: int) -> int:
-    """Returns the last round, up to a given one, after which it evaluates."""
+    """Returns the last evaluated round that is at most `round_num`."""
     if round_num == self.total_rounds:
       return round_num
     regular = round_num - round_num % self.rounds_per_evaluation
@@ -60,15 +60,15 @@ class Schedule(NamedTuple):
     )
 
   def ending_after(self, round_num: int) -> Self:
-    """Returns the schedule of a run that ends after a round, if not before."""
+    """Returns the schedule of a run that ends after `round_num` or earlier."""
     return self._replace(total_rounds=min(max(round_num, 1), self.total_rounds))
 
 
 class StateStore(Protocol):
-  """Saves states of a process by the number of the round."""
+  """Saves the states of a run, and loads the last one."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
-    """Returns the last state, its round, and what is saved with it."""
+    """Returns the last state of the process, its round, and callback states."""
 
   def save(self, state: RoundState) -> None:
     """Saves a state."""
@@ -82,7 +82,7 @@ def train(
   states: StateStore,
   callbacks: Callbacks,
 ) -> Schedule:
-  """Trains from the last saved round on; returns the rest of the schedule."""
+  """Trains the rounds after the last saved one; returns the final schedule."""
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _BackgroundWriter(states, callbacks) as record:
     if saved is not None:
@@ -110,7 +110,7 @@ def train(
         callbacks.dispatch("on_evaluation", state)
         if callbacks.verdict == "stop":
           schedule = schedule.ending_after(round_num)
-      # A run never resumes from before its best state.
+      # The best state is saved, so that no run resumes from an earlier round.
       state.is_saved = state.is_best or schedule.saves(round_num)
       state.saved_callbacks = callbacks.collect_states()
       record.submit(state)
@@ -118,7 +118,7 @@ def train(
 
 
 class _BackgroundWriter:
-  """The record of a run, written by a thread while the next round computes."""
+  """Writes a round's output in a thread while the next round computes."""
 
   def __init__(self, states: StateStore, callbacks: Callbacks) -> None:
     self._states = states

@@ -20,17 +20,17 @@ class Plan:
 
   aggregation: str
   clients_per_round: bounds.Range
-  evaluated_ids: np.ndarray  # int64[n], the clients, ascending.
-  first_rounds: np.ndarray  # int64[K], see sampling.first_rounds.
+  evaluated_ids: np.ndarray  # int64[n], the evaluated clients, ascending.
+  first_rounds: np.ndarray  # int64[K], see `sampling.first_rounds`.
   attack: client_works.Attack | None
   defence: summing.Defence | None
   dp: privacy.DifferentialPrivacy | None
   scores: scoring.ScoringSettings
-  entropy_classes: int | None  # None: the loss may not be the cross entropy.
+  entropy_classes: int | None  # None unless the loss is the cross entropy.
 
   @property
   def attackers(self) -> Sequence[int]:
-    """The clients that attack."""
+    """The ids of the clients that attack."""
     return self.attack.client_ids if self.attack else ()
 
 
@@ -89,7 +89,7 @@ def check(spec: RunSpec, task: tasks.Task) -> None:
       scoring.require_class_logits(task, name, value)
 
 
-# Methods that need groups of people.
+# Names of methods that need groups of people.
 FAIRFED = "fairfed"
 FEDMINMAX = "fedminmax"
 
@@ -120,7 +120,7 @@ def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
 def _check_validation(
   spec: RunSpec, task: tasks.Task, client_ids: np.ndarray
 ) -> None:
-  """Checks that some of the deciding clients have examples to choose on."""
+  """Checks that some of the clients have validation examples."""
   if (
     task.validation is not None
     and not task.validation.num_examples[client_ids].any()
@@ -152,7 +152,7 @@ BASELINE_SETTINGS = (
 
 
 def _check_reference(spec: RunSpec) -> None:
-  """Checks that a rule takes losses below 0, since gaps may be negative."""
+  """Checks that a rule takes negative losses if it gets loss gaps."""
   if spec.loss_reference != "none":
     rule = methods.get(spec.algorithm).build.rule
     if not rule.takes_gaps:
@@ -258,11 +258,11 @@ def attack(
 
 
 def aggregation(spec: RunSpec) -> str:
-  """Returns the way in which a run sums client updates."""
+  """Returns a run's aggregation kind, such as `summing.SECURE`."""
   valid = methods.get(spec.algorithm).aggregations
   protection = defence(spec)
   usual = summing.STACKED if spec.measures_stationarity else valid[0]
-  # Only this way has defences that replace a sum.
+  # Only two-phase aggregation takes defences that replace the sum.
   if protection and protection.sum_factory and summing.TWO_PHASE in valid:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation
@@ -290,7 +290,7 @@ def defence(spec: RunSpec) -> summing.Defence | None:
   return summing.Defence(kind=spec.defence, trimmed_share=spec.trimmed_share)
 
 
-# In summary.json.
+# The entry of `summary.json` with the result of `account_privacy`.
 PRIVACY = "privacy"
 
 SUMS_ARE_SIMULATED = (
@@ -302,8 +302,8 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
-# What a run releases about clients' data without noise: always, and because of
-# a setting.
+# Information about clients' data that a run publishes without noise: always,
+# and if a setting has a value.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
   "what the task takes from training data before the first round, such as "
@@ -321,7 +321,7 @@ _LEFT_OUT = {
 def privacy_noise(
   spec: RunSpec, clients_per_round: bounds.Range
 ) -> privacy.DifferentialPrivacy | None:
-  """Returns the noise of a run, if it has any."""
+  """Returns a run's differential privacy; None without noise."""
   if spec.dp_noise is None or spec.dp_clip is None:
     return None
   return privacy.dp(
@@ -337,7 +337,7 @@ def account_privacy(
   rounds: int,
 ) -> dict[str, object]:
   """Returns the privacy spent by a run, ready for JSON."""
-  # With early stopping, all rounds that might have been trained count.
+  # With early stopping, privacy is spent for all rounds that might be trained.
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {
     "epsilon": privacy.epsilon(dp, num_clients=num_clients, rounds=rounds),
@@ -359,7 +359,7 @@ def account_privacy(
 
 
 def describe_privacy(spent: Mapping[str, Any]) -> str:
-  """Returns a line about what `account_privacy` returns."""
+  """Returns a text about the privacy that `account_privacy` has computed."""
   return (
     f"Differential privacy: epsilon = {spent['epsilon']:.3g} at delta = "
     f"{spent['delta']:.2g}. {spent['assumption']} Epsilon leaves out: "

@@ -20,23 +20,24 @@ _WORST_SHARE = 0.1
 # Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 _MAIN, _WORST, _BEST, _QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
 
-# In inches: the size of a column, and its margins (left, right, bottom, top).
+# In inches: the size (width, height) of one plot of a figure, and its margins
+# (left, right, bottom, top).
 _SIZE = (4.5, 3.6)
 _MARGINS = (0.75, 0.15, 0.55, 0.4)
 
 
 def preload() -> None:
-  """Imports what drawing needs; the first call takes half a second."""
+  """Imports matplotlib's modules; the first call takes half a second."""
   # No pyplot: it would look for a display.
   from matplotlib import figure  # noqa: F401, PLC0415
   from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
 
 
 class PlotPreloader(Writer):
-  """Prepares for drawing while the first rounds compute."""
+  """Imports matplotlib in a thread while the first rounds compute."""
 
   def write(self, state: RoundState) -> None:
-    """Imports what drawing needs, once."""
+    """Imports matplotlib's modules; later calls do nothing."""
     del state
     preload()
 
@@ -44,7 +45,7 @@ class PlotPreloader(Writer):
 def draw_distribution(
   values: ArrayLike, path: pathlib.Path, score: Score = ACCURACY
 ) -> None:
-  """Draws a score over clients: a histogram, and all clients in order."""
+  """Draws clients' scores: a histogram, and bars from worst to best."""
   shown = np.sort(score.scale * np.asarray(values, np.float64))
   shown = shown[np.isfinite(shown)]
   if not score.higher_is_better:
@@ -88,7 +89,6 @@ def draw_distribution(
       xlim=(edges[0], edges[-1]) if shown.size else None,
       ylim=(first, limit),
     )
-    # The legend goes over the lower bars.
     right.legend(loc="lower right" if score.higher_is_better else "upper right")
 
 
@@ -133,13 +133,13 @@ def _figure(
   path: pathlib.Path, *, num_columns: int
 ) -> Iterator[Sequence["Axes"]]:
   """Yields axes side by side; then writes the figure."""
-  # Imported late, see `preload`: only runs that train need it.
+  # Imported here, as only runs that train need it; see `preload`.
   from matplotlib import figure  # noqa: PLC0415
 
   width, height = _SIZE
   left, right, bottom, top = _MARGINS
   drawing = figure.Figure(figsize=(width * num_columns, height))
-  # A layout that measures the labels would take as long as everything else.
+  # An automatic layout measures labels, and would double the time.
   axes = drawing.subplots(
     1,
     num_columns,

@@ -1,4 +1,4 @@
-"""Predictions of the trained model for each example, and results from them."""
+"""Predictions of the trained model for each example, and their evaluation."""
 
 import dataclasses
 import itertools
@@ -25,15 +25,15 @@ from tff_fair.metrics import gains, group_gaps, thresholds
 _PERMUTATION_DRAWS = (
   2000,
   20_000,
-)  # Random ones per test, at least and at most.
+)  # The least and the largest number of random permutations per test.
 
 
 class Results(NamedTuple):
-  """Results from predictions; None if a run does not ask for them."""
+  """Results from predictions; None for those that a run does not request."""
 
   groups: pd.DataFrame | None = None  # See `group_fairness`.
   threshold: Mapping[str, Any] | None = None
-  gains: pd.DataFrame | None = None  # By client_id, such as local_SCORE.
+  gains: pd.DataFrame | None = None  # By client_id; columns: local_SCORE, ...
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
   local_training: Mapping[str, Any] | None = (
     None  # Rounds and rates of local models.
@@ -41,7 +41,7 @@ class Results(NamedTuple):
 
 
 class ClientPredictions(NamedTuple):
-  """A client's labels, [n, ...], and the model's outputs, float32[n, C]."""
+  """A client's labels [n, ...] and the model's outputs float32[n, C]."""
 
   client_id: int
   labels: np.ndarray
@@ -66,7 +66,7 @@ def results(
     positive = rarer_class(client.labels for client in tested)
   found_threshold = None
   if spec.threshold_for is not None and positive is not None:
-    # Only training examples of clients that train choose the threshold.
+    # The threshold depends only on training examples of clients that train.
     seen = parts.first_rounds[ids] < sampling.NEVER
     training = parts.evaluated_ids[seen].tolist()
     trained = _predict(weights, task, task.train, training)
@@ -117,7 +117,7 @@ def _predict(
 
 
 def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
-  """Returns the rarer of two classes, the second of equals."""
+  """Returns the rarer of two classes; if both are equal, the second one."""
   labels = np.concatenate([*labels_of_clients])
   counts = np.bincount(labels, minlength=2)
   return int(counts[1] <= counts[0])
@@ -139,7 +139,7 @@ def count_groups(
   positive: int | None,
   edge: float,
 ) -> pd.DataFrame:
-  """Counts the test examples of clients by group."""
+  """Returns counts of test examples and predictions, by client and group."""
   assert task.group_names is not None
   rows = []
   for client, of_examples in zip(tested, groups, strict=True):
@@ -206,7 +206,7 @@ def choose_threshold(
 
 @dataclasses.dataclass(frozen=True)
 class _ModelComparison:
-  """Scores of other models than the run's, on the same test examples."""
+  """Compares the run's model with baselines and fine-tuned models."""
 
   spec: RunSpec
   parts: build.RunParts
@@ -218,7 +218,7 @@ class _ModelComparison:
     found: Mapping[str, baselines.Baseline],
     fine_tuned: fine_tuning.FineTuningResult | None,
   ) -> pd.DataFrame | None:
-    """Returns the table `Results.gains`; None if nothing is compared."""
+    """Returns the table `Results.gains`; None without other models."""
     if not found and fine_tuned is None:
       return None
     ids = [client.client_id for client in self.tested]
@@ -271,14 +271,14 @@ class _ModelComparison:
     )
 
   def _in_units(self, values: np.ndarray) -> np.ndarray:
-    """Returns labels or outputs; numbers are in units of the label."""
+    """Returns labels or outputs; rescales numbers to the label's units."""
     task = self.parts.task
     return values if task.num_classes is not None else values * task.label_scale
 
   def _gains(
     self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
   ) -> np.ndarray:
-    """Returns the columns `joining.COLUMNS` for outputs before and after."""
+    """Returns the columns `joining_gains.COLUMNS`, float64[K, columns]."""
     least, most = _PERMUTATION_DRAWS
     of_clients = [
       gains.client_gain(

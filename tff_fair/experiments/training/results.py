@@ -96,10 +96,11 @@ def write(
 
 
 def _move(staged: RunFolder, folder: RunFolder) -> None:
-  """Moves a run's final files to its folder, the one that ends it last."""
+  """Moves a run's final files to its folder; the last one marks its end."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
-    # Until the configuration exists, the same command fine-tunes again.
+    # Until the new configuration is in place, the same command fine-tunes
+    # again.
     last = [staged.summary, staged.checksums, staged.config]
     # Old checksums would report the new results as changed.
     folder.checksums.unlink(missing_ok=True)
@@ -134,7 +135,7 @@ def _client_summary(
 def _training_summary(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
-  """Returns results of the whole training; None for missing ones."""
+  """Returns results about all rounds; None for those that a run lacks."""
   cohorts = tables.read_required(folder.path, tables.COHORTS)
   metrics = tables.read_required(folder.path, tables.METRICS)
   return {
@@ -156,7 +157,7 @@ def _training_summary(
 def _best(
   folder: RunFolder, best: BestEvaluationTracker | None
 ) -> dict[str, object] | None:
-  """Returns the place of the state at the best evaluation, and its value."""
+  """Returns the best evaluation's checkpoint, round, criterion and value."""
   if best is None or best.round_num is None:
     return None
   path = checkpoints.path(folder.best_checkpoint, best.round_num)
@@ -188,7 +189,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 
 def _training_label_counts(parts: build.RunParts) -> np.ndarray | None:
-  """Returns the training labels of the clients that may take part, [C]."""
+  """Returns participants' total label counts, [C]; None without classes."""
   counts = label_counts(parts.task)
   if counts is None or len(counts[0]) < 2:
     return None
@@ -269,7 +270,7 @@ def _results(
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
-  """Returns the noise in the spread of accuracies, if they are the score."""
+  """Returns the sampling noise of accuracies, if accuracy is the score."""
   if score.name != ACCURACY.name:
     return {}
   noise = sampling_noise.of_clients(

@@ -1,4 +1,4 @@
-"""Finds the remaining rounds of a run, and trains them."""
+"""Resumes a run: repairs its records, and trains the remaining rounds."""
 
 import contextlib
 import functools
@@ -122,7 +122,7 @@ def train(
 def _sampler(
   spec: RunSpec, parts: build.RunParts, last_losses: sampling.LastLosses | None
 ) -> sampling.Sampler:
-  labels = None  # The most frequent one of each client, if dropout needs it.
+  labels = None  # Each client's most frequent label, if dropout depends on it.
   if spec.dropout and spec.dropout_kind == "by_label":
     labels = parts.task.label_counts.argmax(axis=1)
   return sampling.Sampler(
@@ -152,7 +152,7 @@ def _describe_model(
 def prepare_fine_tuning(
   folder: RunFolder, parts: build.RunParts, say: Say
 ) -> None:
-  """Prepares to fine-tune a finished run, which has all its rounds."""
+  """Prepares the folder of a finished run for fine-tuning."""
   say(
     f"{folder.path}: the run is finished; its results stay until the "
     "fine-tuning ends."
@@ -272,8 +272,9 @@ def build_rounds(
 
 # A state is saved after the rows of its rounds, so only a damaged disk loses
 # parts of a saved round. The run then resumes after an earlier complete round,
-# and moves the later states to `set_aside`; without a complete round, it stops
-# and changes nothing. An incomplete first state was never saved.
+# and moves the later states to the folder `set_aside`; without a complete one,
+# it stops and changes nothing. If the only state is incomplete, its saving was
+# interrupted, and the run starts over.
 
 
 def roll_back(
@@ -285,7 +286,7 @@ def roll_back(
   say: Say,
   taped_rounds: int = 0,
 ) -> int:
-  """Removes the records of rounds to repeat; returns the last round kept."""
+  """Removes records after the last complete round; returns its number."""
   rows = {
     table: round_tables.count_rows(table) for table in folder.round_tables
   }
@@ -325,7 +326,8 @@ def roll_back(
         "exported."
       )
   _say_changes(folder, say)
-  # Nothing was changed so far. Without checksums, tables may lose rows.
+  # The folder changes only from here on. Remove the checksums, so that tables
+  # may lose rows.
   folder.checksums.unlink(missing_ok=True)
   folder.remove_leftovers()
   _quarantine_states(folder, doubts, completed, say)
@@ -335,7 +337,7 @@ def roll_back(
     else:
       shutil.rmtree(state)
   of_evaluations = (folder.evaluations, folder.client_evaluations)
-  # A run from the beginning repeats the evaluation before training, too.
+  # A run that starts over also repeats the evaluation before training, round 0.
   last_kept = completed or -1
   for table in folder.round_tables:
     is_due = schedule.evaluates if table in of_evaluations else lambda _: True
@@ -407,7 +409,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Returns a text about rows that tables lack for a saved round, or None."""
+  """Describes rows of a saved round that tables lack; None if complete."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),
@@ -415,7 +417,7 @@ def _missing_rows(
     (folder.client_evaluations, evaluated, num_evaluated),
   ):
     found = rows[table].get(round_num, 0)
-    # If lambda draws, only the state determines the clients of a round.
+    # If DRFA's lambda draws the clients, their number is not known here.
     if found == number or (number is None and found):
       continue
     if not table.exists():

@@ -20,33 +20,32 @@ from tff_fair.experiments.training.round_state import RoundState
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
 
-# The runtime counts the clients that have begun: all of them are done except
-# those at work.
-
-# Returns how many clients have begun since a fixed time, and how many work at a
-# time; None if Dask's workers compute, which do not count.
+# Returns how many clients have begun since a fixed time, and how many compute
+# at a time; None on Dask's workers, which do not count clients. All clients
+# that have begun are done, except those that compute now.
 Count = Callable[[], tuple[int, int] | None]
 
-# Seconds after which a log gets a line; from then on, seconds between lines.
+# Times of the first lines in a log, in seconds after the start of long work;
+# then the seconds between lines.
 _FIRST_LINE_SECONDS = (10.0, 30.0, 60.0)
 _LATER_LINE_INTERVAL_SECONDS = 180.0
 
 
 @dataclasses.dataclass
 class LongWork:
-  """Work of clients that may take long."""
+  """A computation over many clients that may take long."""
 
   name: str  # Such as "round 1".
   num_clients: int
-  passes: int  # How often each client begins.
+  passes: int  # How often each client computes.
   start: float  # In seconds.
   num_begun_before: (
     int | None
-  )  # Clients begun before it; None if they are not counted.
-  next_line: float = _FIRST_LINE_SECONDS[0]  # In a log, in seconds.
+  )  # The count of clients when the work began; None if they are not counted.
+  next_line: float = _FIRST_LINE_SECONDS[0]  # Time of the next line in a log.
 
   def is_line_due(self, now: float) -> bool:
-    """Returns whether a line in a log is due; if so, sets when the next is."""
+    """Returns whether a log line is due; if so, sets the next line's time."""
     seconds = now - self.start
     if seconds < self.next_line:
       return False
@@ -82,7 +81,7 @@ class LongWork:
 
 
 _SECONDS_PER_TICK = 1.0
-# The run that shows its progress, in the thread that trains it.
+# The progress display of the run that this thread trains, if it has one.
 _ACTIVE_PROGRESS: contextvars.ContextVar[RoundProgress | None] = (
   contextvars.ContextVar("shown", default=None)
 )
@@ -90,7 +89,7 @@ _ACTIVE_PROGRESS: contextvars.ContextVar[RoundProgress | None] = (
 
 @contextlib.contextmanager
 def track_work(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
-  """Surrounds clients' work that may take long; a run shows its progress."""
+  """Shows the progress of a run while clients compute inside this context."""
   shown = _ACTIVE_PROGRESS.get()
   if shown is None:
     yield
@@ -112,11 +111,11 @@ class RoundProgress(Writer):
     self._is_over = threading.Event()
     self._ticking = threading.Thread(target=self._tick, daemon=True)
     self._last_evaluation = ""
-    self._notes: list[str] = []  # The last ones that are not shown yet.
+    self._notes: list[str] = []  # The last notes that are not shown yet.
     self._bar: tqdm.tqdm | None = None
 
   def on_start(self, run: Run) -> None:
-    """Begins to show the rounds, from the run's last one on."""
+    """Begins to show rounds, starting after the run's last complete one."""
     self._start = self._last_line = time.monotonic()
     self._first = len(run.rounds)
     if progress.has_terminal():

@@ -15,12 +15,12 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
-# The group of results on validation data.
+# The entry of a summary with the results on validation data.
 VALIDATION = "validation"
 
-# Results over clients by name, see `client_evaluation.summarize`. Some have the
-# groups "global", of the global model if there are personal ones, "honest", of
-# the clients that do not attack, and "validation".
+# Results over clients by name, see `client_evaluation.summarize`. A summary may
+# contain further summaries: "global", of the global model if there are personal
+# models; "honest", of the clients that do not attack; and "validation".
 Summary: TypeAlias = Mapping[str, "float | Mapping[str, float] | Summary"]
 
 
@@ -44,7 +44,7 @@ class RoundEvaluation(NamedTuple):
 
   @property
   def selection_statistics(self) -> Mapping[str, float]:
-    """Statistics of the score that choose: on validation data, if any."""
+    """Statistics of the score on validation data if any, else on test data."""
     found = self.summary.get(VALIDATION, self.summary)
     return self._statistics(typing.cast(Summary, found))
 
@@ -55,12 +55,13 @@ class RoundEvaluation(NamedTuple):
 class ClientUpdates(NamedTuple):
   """The updates and signals that clients have sent in a round.
 
-  Clients that do not count, such as those without examples, are left out.
+  Clients that aggregation excludes, such as those without examples, are left
+  out.
 
   Attributes:
     client_id: int64[m], ascending.
-    updates: float32[m, d], the flat updates: the weights that a client got
-      minus those that it trained, in the order of `model_weights.trainable`.
+    updates: float32[m, d], the flat updates: the weights that a client received
+      minus those after its training, in the order of `model_weights.trainable`.
     signals: float64[m] by name: `num_examples`, `loss`, and all others that
       clients can measure, see `tff_fair.ClientSignals`.
   """
@@ -71,7 +72,7 @@ class ClientUpdates(NamedTuple):
 
 
 class CallbackStates(NamedTuple):
-  """The callbacks' states by name, and why the run stops, or ""."""
+  """The callbacks' states by name, and why the run stops; "" if it goes on."""
 
   states: Mapping[str, Mapping[str, Any]] = {}
   stop: str = ""
@@ -83,22 +84,22 @@ class RoundState:
 
   Attributes:
     round_num: The number of the round; 0 is the model before training.
-    metrics: What the method reports of the round as a whole: nested mappings of
+    metrics: What the method reports about the whole round: nested mappings of
       numbers, as in `metrics.csv`. Empty for round 0.
     clients: The columns of `cohorts.csv`, with one entry for each client that
       reported back, in ascending order of `client_id`; `None` for unknown
       values.
-    costs: What the round cost the clients, by name.
-    timing: Seconds by name.
-    evaluation: The evaluation after the round; `None` if there is none, and in
-      `on_round`, which comes before it.
+    costs: The round's costs for all clients by name, as in `costs.csv`.
+    timing: Durations in seconds by name, as in `timing.csv`.
+    evaluation: The evaluation after the round; `None` without an evaluation,
+      and in `on_round`, which is called before it.
     process_state: The state of the TFF process, whose parts depend on the
       method.
     tape: The arrays for the tape, see `tff_fair.summing.tape`; may be empty.
-    notes: A few words about the round, for the display of progress.
+    notes: Short texts about the round for the progress display.
     is_best: Whether the evaluation is the best so far.
     is_saved: Whether the state is saved after the round.
-    saved_callbacks: The callbacks' states that are saved with it.
+    saved_callbacks: The callbacks' states that are saved with the state.
   """
 
   round_num: int
@@ -123,8 +124,8 @@ class RoundState:
     """The weights of the global model, as NumPy arrays.
 
     `trainable` and `non_trainable` are lists in the order of the Keras model's
-    weights; `assign_weights_to` takes a Keras model. They are computed at the
-    first access.
+    weights; `assign_weights_to` takes a Keras model. The first access computes
+    the weights.
     """
     found = self.get_model_weights(self.process_state)
     return type(found)(
@@ -136,10 +137,10 @@ class RoundState:
   def updates(self) -> ClientUpdates:
     """The updates of the round's clients, for callbacks that want them.
 
-    At the first access, the clients compute them a second time.
+    At the first access, the clients compute their updates a second time.
 
     Raises:
-      ValueError: In round 0, or if no callback `wants` them.
+      ValueError: In round 0, or if no callback's `wants` has "updates".
     """
     if self.get_updates is None:
       raise ValueError(

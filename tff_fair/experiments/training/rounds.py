@@ -23,40 +23,40 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.training import client_data
 
 
-# Its parts depend on the method.
+# The state of a process, whose parts depend on the method.
 State: TypeAlias = "tff.learning.templates.LearningAlgorithmState"
 
-# Where a process reports the coefficients of its clients, among its metrics.
+# Metrics in which a process reports values of single clients.
 _AGGREGATOR, _IDS = "aggregator", "client_ids"
 _COEFFICIENTS, _LOSSES = "coefficients", "client_losses"
 _BLOCKING = "blocking_weights"
 _TAPE = "tape_"  # As in `tff_fair.summing.tape`, which imports TensorFlow.
 
 
-# Or an object with the same interface, such as `phasing.CohortRowsProcess`.
+# A TFF process, or an object with its interface, such as `CohortRowsProcess`.
 Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RoundRunner:
-  """Runs rounds, each determined by its number and the state before it."""
+  """Runs rounds; a round's number and the state before it determine a round."""
 
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
   train_data: client_data.ClientDatasets
-  last_round: int  # Until then, data is loaded ahead.
+  last_round: int  # Before it, the next round's data is loaded ahead.
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
   num_examples: np.ndarray  # int[K], for training.
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   prepare: Callable[[State, Sequence[int]], State] | None = None
-  before_round: Callable[[State], None] | None = None  # Before drawing.
+  before_round: Callable[[State], None] | None = None  # Before the cohort draw.
   after_round: Callable[[State, State, int], State] | None = None
   prepare_initial_state: Callable[[State], State] = lambda state: (
     state
   )  # Sets seed and rate.
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
-  can_prefetch: bool = True  # Whether the next cohort is known.
-  counts_negative_as_zero: bool = False  # Losses below 0.
+  can_prefetch: bool = True  # Whether the next cohort is known in advance.
+  counts_negative_as_zero: bool = False  # Whether losses below 0 become 0.
   _notices: list[str] = dataclasses.field(default_factory=list)
 
   def initial_state(self) -> State:
@@ -140,14 +140,14 @@ class RoundRunner:
 
 
 def stationarity(state: RoundState) -> float | None:
-  """Returns the Pareto stationarity, if there were clients to measure it."""
+  """Returns a round's Pareto stationarity; None if it was not measured."""
   found = state.metrics.get(_AGGREGATOR, {})
   value = found.get("pareto_stationarity")
   return float(value) if value is not None and found["num_clients"] else None
 
 
 def tape_entries(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
-  """Returns the entries of metrics that go on tape, by name."""
+  """Returns the entries of a round's metrics for the tape, by name."""
   return _split_metrics(metrics)[2]
 
 
@@ -156,7 +156,7 @@ def _split_metrics(
 ) -> tuple[
   Mapping[str, Any], Mapping[str, Mapping[int, float]], Mapping[str, np.ndarray]
 ]:
-  """Splits metrics: of the cohort, of clients by id, and for the tape."""
+  """Splits metrics into those of the cohort, of clients, and of the tape."""
   aggregator = metrics.get(_AGGREGATOR, {})
   taped = {
     name.removeprefix(_TAPE): np.asarray(value)
@@ -182,22 +182,22 @@ def _column(
   name: str,
   client_ids: Sequence[int],
 ) -> np.ndarray:
-  """Returns a value of each client; `None` for those that did not count."""
+  """Returns a value for each client; `None` for those that were excluded."""
   values = of_clients.get(name, {})
   return np.array([values.get(k) for k in client_ids])
 
 
 def _scale_by_count(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-  """Returns clients' values times the number of times they take part."""
+  """Multiplies each client's value by how often the cohort contains it."""
   return np.array(
     [v if v is None else v * n for v, n in zip(values, times, strict=True)]
   )
 
 
-# Why aggregation leaves out clients; it reports only which ones counted.
+# Why aggregation excludes clients; it reports only which ones it includes.
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
-OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # Of secure sums.
+OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # A metric of secure sums.
 _ADVICE = {
   NO_EXAMPLES: "the clients have no training examples; check the data",
   NOT_FINITE: "updates or losses were not finite; try a smaller "
@@ -210,7 +210,7 @@ def reasons_of_exclusion(
   counted: Collection[int] | None,
   num_examples: np.ndarray,
 ) -> np.ndarray:
-  """Returns why each client of a cohort did not count; `None` if it did."""
+  """Returns why each client of a cohort was excluded; `None` if it was not."""
   if counted is None:
     return np.full(len(client_ids), None)
 
@@ -223,7 +223,7 @@ def reasons_of_exclusion(
 
 
 def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
-  """Returns a text if more than half of a round's clients did not count."""
+  """Returns a text if more than half of a round's clients were excluded."""
   counts: collections.Counter[str] = collections.Counter(filter(None, excluded))
   if 2 * counts.total() <= len(excluded):
     return None
@@ -251,7 +251,7 @@ def describe_negative_losses(
 def describe_exclusion_of_sums(
   metrics: Mapping[str, Any], name: str
 ) -> str | None:
-  """Like `describe_exclusion`, if only numbers of clients are known."""
+  """Like `describe_exclusion`, from the client counts of secure sums."""
   if OUT_OF_BOUNDS not in metrics:
     return None
   counted, excluded, beyond = (
@@ -270,7 +270,7 @@ def describe_exclusion_of_sums(
 def advise_on_idle_rounds(
   cohorts: pd.DataFrame, num_idle_rounds: int, num_rounds: int
 ) -> str:
-  """Returns the warning for a run in whose last rounds no client counted."""
+  """Returns the warning for a run whose last rounds excluded all clients."""
   last = num_rounds - num_idle_rounds
   text = (
     f"no client counted in the last {num_idle_rounds:,} of {num_rounds:,} "

@@ -1,14 +1,13 @@
-"""Choice of the clients that train, report back, are evaluated, or attack.
+"""Draws the clients that train, report back, are evaluated, or attack.
 
-All draws depend only on the seed and the round and, for power of choice, on the
-losses of clients when they last took part: a resumed run draws the same
-clients.
+All draws depend only on the seed, the round and, for power of choice and DRFA,
+on values that a resumed run restores. So a resumed run draws the same clients.
 
 Power of choice: Cho, Wang, Joshi, "Towards Understanding Biased Client
 Selection in Federated Learning" (AISTATS 2022). Of d candidates, drawn without
 replacement and with probabilities proportional to n_k, the m with the largest
-last known loss take part. Clients without a loss yet come first; of equals, the
-smaller client id.
+last known loss take part. Clients without a loss yet come first; of clients
+with equal losses, the one with the smaller id.
 """
 
 from collections.abc import Iterable
@@ -28,20 +27,20 @@ from tff_fair.experiments.spec.settings import bounds
 from tff_fair.experiments.training.callbacks import RoundCallback
 from tff_fair.experiments.training.round_state import RoundState
 
-NEVER = np.iinfo(np.int64).max  # The first round of a client that has none.
+NEVER = np.iinfo(np.int64).max  # "First round" of a client that never trains.
 
-# Keys that separate draws from one seed.
+# Keys of random draws: draws with different keys are independent.
 _COHORTS, _SIZES, _DROPOUTS, _DROPOUT_RATES = 1, 2, 3, 4
 _EVALUATION, _ATTACKERS, _BLOCKS = 5, 6, 7
 _UNSEEN, _LATE, _SECOND = 8, 9, 10
-_MOST_SHOWN = 10  # Names of clients in an error.
+_MOST_SHOWN = 10  # The most client names that an error lists.
 
 
 class DrawnCohort(NamedTuple):
-  """A round's client ids, ascending; draws by lambda may repeat some."""
+  """A round's client ids, ascending; draws by DRFA's lambda may repeat ids."""
 
-  drawn: list[int]  # They get the model.
-  reporting: list[int]  # Their updates arrive; one or more.
+  drawn: list[int]  # The clients that receive the model.
+  reporting: list[int]  # The clients whose updates arrive; one or more.
 
   @property
   def without_repeats(self) -> "DrawnCohort":
@@ -50,13 +49,13 @@ class DrawnCohort(NamedTuple):
 
 
 class LastLosses(RoundCallback):
-  """float32[K] losses when clients last took part; infinite before."""
+  """Clients' losses when they last took part, float32[K]; at first infinite."""
 
   def __init__(self, num_clients: int) -> None:
     self.values = np.full(num_clients, np.inf, np.float32)
 
   def on_start(self, run: Run) -> None:
-    """Reads the losses of a run's rounds."""
+    """Reads the losses from the rounds before a run's resumption."""
     self.values[:] = np.inf
     cohorts = run.cohorts
     if cohorts is not None and len(cohorts):
@@ -108,7 +107,7 @@ class Sampler:
       random.random(len(drawn)) < self._dropout_rates(round_num)[drawn]
     )
     if drops_out.all():
-      # A round needs a client: one of them reports after all.
+      # A round needs a client, so one of them reports back all the same.
       drops_out[random.integers(len(drawn))] = False
     return DrawnCohort(
       drawn, [k for k, gone in zip(drawn, drops_out, strict=True) if not gone]
@@ -182,7 +181,7 @@ class Sampler:
   def _select_largest_losses(
     self, candidates: np.ndarray, size: int
   ) -> np.ndarray:
-    """Returns candidates with the largest last losses, the first of equals."""
+    """Returns candidates with the largest last losses; of equals, lower ids."""
     by_id = np.sort(candidates)
     losses = self._last_losses.values[by_id]
     return by_id[np.argsort(-losses, kind="stable")[:size]]
@@ -230,13 +229,14 @@ def _draw_share(
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
-  """Returns the ranks of values, from -1 to 1 with mean 0; ties share one."""
+  """Returns ranks of values, scaled to [-1, 1] with mean 0; ties share one."""
   half = (len(values) - 1) / 2
   return (stats.rankdata(values) - 1 - half) / max(half, 1)
 
 
-# Late joiners and unseen clients are in the task and evaluated like all others.
-# No round draws them before their time.
+# The task contains late joiners and unseen clients, and the run evaluates them
+# like all others. But no round draws a late joiner before its first round, or
+# an unseen client at all.
 
 
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
@@ -281,7 +281,7 @@ def rounds_before_joining(first: np.ndarray) -> list[int]:
 
 
 def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
-  """Returns columns that mark clients in tables, if there are any to mark."""
+  """Returns table columns that mark unseen clients and late joiners, if any."""
   found: dict[str, np.ndarray] = {}
   is_unseen = first == NEVER
   if is_unseen.any():

@@ -21,10 +21,10 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import CallbackStates, RoundState
 from tff_fair.files import atomic
 
-# One to resume from, and the one before, in case that is damaged.
+# A run resumes from the last state, or from the one before if that is damaged.
 _NUM_CHECKPOINTS = 2
 _CALLBACKS = "callbacks.npz"
-_VALUES = "values"  # The entry with all that is not an array, as JSON.
+_VALUES = "values"  # The entry with all values that are not arrays, as JSON.
 _T = TypeVar("_T")
 
 
@@ -44,7 +44,7 @@ class Checkpoints:
     self._record = record
 
   def save(self, state: RoundState) -> None:
-    """Saves a state after the rows of its rounds: a state implies its rows."""
+    """Saves a state after the tables, so that a saved state has its rows."""
     self._check()
     for table in self._tables:
       if table.exists():
@@ -57,7 +57,7 @@ class Checkpoints:
       if state.saved_callbacks is not None and any(state.saved_callbacks):
         _write_callbacks(staged / _CALLBACKS, state.saved_callbacks)
       checkpoints.write_checksums(staged)
-      # Before the new state is in place: a kill leaves no extra one.
+      # Remove old states first, so that a kill does not leave one too many.
       for old in checkpoints.saved_rounds(self._path)[: 1 - _NUM_CHECKPOINTS]:
         atomic.remove_folder(checkpoints.path(self._path, old))
     self._record()
@@ -65,7 +65,7 @@ class Checkpoints:
   def load_latest(
     self, initial: rounds.State
   ) -> tuple[rounds.State, int, CallbackStates | None]:
-    """Returns the last state of the process, its round, and its callbacks."""
+    """Returns the last state of the process, its round, and callback states."""
     saved = checkpoints.saved_rounds(self._path)
     if not saved:
       return initial, 0, None
@@ -97,14 +97,14 @@ def _manager(path: pathlib.Path) -> tff.program.FileProgramStateManager:
 
 
 def _run_coroutine(coroutine: Coroutine[object, object, _T]) -> _T:
-  """Returns a coroutine's result, even if the thread has an event loop."""
+  """Runs a coroutine in a new thread, as this one may run an event loop."""
   with concurrent.futures.ThreadPoolExecutor(1) as thread:
     return thread.submit(lambda: asyncio.run(coroutine)).result()
 
 
 @contextlib.contextmanager
 def _silence_info_logs() -> Iterator[None]:
-  """Keeps TensorFlow from logging every file it writes in a notebook."""
+  """Silences TensorFlow's message about each written file, as in notebooks."""
   logger = tf.get_logger()
   level = logger.level
   logger.setLevel(max(level, logging.WARNING))
@@ -115,13 +115,13 @@ def _silence_info_logs() -> Iterator[None]:
 
 
 class BestStateSaver(Writer):
-  """Keeps the states at the best evaluations so far."""
+  """Saves the states of a run at its best evaluations."""
 
   def __init__(self, states: Checkpoints) -> None:
     self._states = states
 
   def write(self, state: RoundState) -> None:
-    """Saves a state, if it is the best."""
+    """Saves a state if its evaluation is the best so far."""
     if state.is_best:
       self._states.save(state)
 
@@ -141,7 +141,7 @@ def _write_callbacks(path: pathlib.Path, saved: CallbackStates) -> None:
 
 
 def _read_callbacks(path: pathlib.Path) -> CallbackStates:
-  """Returns the saved states of callbacks; empty without a file."""
+  """Returns the callbacks' saved states; empty if the file does not exist."""
   if not path.exists():
     return CallbackStates()
   with array_files.read(path) as arrays:
@@ -162,7 +162,7 @@ class TapeWriter(Writer):
     self._num_rounds = num_rounds
 
   def write(self, state: RoundState) -> None:
-    """Adds the arrays of a round, if it is one of the first."""
+    """Adds the arrays of a round if it is one of the first `num_rounds`."""
     if state.tape and state.round_num <= self._num_rounds:
       self._folder.check_place()
       self._recorder.write(state.round_num, state.tape)

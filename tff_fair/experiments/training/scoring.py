@@ -29,11 +29,11 @@ class ScoringSettings(NamedTuple):
   positive_class: int | None = (
     None  # None: the rarer of two, or a mean over more.
   )
-  sums: SumsRequest | None = None  # What clients send; None for the accuracy.
+  sums: SumsRequest | None = None  # Clients send these; None: only accuracies.
 
 
 def resolve(task: tasks.Task, spec: RunSpec) -> ScoringSettings:
-  """Returns the scores of a task: those requested, or the usual one."""
+  """Returns the scores that a run requests, or the task's default score."""
   usual = RMSE if task.num_classes is None else ACCURACY
   name = spec.score or usual.name
   asked = [] if spec.measures is None else spec.measures.split(",")
@@ -42,7 +42,7 @@ def resolve(task: tasks.Task, spec: RunSpec) -> ScoringSettings:
     for found in names:
       _check(task, field, found)
   if _has_rare_class(task) and _RECALL not in asked:
-    asked = [*asked, _RECALL]  # Accuracies hide that it is never predicted.
+    asked = [*asked, _RECALL]  # Accuracies hide unpredicted rare classes.
   if {name, *asked} == {ACCURACY.name}:
     return ScoringSettings(ACCURACY, positive)
   others = dict.fromkeys([usual.name, *usual.extra_scores, *asked])
@@ -98,7 +98,7 @@ def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
 
 
 def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
-  """Returns the class that a run names, by its name or its number."""
+  """Returns the class that `score_class` names or numbers; None without it."""
   given = spec.score_class
   if given is None:
     return None
@@ -126,7 +126,7 @@ def build(
   label_variance: Callable[[int], float],
   scoring: ScoringSettings,
 ) -> Callable[[Columns], dict[str, np.ndarray]]:
-  """Returns a function that computes the scores of evaluations."""
+  """Returns a function from an evaluation's columns to columns of scores."""
   score = scoring.score
 
   def with_scores(columns: Columns) -> dict[str, np.ndarray]:
@@ -145,7 +145,7 @@ def build(
 
 
 def _cells(values: np.ndarray, score: Score) -> np.ndarray:
-  """Returns values for tables: None if a client has none."""
+  """Returns a score's values for tables, with None instead of NaN."""
   if not score.needs:
     return values
   cells = values.astype(object)
@@ -156,7 +156,7 @@ def _cells(values: np.ndarray, score: Score) -> np.ndarray:
 def _classification_scores(
   columns: Columns, scoring: ScoringSettings
 ) -> dict[str, np.ndarray]:
-  """Returns the scores of classes that come from sums."""
+  """Returns the classification scores that follow from clients' sums."""
   sums = class_scores.ClassSums(
     **{
       name: columns[name].astype(np.float64)
@@ -193,7 +193,7 @@ def _regression_scores(
 
 def variance(labels: np.ndarray) -> float:
   """Returns the mean squared deviation of labels from their mean."""
-  # Exactly 0 if all are equal; a rounded mean would leave a remainder.
+  # Without rounding errors of the mean, equal labels have a variance of 0.
   centered = labels.astype(np.float64) - labels[0].astype(np.float64)
   return float(centered.var(axis=0).mean())
 
@@ -213,10 +213,11 @@ def rmse_and_r2(
   return abs(label_scale) * np.sqrt(mean_squares), 1 - unexplained
 
 
-# Of the range of the labels: predictions that vary less are one number.
+# Predictions are constant if their range is at most this share of the labels'.
 _CONSTANT_TOLERANCE = 1e-5
-_ROUNDING = 1e-12  # Of a mean square.
-# With a rare class, a good model may find another class likelier everywhere.
+_ROUNDING = 1e-12  # Rounding errors, as a share of a mean square.
+# Scores of probabilities: with a rare class, a good model may predict the other
+# class for all examples.
 _PROBABILITY_SCORES = frozenset(
   {"auc", "average_precision", "brier", "calibration_error", "log_loss"}
 )
@@ -230,7 +231,7 @@ def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
     return None if width is None else Outputs("number", width)
   if task.objective.activation == "sigmoid" and label.shape.rank == 2:
     width = label.shape[1]
-    # With five labels or fewer, all count as predicted.
+    # With at most `TOP` labels, the top predictions include all of them.
     return Outputs("labels", width) if (width or 0) > TOP else None
   if not label.dtype.is_integer or score.name in _PROBABILITY_SCORES:
     return None
@@ -240,7 +241,7 @@ def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
 def summarize_outputs(
   columns: Columns, outputs: Outputs | None
 ) -> dict[str, float | dict[str, float]]:
-  """Summarizes the predictions for all clients, as `diagnosis` reads them."""
+  """Returns entries about the predictions of all clients for `diagnosis`."""
   if outputs is None:
     return {}
   low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]

@@ -1,4 +1,4 @@
-"""The callback that logs to Weights & Biases; its errors do not end a run."""
+"""A callback that logs to Weights & Biases; its errors do not end a run."""
 
 import contextlib
 import uuid
@@ -14,7 +14,7 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import RoundState
 from tff_fair.files import atomic, parsing
 
-# The file in a run's folder that names its run of Weights & Biases.
+# The file that records the id and the project of a run at Weights & Biases.
 _RUN_FILE = "run.json"
 _ID, _PROJECT = "id", "project"
 _INTERRUPTED = 1  # The exit status of a run that can be resumed.
@@ -35,7 +35,7 @@ class Wandb(Writer):
     self._is_open = True
 
   def on_start(self, run: Run) -> None:
-    """Begins a run of Weights & Biases, or resumes that of the folder."""
+    """Begins a run at Weights & Biases, or resumes the one begun earlier."""
     with self._errors_as_warnings():
       import wandb  # noqa: PLC0415
 
@@ -50,7 +50,7 @@ class Wandb(Writer):
       )
 
   def write(self, state: RoundState) -> None:
-    """Logs an evaluation; Weights & Biases leaves out rounds that it has."""
+    """Logs an evaluation; Weights & Biases ignores rounds already logged."""
     if self._is_open and state.evaluation is not None:
       with self._errors_as_warnings():
         numbers = {
@@ -60,14 +60,14 @@ class Wandb(Writer):
         self._run.log(numbers, step=state.round_num)
 
   def on_end(self, error: BaseException | None) -> None:
-    """Ends the run of Weights & Biases."""
+    """Ends the run at Weights & Biases."""
     if self._is_open:
       with self._errors_as_warnings():
         self._run.finish(exit_code=0 if error is None else _INTERRUPTED)
 
   @contextlib.contextmanager
   def _errors_as_warnings(self) -> Iterator[None]:
-    """Turns an error into a message; after it, nothing is logged."""
+    """Turns an error into a message; after an error, nothing is logged."""
     try:
       yield
     except Exception as error:
@@ -77,7 +77,7 @@ class Wandb(Writer):
 
 
 def _id(folder: RunFolder, project: str) -> str:
-  """Returns the id of the folder's run in a project; records a new one."""
+  """Returns the id of the folder's run in a project; creates one if needed."""
   path = folder.wandb / _RUN_FILE
   if path.exists():
     try:

@@ -22,7 +22,7 @@ from tff_fair.runtime.compilation_cache import entries, keys
 # time.
 
 _MOST_BYTES = 256 * 2**20
-_FORMAT = "compilations-1"  # A new format takes a new folder.
+_FORMAT = "compilations-1"  # A new format needs a new folder.
 _FORBIDDEN = stat.S_IRWXG | stat.S_IRWXO
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -36,7 +36,7 @@ def users_path() -> pathlib.Path | None:
 
 
 class Folder:
-  """Files by name; the least recently used are removed first."""
+  """A folder of limited size, which drops the least recently used files."""
 
   def __init__(
     self, path: pathlib.Path, *, most_bytes: int = _MOST_BYTES
@@ -146,7 +146,7 @@ class CompilationCache:
     return self._load_or_create(name, find, bytes.decode, str.encode)
 
   def _name(self, kind: str, key: object) -> str | None:
-    """Returns the name of a file; `None` if there is no key for it."""
+    """Returns the name of an entry's file; `None` if it cannot be cached."""
     if self._files is None:
       return None
     try:
@@ -161,14 +161,14 @@ class CompilationCache:
     read: Callable[[bytes], _Found],
     write: Callable[[_Found], bytes],
   ) -> _Found:
-    assert self._files is not None  # There is a name for it.
+    assert self._files is not None  # Else `_name` returns `None`.
     content = self._files.read(name)
     if content is not None:
       # A damaged file raises errors of many classes.
       with contextlib.suppress(Exception):
         return read(content)
     found = find()
-    # If our files have changed meanwhile, the result belongs to no key.
+    # If the project's files have changed meanwhile, the key may be wrong.
     if keys.source_digest() == keys.SOURCE_DIGEST:
       with contextlib.suppress(entries.NotSerializableError):
         self._files.write(name, write(found))
@@ -176,7 +176,7 @@ class CompilationCache:
 
 
 class _Origin(native.Origin):
-  """Caches what is derived from a computation next to it."""
+  """An origin that caches what programs derive from a computation."""
 
   def __init__(
     self,
@@ -203,7 +203,7 @@ NO_CACHE = CompilationCache(None)
 
 
 def user_cache() -> CompilationCache:
-  """Returns the cache in the user's folder."""
+  """Returns the cache in the user's folder; `NO_CACHE` if it is not usable."""
   path = users_path()
   if (
     os.environ.get(ENVIRONMENT_VARIABLE, "").lower() in _OFF

@@ -27,19 +27,20 @@ _CONTAINERS = ".json"
 # a list or `LearningAlgorithmState`. A process returns its results in these
 # containers, and the layout of checkpoints depends on them.
 #
-# `None`; for a structure its container and its elements' containers; for a
-# function the containers of its parameter and its result.
+# A structure becomes the list of its container's name and its elements' values;
+# a function, the list of its parameter's and its result's values; a tensor,
+# `None`.
 Containers: TypeAlias = "str | list[Containers] | None"
 
 _BUILT_IN: dict[str, type[object]] = {
   c.__name__: c for c in (list, tuple, dict, collections.OrderedDict)
 }
-# A file may only name classes of these packages: no others are imported.
+# A file may name only classes of these packages; `read` imports no others.
 _PACKAGES = ("tensorflow_federated", "tff_fair")
 
 
 class NotSerializableError(Exception):
-  """Computations that would not be read back unchanged."""
+  """Computations would change when written and read back."""
 
 
 def write(computations: Mapping[str, native.NativeComputation]) -> bytes:

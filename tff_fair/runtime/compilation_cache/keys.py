@@ -1,8 +1,8 @@
 """The keys of compiled computations: digests of all that determines them.
 
-A key covers the settings, our files, the installed packages, environment
-variables, the Keras settings, and the processor. It does not cover a user's
-code, so a program that has imported such code has no keys.
+A key covers the settings, this project's files, the installed packages,
+environment variables, the Keras settings, and the processor. It does not cover
+a user's code, so a program that has imported such code cannot use keys.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import known_code
 
-# Variables that may affect how graphs are built and optimized, except variables
-# about logs.
+# How the names of environment variables begin that may affect how graphs are
+# built and optimized; those that begin with `_LOG_PREFIX` affect only logs.
 _VARIABLES = (
   *("TF_", "XLA_", "CUDA_", "NVIDIA_", "KERAS_", "AUTOGRAPH_", "JAX_"),
   *("OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "EIGEN_"),
@@ -37,7 +37,7 @@ class NotCacheableError(Exception):
 
 
 def digest(value: object) -> str:
-  """Returns the key of anything that this program derives from a value."""
+  """Returns the key of whatever this program derives from a value."""
   if known_code.has_user_code():
     raise NotCacheableError("The program has code of a user.")
   content = io.BytesIO()
@@ -45,14 +45,14 @@ def digest(value: object) -> str:
   pickler.fast = True  # Equal values give equal bytes, even with shared parts.
   try:
     pickler.dump((value, SOURCE_DIGEST, _environment()))
-  # Many classes: local functions and modules, for example, have no pickle.
+  # Pickling raises errors of many classes, for example for local functions.
   except Exception as error:
     raise NotCacheableError(str(error)) from error
   return hashlib.sha256(content.getvalue()).hexdigest()
 
 
 def source_digest() -> str:
-  """Returns a digest of the current content of all our files."""
+  """Returns a digest of the current content of all files of this project."""
   content = hashlib.sha256()
   for folder in known_code.folders():
     for path in sorted(folder.rglob("*.py")):
@@ -62,18 +62,18 @@ def source_digest() -> str:
   return content.hexdigest()
 
 
-# The content that this program has imported, or is about to.
+# The digest of the files that this program has imported or will import.
 SOURCE_DIGEST = source_digest()
 
 
 def _environment() -> dict[str, object]:
-  """Returns all that affects compilation besides settings and our files."""
+  """Returns all that affects compilation, except for settings and code."""
   keras = tf.keras.backend
   return {
     "python": [sys.version, sys.flags.optimize],
     "versions": [tf.__version__, tff.__version__, np.__version__],
     "packages": _packages(),
-    # Constants are folded ahead, with the processor's instructions.
+    # The compiler folds constants with this processor's instructions.
     "processor": [platform.machine(), _instructions()],
     "devices": [device.name for device in tf.config.list_physical_devices()],
     # The user's Keras configuration file sets these.
@@ -88,7 +88,7 @@ def _environment() -> dict[str, object]:
 
 @functools.cache
 def _packages() -> Sequence[str]:
-  """Returns the installed packages other than TFF, with their versions."""
+  """Returns the packages installed in TFF's folder, with their versions."""
   folder = pathlib.Path(tff.__file__).parent.parent
   return sorted(path.name for path in folder.glob("*.dist-info"))
 

@@ -20,11 +20,11 @@ from tff_fair.runtime import threads, version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
-_SECONDS_TO_END = 30.0  # Of a cluster; kills busy workers after four.
-# The loggers of Dask, and of the library under it, that set their own levels.
+_SECONDS_TO_END = 30.0  # For a cluster; Dask kills busy workers after 4 s.
+# The loggers of Dask, and of its library Tornado, that set their own levels.
 _LOGGERS = ("distributed", "distributed.client", "tornado.application")
-# Dask warns of large values in tasks, since workers should load them as data.
-# But a state is new in each round.
+# Dask warns of large values in tasks, and advises to load them in workers. But
+# workers cannot load a model's state, which is new in each round.
 _WARNING_OF_STATES = "Sending large graph"
 
 
@@ -36,7 +36,7 @@ def connect(
   client = connect_unprepared(resources, scheduler, timeout)
   try:
     check_versions(client, version.installed())
-    # Kept until then: Dask drops a result that no client refers to.
+    # Keeps the results until `resources` closes, else Dask would drop them.
     resources.callback(_prepare_workers(client).clear)
   except (distributed.CancelledError, OSError) as error:
     raise ConnectionError(
@@ -62,7 +62,7 @@ def connect_unprepared(
 
 
 def _prepare_workers(client: distributed.Client) -> list[distributed.Future]:
-  """Lets workers import TensorFlow while the program prepares its own part."""
+  """Makes workers import TensorFlow while the program prepares its own part."""
   return [
     client.submit(
       tasks.prepare, key=f"tff-prepare-{uuid.uuid4().hex}", workers=[worker]
@@ -102,7 +102,7 @@ def start_local(
       "Ask for fewer of them, or try again."
     ) from error
   resources.callback(_close, cluster)
-  # Dask sets variables for its workers; some of them slow this program, too.
+  # Dask sets environment variables for its workers. Some slow this program.
   for name in os.environ.keys() - before.keys():
     del os.environ[name]
   return cluster
@@ -115,10 +115,10 @@ def _close(cluster: distributed.LocalCluster) -> None:
 
 
 class _InterruptBlocker(distributed.WorkerPlugin):
-  """Leaves Ctrl-C to the program, which may still need its workers."""
+  """Makes workers ignore Ctrl-C, since the program may still need them."""
 
   def setup(self, worker: distributed.Worker) -> None:
-    """Called in each worker as it starts."""
+    """Sets the signal handler in a worker that starts."""
     del worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -137,14 +137,13 @@ def _security() -> distributed.Security | None:
 
 
 def _client(scheduler: Any, timeout: float) -> distributed.Client:
-  # If a program listens and does not answer, Dask waits for ever.
+  # If a program listens at the address and does not answer, Dask waits forever.
   found = threads.submit(
     lambda: distributed.Client(scheduler, timeout=timeout, set_as_default=False)
   )
   try:
     return found.result(timeout + _SECONDS_TO_CLOSE)
-  # Any class: addresses, certificates and protocols each raise errors of their
-  # own.
+  # Addresses, certificates and protocols raise errors of various classes.
   except Exception as error:
     raise ConnectionError(
       f"No Dask scheduler answers at {scheduler} within {timeout:g} s "
@@ -156,11 +155,11 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
 def check_versions(
   client: distributed.Client, expected: Mapping[str, str]
 ) -> None:
-  """Checks the present workers; later ones are checked at their first task."""
+  """Checks the present workers' versions; `tasks.compute` checks later ones."""
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
     if isinstance(versions, OSError):
-      continue  # It has ended meanwhile.
+      continue  # The worker has ended meanwhile.
     if isinstance(versions, Mapping):
       problem = tasks.version_difference(expected, versions)
     else:

@@ -1,6 +1,6 @@
 """Values in a portable form, which Dask pickles and moves.
 
-As in `values`, but with arrays for tensors, and graphs for datasets.
+The form is that of `values`, with arrays for tensors and graphs for datasets.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from tff_fair.runtime import values
 
-# How many clients' datasets a worker keeps. It need not build these again, and
-# its runtime recognizes them.
+# The number of clients' datasets that a worker keeps. It need not build these
+# again, and its runtime recognizes them.
 _MOST_DATASETS = 256
-# The graphs of datasets, since a client may be drawn again.
+# The graphs of datasets, kept since a client may be sampled again.
 _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
   weakref.WeakKeyDictionary()
 )
@@ -36,7 +36,7 @@ def to_portable(value: values.Value) -> values.Value:
 
 
 def with_built_data(value: Any) -> Any:
-  """Returns a portable value, with its `DataAtWorker`s built here."""
+  """Returns a portable value, with datasets built from `DataAtWorker`s."""
   if type(value) in (tuple, list):
     return type(value)(map(with_built_data, value))
   return _built(value) if isinstance(value, values.DataAtWorker) else value

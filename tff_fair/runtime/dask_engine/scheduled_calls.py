@@ -1,4 +1,4 @@
-"""The program's side: submits calls as tasks to a Dask scheduler."""
+"""The engine that submits calls as tasks to a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ class DaskEngine:
     self, client: distributed.Client, *, worker_timeout: float
   ) -> None:
     self._client = client
-    assert client.scheduler is not None  # It is connected.
+    assert client.scheduler is not None  # The client is connected.
     self._address = client.scheduler.address
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
     self._specs = values.DataSpecs()
     self._turns: Iterator[str] = iter(())
-    # For each computation, the name of its tasks, and its content on Dask.
+    # For each computation, the name of its tasks and the future of its content.
     self._sent: weakref.WeakKeyDictionary[
       tff.Computation, tuple[str, distributed.Future]
     ] = weakref.WeakKeyDictionary()
 
   def put(self, value: Any, type_spec: tff.Type) -> _RemoteValue:
-    """Copies a value that several calls take to all workers.
+    """Copies a value to all workers, since several calls take it.
 
     Dask prefers workers that hold the inputs of a task. Without copies it may
-    give all parts to one worker, and only move them after a second.
+    assign all parts to one worker, and move them only after a second.
     """
     packed = self._pack(value, type_spec)
     future = self._submit("tff-put", tasks.unpack, packed)
@@ -77,7 +77,7 @@ class DaskEngine:
     if parameter is not None:
       whole = part_by_part.pack_arguments(args)
       arg = self._pack_argument(whole, parameter)
-      # Merges run best where the sums are; workers take turns with parts.
+      # Workers take turns with parts. Merges run best where their sums are.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
       name,
@@ -85,7 +85,7 @@ class DaskEngine:
       self._versions,
       content,
       arg,
-      # A preference: another worker may compute it if this one is lost or busy.
+      # If the preferred worker is lost or busy, another may compute the call.
       workers=worker and [worker],
       allow_other_workers=worker is not None,
     )
@@ -110,11 +110,11 @@ class DaskEngine:
       ) from error
 
   def _send_once(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
-    """Returns a computation's task name and its content on Dask, once sent."""
+    """Sends a computation, if it is new; returns its task name and future."""
     known = self._sent.get(comp)
     if known is None:
       content = native.compile_ahead(comp).content()
-      # By this name, Dask learns how long the tasks take.
+      # Dask learns how long the tasks of this name take.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
       packed = tasks.PickledValue(pickle.dumps(content))
       held = self._submit("tff-computation", tasks.unpack, packed)
@@ -139,7 +139,7 @@ class DaskEngine:
   def _pack_argument(self, arg: Any, type_spec: tff.Type) -> Any:
     """Returns an argument of `tasks.compute`, with futures for held values."""
     if isinstance(arg, _RemoteValue):
-      return arg.future  # Dask puts the value in its place.
+      return arg.future  # Dask replaces the future by its value.
     if not any(
       isinstance(part, _RemoteValue) for part in tff.structure.flatten(arg)
     ):
@@ -172,7 +172,7 @@ class DaskEngine:
   def _call_dask(
     self, function: Callable[..., _Result], *args: Any, **options: Any
   ) -> _Result:
-    """Calls a Dask function; reports it if the scheduler is gone."""
+    """Calls a Dask function; raises `WorkerLostError` without a scheduler."""
     try:
       return function(*args, **options)
     except (distributed.CancelledError, OSError) as error:
@@ -191,7 +191,7 @@ def _has_ended(future: distributed.Future) -> bool:
 
 
 def _has_clients(arg: Any) -> bool:
-  """Returns whether an argument has clients' values, as a list that has any."""
+  """Returns whether an argument has a nonempty list of clients' values."""
   if isinstance(arg, tff.structure.Struct):
     return any(map(_has_clients, arg))
   return isinstance(arg, list) and bool(arg)

@@ -1,7 +1,7 @@
 """The functions that Dask's workers run.
 
 Dask's scheduler unpickles tasks, too. So this module does not import
-TensorFlow, and values are in bytes that only workers unpickle.
+TensorFlow, and passes values as bytes that only workers unpickle.
 """
 
 import dataclasses
@@ -25,14 +25,14 @@ class VersionError(RuntimeError):
 
 def prepare() -> None:
   """Imports all that `compute` needs."""
-  # Imports TensorFlow Federated, as below.
+  # This import, like the same one in `compute`, imports TensorFlow Federated.
   from tff_fair.runtime.dask_engine import worker_execution  # noqa: PLC0415
 
   worker_execution.context()
 
 
 def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
-  """Computes a call of a TFF computation."""
+  """Computes a call of a TFF computation; raises if versions differ."""
   version_error = version_difference(versions, version.installed())
   if version_error:
     raise VersionError(f"A Dask worker {version_error}.")

@@ -9,12 +9,12 @@ import tensorflow_federated as tff
 from tff_fair.runtime import local_context, memory, native
 from tff_fair.runtime.dask_engine import portable_values
 
-# A run has several for its rounds and several for its evaluations.
+# A run has several computations for its rounds, and several for evaluations.
 _MOST_COMPUTATIONS = 64
 
 
 def compute(content: bytes, arg: Any) -> Any:
-  """Returns the result of a compiled computation; both are portable values."""
+  """Calls a compiled computation; argument and result are portable values."""
   found = context().call(_read(content), portable_values.with_built_data(arg))
   return portable_values.to_portable(found.value)
 

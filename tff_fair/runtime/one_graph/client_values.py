@@ -1,8 +1,9 @@
 """Clients' values as inputs of a graph that computes all clients.
 
-Each dataset and each tensor of a value is a variant, and the graph takes one
-column of variants for each. A dataset that shuffles is a string instead, from
-which each function that reads it builds the dataset, as in TFF's executors.
+The graph takes a column of variants for each dataset and each tensor in the
+clients' values. It takes a dataset that shuffles as a string instead: each
+function that reads the dataset builds it from the string, as in TFF's
+executors.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from tff_fair.runtime import admission, supervision, tff_internals, values
 from tff_fair.runtime.admission import ReadLimit
 from tff_fair.runtime.one_graph import inlining
 
-# From a client's number to its value, in a graph.
+# Maps a client's number to its value, in a graph.
 ClientReader: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 
-# Of `tf.data.experimental.ExternalStatePolicy`.
+# The value of `tf.data.experimental.ExternalStatePolicy.FAIL`.
 _FAIL = 2
 
 
@@ -64,7 +65,7 @@ class Columns:
     ]
 
   def takes(self, clients: Sequence[Any]) -> bool:
-    """Returns whether all clients' datasets allow this kind of reading."""
+    """Returns whether all clients' datasets may be read this often."""
     places = [
       place
       for place, leaf in enumerate(self._types)
@@ -112,7 +113,7 @@ def _text(data: Any) -> bytes:
   """Returns the graph of a dataset, which shares no state with the dataset."""
   graph_def = tf.compat.v1.GraphDef.FromString(values.serialize(data))
   for node in graph_def.node:
-    # A handle to a seed generator, which would continue if it were found.
+    # If TensorFlow found a handle's seed generator, it would continue it.
     for handle in node.attr["value"].tensor.resource_handle_val:
       handle.name = "none"
   return bytes(graph_def.SerializeToString())
@@ -129,7 +130,7 @@ def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   return tensor
 
 
-# By dataset, since a client may be drawn again.
+# The read limits of datasets, kept since a client may be sampled again.
 _read_limits: weakref.WeakKeyDictionary[Any, ReadLimit] = (
   weakref.WeakKeyDictionary()
 )
@@ -157,7 +158,7 @@ def _read_limit(data: Any) -> ReadLimit:
 
 
 def _read_limit_of_graph(data: tf.data.Dataset) -> ReadLimit:
-  # TensorFlow refuses to serialize datasets with variables and tables.
+  # TensorFlow refuses to serialize datasets with variables or tables.
   variant = tf.data.experimental.to_variant(data)
   try:
     graph = tf.raw_ops.DatasetToGraphV2(

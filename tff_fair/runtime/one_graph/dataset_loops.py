@@ -30,7 +30,7 @@ def with_loops(graph_def: Any) -> Any:
 
 
 def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
-  """Calls loops instead of reductions; returns the nodes' names."""
+  """Replaces reductions by calls of loops; returns the names of their nodes."""
   found = {node.name for node in nodes if node.op == REDUCE}
   for node in nodes:
     if node.name in found:
@@ -58,13 +58,13 @@ def _call(node: Any, function: str) -> None:
 
 
 def _output(name: str, calls: set[str]) -> str:
-  """Returns a tensor's name in a function, OP:output:INDEX if of a call."""
+  """Returns a tensor's name in a function: OP:output:INDEX for a call."""
   node, *rest = name.split(":")
   return ":".join([node, "output", *rest[1:]]) if node in calls else name
 
 
 def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
-  """Returns the name of the loop's function, and all functions it needs."""
+  """Returns the name of a function with the loop, and all that it needs."""
   function = node.attr["f"].func
   state = [
     tf.TensorSpec(shape, dtype)

@@ -1,4 +1,4 @@
-"""Adds the TensorFlow graphs inside of TFF's computations to a graph.
+"""Adds the TensorFlow graphs in TFF's computations to a surrounding graph.
 
 TFF does the same if one `tff.tensorflow.computation` calls another, but not
 inside a loop. Values are tensors, variants of datasets, and tuples of values;
@@ -34,7 +34,7 @@ _numbers = itertools.count()
 def function_of(
   message: admission.Message, known: Mapping[str, Value]
 ) -> Function:
-  """Returns a function on values for a TFF function without placements."""
+  """Converts a TFF function without placements to a function of values."""
   kind = message.WhichOneof("computation")
   if kind == "tensorflow":
     return _inliner(message)
@@ -112,7 +112,7 @@ def _inliner(message: admission.Message) -> Function:
     node.op == dataset_loops.REDUCE for node in admission.nodes(graph_def)
   ):
     graph_def = dataset_loops.with_loops(graph_def)
-    _name_functions_by_content(graph_def)  # They have changed.
+    _name_functions_by_content(graph_def)  # The content has changed.
   variables = _variables_of(graph_def)
   if variables:
     if not program.initialize_op:
@@ -161,7 +161,7 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   placeholder stops it; an identity op does not.
   """
   if not isinstance(leaf, tff.TensorType):
-    if value.dtype == tf.string:  # The graph of a dataset, read from its start.
+    if value.dtype == tf.string:  # A serialized dataset.
       return tf.raw_ops.DatasetFromGraph(graph_def=value)
     return tf.identity(value)  # Inputs must be in the loop's own graph.
   return tf.compat.v1.placeholder_with_default(value, leaf.shape)
@@ -170,10 +170,10 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 def _wait_for_all(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-  """Returns results that are available once all of them are computed.
+  """Returns results of which none is available before all are computed.
 
-  So an error is not skipped if only another result is used. The variables that
-  they were computed from are dropped then.
+  So an error in one result is raised even if only another result is used. Then
+  the variables of the computation are dropped.
   """
   if len(results) < 2 and not variables:
     return results
@@ -242,7 +242,7 @@ def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
 
 
 def tensor_names(binding: Any) -> list[str]:
-  """Returns the graph's names of the results."""
+  """Returns the names of a binding's tensors in the graph."""
   if binding.WhichOneof("binding") != "struct":
     return [_name(binding)]
   return [
@@ -263,7 +263,7 @@ def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
 
 
 def unflatten(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
-  """Returns the value of a type from its tensors."""
+  """Packs tensors into a value of a type."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:
@@ -341,7 +341,7 @@ def _ready_variable(name: str) -> str:
 
 
 def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
-  """Removes nodes that the results do not need; returns the names of others."""
+  """Removes nodes that no result needs; returns the names of the rest."""
   needed = _ancestors(graph_def, *map(_node, results))
   kept = [node for node in graph_def.node if node.name in needed]
   if len(kept) < len(graph_def.node):

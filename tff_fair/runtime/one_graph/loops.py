@@ -17,7 +17,7 @@ from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
 _COMPUTED_STEPS = steps.FunctionCall, steps.Zip, steps.Selection
-# One for each tensor of a value that clients keep from one loop to the next.
+# An array for each tensor of a value that clients keep between loops.
 _Arrays = Sequence[tf.TensorArray]
 
 
@@ -75,7 +75,7 @@ class Graph:
         self.at_server[step] = _compute_step(step, values)
 
   def _add_loop(self, number: int) -> None:
-    """Adds the loop over the clients for all sums that can be taken now."""
+    """Adds the loop over the clients for all sums whose inputs are known."""
     sums = [
       step
       for step in self._needed

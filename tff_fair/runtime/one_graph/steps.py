@@ -1,9 +1,9 @@
 """Reads a flat computation over clients as steps.
 
 TFF's compiler leaves a list of intrinsics: apply a function at the server or at
-each client, send a value from the server to the clients, aggregate. Each is a
-step that takes the values of others. A step waits for as many loops over the
-clients as there are aggregates on the longest path to it.
+each client, send a value from the server to the clients, aggregate. Each
+intrinsic is a step that takes the values of other steps. A step waits for as
+many loops over the clients as there are aggregates on the longest path to it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Step:
   Attributes:
     type_spec: The type of the value, or of each client's value.
     at_clients: Whether each client has its own value.
-    loops: How many loops over the clients must run before it is known.
-    sources: The steps whose values it takes.
-    function: The function that computes it, if any, as TFF serializes it.
+    loops: How many loops over the clients must run before the value is known.
+    sources: The steps from whose values the value is computed.
+    function: The function that computes the value, if any, as TFF serializes
+      it.
   """
 
   type_spec: tff.Type
@@ -109,7 +110,7 @@ class Plan:
 
 
 def read(message: admission.Message) -> Plan:
-  """Returns the steps of a computation."""
+  """Returns the plan of a computation."""
   if message.WhichOneof("computation") != "lambda":
     raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")
@@ -203,7 +204,7 @@ def _read_call(
     return _read_intrinsic(call, type_spec.member, known)
   args = [call.argument] if call.HasField("argument") else []
   placed = [_read(arg, known) for arg in args]
-  if kind == "lambda":  # TFF leaves lambdas in computations that draw.
+  if kind == "lambda":  # TFF leaves these in computations with random numbers.
     function = getattr(call.function, "lambda")
     named = [(function.parameter_name, arg) for arg in placed]
     return _read(function.result, {**known, **dict(named)})
@@ -221,7 +222,7 @@ def _read_intrinsic(
     result = _call_function(argument, [], member)
     if not uri.endswith("clients"):
       return result
-    admission.check_function(argument)  # Its one result serves each client.
+    admission.check_function(argument)  # All clients share its one result.
     return _broadcast(result)
   if uri in _BROADCAST_INTRINSICS:
     return _broadcast(_zip(_read(argument, known)))
@@ -255,7 +256,7 @@ def _broadcast(source: Step) -> Broadcast:
 
 
 def _zip(placed: Placed) -> Step:
-  """Returns one step for several, whose value is a tuple."""
+  """Returns one step whose value is the tuple of several steps' values."""
   if isinstance(placed, Step):
     return placed
   sources = [*map(_zip, placed)]

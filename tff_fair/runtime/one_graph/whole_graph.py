@@ -1,7 +1,7 @@
 """Converts a computation over clients into one graph.
 
-TFF's executors compute each client, and each sum of two, in a separate call.
-For small models this takes as long as the arithmetic. Here a TFF computation
+TFF's executors make a separate call for each client and for each addition. For
+small models these calls take as long as the arithmetic. Here a TFF computation
 becomes a single TensorFlow graph, with loops over the clients.
 """
 
@@ -72,7 +72,7 @@ class WholeGraph:
       )
       return list(tf.nest.flatten(graph.result()))
 
-    # Unlike `tf.function`, it adds no dependencies between operations.
+    # Unlike `tf.function`, this adds no dependencies between operations.
     self._call = tf.compat.v1.wrap_function(compute, signature)
     self._options = sessions.graph_options()
     self._lock = threading.Lock()
@@ -112,7 +112,7 @@ def _spec(leaf: tff.Type) -> tf.TensorSpec:
 
 
 def _members(type_spec: tff.Type) -> tff.Type:
-  """Returns the type without placements."""
+  """Returns a type without its placements."""
   if isinstance(type_spec, tff.FederatedType):
     return type_spec.member
   if isinstance(type_spec, tff.StructType):
@@ -167,7 +167,7 @@ def try_build(
 
 
 def placed_types(type_spec: tff.Type | None) -> Iterator[tff.Type]:
-  """Yields the types of the placed or unplaced parts of a parameter."""
+  """Yields the types of a parameter's parts, whether or not they are placed."""
   if isinstance(type_spec, tff.StructType):
     for part in type_spec:
       yield from placed_types(part)
@@ -178,7 +178,7 @@ def placed_types(type_spec: tff.Type | None) -> Iterator[tff.Type]:
 def placed_values(
   value: values.Value, type_spec: tff.Type | None
 ) -> Iterator[Any]:
-  """Yields the placed parts of an argument, in the order of their types."""
+  """Yields the parts of an argument, in the order of `placed_types`."""
   if isinstance(type_spec, tff.StructType):
     for part, part_type in zip(value, type_spec, strict=True):
       yield from placed_values(part, part_type)

@@ -1,11 +1,12 @@
 """Decides which computations are cut into parts of their clients, and how.
 
 If no sum of a computation depends on another, TFF can turn it into a mergeable
-form of three computations: from the arguments to the sums of a part's clients,
-from two parts' sums to merged sums, and from all sums to the result.
+form of three computations. The first computes the sums of a part's clients, the
+second merges the sums of two parts, and the third computes the result from the
+merged sums.
 
-TFF takes a second to find the form of each phase, so this is only done if the
-cache does not have the computations built from it.
+TFF takes a second to find this form of a phase. So the form is found only if
+the cache lacks the computations built from it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tff_fair.runtime import (
 )
 from tff_fair.runtime.one_graph import steps
 
-# The name of a function in one of our modules.
+# The name of a function in one of this project's modules.
 _OURS = re.compile(r"tff_fair(\.\w+)*:\w+")
 
 
@@ -62,13 +63,13 @@ class Phase:
     self._names = tff.structure.name_list_with_nones(parameter)
     self._form = functools.cache(form)
     self._keep = keep
-    # Engines recognize a computation by the object.
+    # Engines recognize a computation by its identity, so each is built once.
     self.merge = functools.cache(self._merge)
     self.finish = functools.cache(self._finish)
 
   @functools.cached_property
   def up_to_merge(self) -> tff.Computation:
-    """Takes the arguments of the server and of one part; returns its sums."""
+    """Computes a part's sums from the arguments of the server and the part."""
 
     def build() -> tff.Computation:
       form = self._form()
@@ -113,7 +114,7 @@ class Phase:
     return self._keep(f"finish {num_parts}", build)
 
   def _original(self, server: Any, clients: Any) -> Any:
-    """Returns the argument that the computation had before it was cut."""
+    """Returns the argument of the phase before it was split."""
     sources = {False: iter(server), True: iter(clients)}
     return tff.structure.Struct(
       [
@@ -128,7 +129,7 @@ class Phase:
     """Returns the merged sum of all parts, at the server."""
     merge_two = self._form().merge
 
-    # One graph: with several, TFF would keep each merged sum to the end.
+    # With several graphs instead of one, TFF would keep all merged sums.
     @tff.tensorflow.computation([self._sum_type.member] * len(parts))
     def merge_all(sums: Any) -> Any:
       remaining: Sequence[Any] = [*sums]
@@ -143,14 +144,14 @@ class Phase:
 
 
 class Phases(tuple[Phase, ...]):
-  """The phases and conversions of a computation, or why there are none."""
+  """The phases and conversions of a computation, or why it has no phases."""
 
   conversions: phases.Conversions = phases.NO_CONVERSIONS
   why_none: str = ""
 
 
 class _PhaseBuilder:
-  """A computation cut into phases, each of which is mergeable."""
+  """Cuts a computation into phases, each of which is mergeable."""
 
   def __init__(self, parameter: tff.StructType, origin: native.Origin) -> None:
     self._parameter = parameter
@@ -181,7 +182,7 @@ class _PhaseBuilder:
       raise admission.NotAdmittedError(
         "sums over clients that depend on one another"
       ) from error
-    except Exception as error:  # TFF's are of many classes.
+    except Exception as error:  # TFF raises errors of many classes.
       raise admission.NotAdmittedError(f"{type(error).__name__}") from error
     for phase in map(self._phase, range(number)):
       compiled = native.compile_now(phase.up_to_merge)
@@ -190,7 +191,7 @@ class _PhaseBuilder:
 
   def all_phases(self) -> Phases:
     def find() -> str:
-      """Returns the number of phases, or why there is none."""
+      """Returns the number of phases, or why there are none."""
       try:
         self._check()
       except admission.NotAdmittedError as error:
@@ -224,7 +225,7 @@ class _PhaseBuilder:
     def form() -> Any:
       return self._forms[number]
 
-    # Without a conversion before it, the first phase takes the computation's
+    # If nothing converts the arguments, the first phase takes the computation's
     # own parameter.
     if (
       number == 0 and self._conversions.first_arguments is phases.same_arguments
@@ -266,14 +267,14 @@ def _find(comp: tff.Computation) -> Phases:
 
 
 def function_names(ends: phases.Conversions) -> str:
-  """Returns the names of the functions; "" unless all are ours."""
+  """Returns the functions' names; "" unless all are in tff_fair's modules."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
 
 
 def functions_by_name(text: str) -> phases.Conversions | None:
-  """Returns the functions of a text that `function_names` returned."""
+  """Returns the functions that `function_names` named; `None` if none."""
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None
@@ -298,7 +299,7 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
 
 
 def returns_rows(result: tff.Type) -> bool:
-  """Returns whether a result is rows of clients and nothing else."""
+  """Returns whether a result has only tensors with any number of rows."""
   if isinstance(result, tff.FederatedType):
     return returns_rows(result.member)
   if isinstance(result, tff.StructType):
@@ -310,7 +311,7 @@ def returns_rows(result: tff.Type) -> bool:
   )
 
 
-# Cohorts of up to this many clients are not cut.
+# By default, cohorts of up to this many clients are not cut.
 CLIENTS_PER_PART = 32
 
 _size: int | None = None  # Set by `in_parts_of`.
@@ -319,7 +320,7 @@ _has_warned = False
 
 @contextlib.contextmanager
 def in_parts_of(clients_per_part: int) -> Iterator[None]:
-  """Cuts cohorts into parts of this size instead of the context's.
+  """Cuts cohorts into parts of this size, whatever size the context has.
 
   Args:
     clients_per_part: The most clients in a part; 0 never cuts.

@@ -23,10 +23,10 @@ class Engine(Protocol):
   def call(self, comp: tff.Computation, *args: Any) -> Any:
     """Computes `comp(*args)`, or begins to.
 
-    Returns a handle for the result, which `call` and `fetch` take. An engine is
-    called with the same `comp` repeatedly, and compiles and sends it only once.
-    A user's computation has one argument, as TFF's contexts take it. A
-    `cohort_cuts.Phase` has one for each element of its parameter: a value, a
+    Returns a handle for the result, which `call` and `fetch` accept. An engine
+    gets the same `comp` repeatedly, and compiles and sends it only once. A
+    user's computation has one argument, as in TFF's contexts. A computation of
+    a `cohort_cuts.Phase` has one for each element of its parameter: a value, a
     handle from `put` or another `call`, or a `Struct` of these.
     """
 
@@ -34,8 +34,8 @@ class Engine(Protocol):
     """Returns the value of a `call`'s result, as TFF's contexts return it."""
 
 
-# The most parts that one call merges. More would take long to compile,
-# especially for stacked updates, and more sums would wait at the same time.
+# The most sums that one call merges. A call that merged more would take long to
+# compile, especially for stacked updates, and more sums would wait for it.
 MOST_MERGED = 8
 
 # The number of a part, or a group of nodes.

@@ -1,4 +1,4 @@
-"""Section: how a program chose the method of the run that it recommends."""
+"""Section: how tff-fair-choose selected the method that it recommends."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,7 +70,7 @@ def _choice(task: TaskRuns, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _difference(row: Mapping[str, Any], name: str, measure: Measure) -> str:
-  """Returns "+6.1 [+2.0, +10.2]"."""
+  """Returns a difference and its interval, such as "+6.1 [+2.0, +10.2]"."""
   signed = measure._replace(is_signed=True)
   shown: Sequence[str] = [
     _number(signed, row[f"{name}_difference{part}"])
@@ -80,7 +80,7 @@ def _difference(row: Mapping[str, Any], name: str, measure: Measure) -> str:
 
 
 def _number(measure: Measure, value: float | None) -> str:
-  """Returns a number of a table; JSON has null for NaN."""
+  """Returns a number as text; None, which JSON has for NaN, is valid."""
   return value_text(
     measure, Value(float("nan") if value is None else value, None)
   )

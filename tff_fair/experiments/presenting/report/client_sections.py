@@ -41,7 +41,7 @@ from tff_fair.metrics.statistics import tail_size
 _MAX_QUANTILES = 200
 _WORST_PERCENT = 10
 
-# Methods with the scores of the clients of each run, worst first.
+# Methods, each with its runs' client scores, the worst first.
 _Scored = Sequence[tuple[Method, list[np.ndarray]]]
 
 
@@ -79,7 +79,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _scores(method: Method) -> list[np.ndarray]:
-  """Returns scores of clients for each run of a method, the worst first."""
+  """Returns the clients' scores in each run of a method, the worst first."""
   return [
     final_measures.scores_of_run(run)
     .sort_values(ascending=run.score.higher_is_better)
@@ -174,7 +174,7 @@ def _histogram(
 def _quantile_line(
   method: Method, scores: list[np.ndarray], score: Score
 ) -> Line:
-  """Returns the score over the share of clients that have no better one."""
+  """Returns the line of a method's score quantiles over clients."""
   count = min(max(a.size for a in scores), _MAX_QUANTILES)
   shares = (np.arange(count) + 0.5) / count
   values = score.scale * np.array(
@@ -190,7 +190,7 @@ _NUM_BINS = 20
 
 
 def _steps(score: Score) -> str:
-  """Returns how wide the bins are, in words."""
+  """Returns the width of the histogram's bins, in words."""
   if score.sign:
     return f"in steps of {score.limit / _NUM_BINS:g} points"
   return f"in {_NUM_BINS} equal steps"
@@ -200,8 +200,8 @@ def histogram_shares(
   scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
   """Returns the mean share of clients in each of 20 equal bins, over seeds."""
-  # Accuracies are ratios in float32, and bins begin at round numbers: half a
-  # millionth keeps 0.05 out of the bin below.
+  # Accuracies are rounded to float32. Adding half a millionth keeps 0.05, for
+  # example, in the bin that starts there.
   places = [np.clip((a - start) / (end - start) + 5e-7, 0, 1) for a in scores]
   return np.mean(
     [np.histogram(a, _NUM_BINS, (0, 1))[0] / len(a) for a in places], axis=0
@@ -254,7 +254,7 @@ _EACH_TITLE = "Each client"
 _MAX_CLIENTS = 39
 _ONE_CHART = 6  # More clients are in two charts, side by side.
 _LETTER_WIDTH, _GAP = 8.5, 14  # Letters are larger on a phone.
-_LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights.
+_LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights in pixels.
 
 
 def build_each(task: TaskRuns) -> section.Section:
@@ -276,12 +276,12 @@ def build_each(task: TaskRuns) -> section.Section:
       for run in task.runs
     }
   )
-  # Clients that are worst off with the baseline come first.
+  # Sort clients by their scores with the first method, the worst first.
   first = scores[[run.path for run in task.methods[0].runs]].mean(axis=1)
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
-  # If a metric counts words, for example, its noise is not that of examples.
+  # Intervals need accuracies over examples, not over words, for example.
   are_shares = task.score.name == ACCURACY.name and (
     metrics.are_shares_of_examples(
       scores.to_numpy().ravel(), examples.loc[scores.index].to_numpy().ravel()
@@ -309,7 +309,7 @@ def build_each(task: TaskRuns) -> section.Section:
 
 
 class _Client:
-  """A client: its id, test examples (`least` over seeds), score by method."""
+  """A client: its id, its numbers of test examples, its result by method."""
 
   def __init__(
     self,
@@ -400,7 +400,7 @@ def _row(
   task: TaskRuns, row: _Client, name: str, place: int, frame: Frame
 ) -> list[Shape]:
   middle = float(frame.y_pixels([place])[0])
-  # The distance between methods, one below another, in parts of a row.
+  # The vertical distance between two methods, in units of a row.
   step = _DOT * (frame.y.low - frame.y.high) / frame.inner_height
   points = [
     Point(

@@ -21,7 +21,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 _COEFFICIENT = "coefficient"
 _MAX_COLUMNS, _MAX_ROWS = 100, 60
-_MAX_NAMES = 16  # Of clients, one below another; they fit on a phone.
+_MAX_NAMES = 16  # The most client names that fit on a phone, one below another.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Coefficients:
   run: Run
   num_rounds: int
   clients: np.ndarray
-  is_ordered: bool  # By score, the worst first; otherwise by id.
+  is_ordered: bool  # Whether the order is by score, worst first, or else by id.
   values: np.ndarray
 
 
@@ -75,7 +75,7 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
 def matrix(
   table: pd.DataFrame, order: np.ndarray, max_rows: int, max_columns: int
 ) -> np.ndarray:
-  """Returns means over clients and rounds, float[rows, columns], or NaN."""
+  """Returns means over blocks of clients and rounds, float[rows, columns]."""
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)
   rank = pd.Series(np.arange(len(order)), index=order)
@@ -127,7 +127,7 @@ def _rows_of_map(found: Coefficients, names: ClientNames) -> Scale:
     places = [float(place) for place in range(count)]
     words = [names.short(int(client)) for client in found.clients]
   elif found.is_ordered:
-    # The number of a row would look like that of a client.
+    # Row numbers would look like client ids, so name only the ends.
     places, words = [0.0, count - 1.0], ["worst", "best"]
   else:
     places = list(linear(0, count - 1, is_tight=True, is_whole=True).ticks)
@@ -135,12 +135,12 @@ def _rows_of_map(found: Coefficients, names: ClientNames) -> Scale:
   return Scale(count - 0.5, -0.5, tuple(places), names=tuple(words))
 
 
-# With more methods than this, the maps become coarser: the page stays small.
+# With more methods than this, maps are coarser, which keeps the page small.
 _FULL_MAPS = 10
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: a map for each method, of its first seed."""
+  """Returns the section: a map of each method's coefficients in one run."""
   share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
   maps = [
     found

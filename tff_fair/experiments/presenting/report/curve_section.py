@@ -22,7 +22,7 @@ from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import BY_NAME, Score
 
-# By the names of measures, the curves of methods by their numbers.
+# Curves by the name of the measure, then by the number of the method.
 Curves = Mapping[str, Mapping[int, Curve]]
 
 _FOLDED = ("worst_20", "worst_30", "error_relative_std")
@@ -73,7 +73,7 @@ _TITLE = "Curves"
 
 
 class _Axis(NamedTuple):
-  """The x axis of curves: the sum of some columns; without any, the round."""
+  """The x axis of curves: a cumulative sum of columns, or else the round."""
 
   name: str
   title: str
@@ -133,7 +133,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
-  """Returns the costs of each method that has them; None for the rounds."""
+  """Returns costs by method number; values are None if the axis is rounds."""
   if not axis.columns:
     return dict.fromkeys(method.number for method in task.methods)
   found = {

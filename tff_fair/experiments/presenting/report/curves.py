@@ -1,4 +1,4 @@
-"""Values over rounds, averaged over seeds, and their costs."""
+"""Curves of values over rounds or costs, averaged over seeds."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class Curve(NamedTuple):
-  """A value over the rounds that all seeds of a method have; std if several."""
+  """A value over the rounds that all of a method's runs have evaluated."""
 
   rounds: np.ndarray
   mean: np.ndarray
@@ -26,7 +26,7 @@ class Curve(NamedTuple):
 def over_seeds(
   method: Method, table_of: Callable[[Run], pd.DataFrame], column: str
 ) -> Curve | None:
-  """Returns a column's mean over seeds by round, if all runs have values."""
+  """Returns a column's mean over seeds by round; None if a run lacks it."""
   series = []
   for run in method.runs:
     table = table_of(run)
@@ -36,7 +36,7 @@ def over_seeds(
     series.append(pd.Series(values.to_numpy(), index=table[ROUND].to_numpy()))
   common = pd.concat(series, axis="columns", join="inner").sort_index()
   values = common.to_numpy(np.float64)
-  with np.errstate(invalid="ignore"):  # The mean of inf is not a mistake.
+  with np.errstate(invalid="ignore"):  # Values may be infinite.
     mean = values.mean(axis=1)
     std = values.std(axis=1, ddof=1) if len(series) > 1 else None
   if np.isnan(mean).all():
@@ -45,7 +45,7 @@ def over_seeds(
 
 
 def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
-  """Returns the cost of a run up to each round, if all runs have counted it."""
+  """Returns the cumulative cost by round; None if a run has not counted it."""
 
   def table_of(run: Run) -> pd.DataFrame:
     if run.costs is None or not set(columns) <= set(run.costs):
@@ -59,7 +59,7 @@ def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
 
 
 def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
-  """Returns the cost up to each round of a curve, float[n]; NaN if unknown."""
+  """Returns the cumulative cost at a curve's rounds, float[n], or NaN."""
   known = pd.Series(costs.mean, index=costs.rounds)
   if 0 not in known.index:
     known.loc[0] = 0.0
@@ -83,7 +83,7 @@ def _mean(values: np.ndarray) -> float:
 def line(
   method: Method, curve: Curve, costs: Curve | None = None, *, factor: float = 1
 ) -> Line:
-  """Returns the line of a method."""
+  """Returns the line of a method's curve, over rounds or over costs."""
   x = (
     curve.rounds.astype(float)
     if costs is None
@@ -108,7 +108,7 @@ def y_scale(
   """Returns a scale for all finite values of lines and bands."""
   low, high = _range_of([line.y for line in lines])
   if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
-    return wide  # It cannot show 0, which bands may reach.
+    return wide  # It ignores bands: they may reach 0, which has no logarithm.
   bands = [
     line.y + sign * line.spread
     for line in lines

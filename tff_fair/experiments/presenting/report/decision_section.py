@@ -1,4 +1,4 @@
-"""The first screen about a task, for decision makers: do we join?"""
+"""The first screen about a task: should a client join the federation?"""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
 
 _MOST_NAMES = 5
-_MOST_METHODS = 5  # Whose clients are named.
+_MOST_METHODS = 5  # Clients are named for this many methods.
 _MOST_WARNED = 3
 _COUNTS = ("gaining", "losing", "undecided")
 
@@ -87,14 +87,14 @@ def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
 
 
 def _range(task: TaskRuns, values: Sequence[float]) -> str:
-  """Returns a number, or two with "to" between them."""
+  """Returns the range of scores as text: one number, or two and "to"."""
   ends = min(values), max(values)
   texts = dict.fromkeys(map(task.score.number, ends))
   return f"{' to '.join(texts)}{task.score.sign}"
 
 
 def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
-  """Yields sentences that name clients that gain or lose, if they are few."""
+  """Yields sentences that name the clients that gain or lose, if few do."""
   shown = methods[:_MOST_METHODS]
   found: dict[str, list[str]] = {}
   for method in shown:
@@ -120,7 +120,7 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
 
 
 def _single_method_scores(task: TaskRuns, method: Method) -> dict[str, Any]:
-  """Returns the scores of a method without a comparison."""
+  """Returns the scores of a method, if gains from joining are unknown."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
   mean, of_worst = (

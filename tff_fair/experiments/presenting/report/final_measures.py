@@ -1,4 +1,4 @@
-"""Measures at the end of the runs: their intervals, and a section of tables."""
+"""Measures of runs' last evaluations: intervals, and a section of tables."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from tff_fair.metrics.statistics import tail_size
 
 @once_per_run
 def scores_of_run(run: Run) -> "pd.Series[float]":
-  """Returns clients' scores, float[K], not scaled, by ascending client ids."""
+  """Returns the clients' unscaled scores, float[K], by ascending client id."""
   scores = tables.drop_unseen(run.last_evaluation).set_index("client_id")
   return scores[run.score.name].dropna().astype(float).sort_index()
 
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
   @property
   def ends(self) -> tuple[float, ...]:
-    """The ends of the interval; without one, the mean twice."""
+    """The ends of the interval; only the mean if there is no interval."""
     return self.interval or (self.mean,)
 
   @property
@@ -66,7 +66,7 @@ class Result(NamedTuple):
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
-  """Returns the result of unscaled values, one for each seed."""
+  """Returns the result of a measure from its unscaled values, one per seed."""
   value, count = measures.over_seeds(measure, values), len(values)
   if value.std is None or not 0 < value.std < math.inf:
     return Result(measure, value, None)
@@ -80,7 +80,7 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
 def of_method(
   task: TaskRuns, method: Method, name: str, prefix: str = ""
 ) -> Result:
-  """Returns a measure at the end of the runs of a method."""
+  """Returns a measure of the last evaluations of a method's runs."""
   measure = task.measures[name]
   stored = measure._replace(column=f"{prefix}{measure.column}")
   return over_seeds(measure, [_final_value(run, stored) for run in method.runs])
@@ -103,7 +103,7 @@ def _has_honest(method: Method) -> bool:
 
 
 def _final_value(run: Run, measure: Measure) -> float:
-  """Returns a measure of a run, not scaled; NaN if the run does not have it."""
+  """Returns an unscaled measure of a run; NaN if the run does not have it."""
   table = run.evaluations
   if table.empty or (measure.is_stored and measure.column not in table):
     return math.nan
@@ -143,7 +143,7 @@ _BY_EXAMPLES = (
   *("weighted", "weighted_std"),
   *(f"weighted_worst_{q}" for q in _PERCENTS),
 )
-# Only for accuracies.
+# Measures that only accuracies have.
 _ERROR = tuple(
   f"{by}{name}"
   for by in ("", "weighted_")
@@ -153,7 +153,7 @@ _LOSS = ("loss", "loss_std", "loss_max")
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: some tables."""
+  """Returns the section: tables of all final measures."""
   score = task.score
   honest = (
     f"Test {score.noun} over honest clients only{score.in_brackets}",
@@ -206,7 +206,7 @@ def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
 
 
 def _of_other(name: str) -> tuple[str, str, Sequence[str]]:
-  """Returns title, caption and measures of a further score's table."""
+  """Returns title, caption and measures of an extra score's table."""
   score = BY_NAME[name]
   return (
     score.title,

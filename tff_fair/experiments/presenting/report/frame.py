@@ -59,7 +59,7 @@ class Chart(TemplateRecord):
 
 @dataclasses.dataclass(frozen=True)
 class Figure(TemplateRecord):
-  """A chart below its title and above a note."""
+  """A chart with a title above it and a note below it."""
 
   template = "figure.html"
 
@@ -71,7 +71,7 @@ class Figure(TemplateRecord):
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-  """The rectangle of a chart: its scales, the whole size and the margins."""
+  """The plot area of a chart: its scales, the chart's size and the margins."""
 
   x: Scale
   y: Scale
@@ -85,25 +85,25 @@ class Frame:
 
   @property
   def inner_width(self) -> int:
-    """Width of the rectangle."""
+    """Width of the plot area, in pixels."""
     return self.width - self.left - self.right
 
   @property
   def inner_height(self) -> int:
-    """Height of the rectangle."""
+    """Height of the plot area, in pixels."""
     return self.height - self.top - self.bottom
 
   def x_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns the places of x values; NaN for values without a place."""
+    """Returns the pixels of x values; NaN for values that are not finite."""
     return self.left + self.inner_width * self.x.places(values)
 
   def y_pixels(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns the places of y values; at the frame's edge if beyond it."""
+    """Returns the pixels of y values, clipped to the plot area."""
     places = np.clip(self.y.places(values), 0, 1)
     return self.top + self.inner_height * (1 - places)
 
   def axes(self, *, has_grid: bool = True) -> list[Shape]:
-    """Returns grid, ticks, numbers and the label of x."""
+    """Returns the grid, the ticks with their labels, and the label of x."""
     right, floor = self.width - self.right, self.height - self.bottom
     parts: list[Shape] = []
     y_places, x_places = (
@@ -126,7 +126,7 @@ class Frame:
     return parts
 
   def vertical_grid(self) -> str:
-    """Returns the path of a line from bottom to top at each tick of x."""
+    """Returns the path of vertical lines at the ticks of x."""
     floor = self.height - self.bottom
     return "".join(
       f"M{at:.1f} {self.top}V{floor}" for at in self.x_pixels(self.x.ticks)
@@ -140,12 +140,12 @@ class Frame:
     parts: Iterable[Shape],
     class_: str = "",
   ) -> Chart:
-    """Returns a chart of this size; it scales with the room on the page."""
+    """Returns a chart of this size, which the page may scale."""
     size = self.width, self.height
     return Chart(identifier, title, description, [*parts], *size, class_)
 
 
-_PER_PIXEL = 10  # Steps of coordinates in a pixel.
+_PER_PIXEL = 10  # Coordinates are rounded to a tenth of a pixel.
 
 
 def line_path(x: np.ndarray, y: np.ndarray) -> str:
@@ -157,7 +157,7 @@ def line_path(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def band_path(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
-  """Returns the area between two lines, with gaps at NaN."""
+  """Returns the path of the area between two lines, with gaps at NaN."""
   return "".join(
     _polyline(
       np.concatenate([x[part], x[part][::-1]]),
@@ -169,7 +169,7 @@ def band_path(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
 
 
 def box_path(x: float, y: float, width: float, height: float) -> str:
-  """Returns a rectangle; x, y is its corner at the top left."""
+  """Returns the path of a rectangle with the top left corner x, y."""
   left, top, wide, tall, back = (
     _text(round(_PER_PIXEL * value)) for value in (x, y, width, height, -width)
   )
@@ -177,7 +177,7 @@ def box_path(x: float, y: float, width: float, height: float) -> str:
 
 
 def _finite_slices(*arrays: np.ndarray) -> Iterator[slice]:
-  """Yields the longest stretches without NaN."""
+  """Yields the maximal slices in which all values are finite."""
   present = np.all(np.isfinite(arrays), axis=0)
   place = 0
   for is_present, members in itertools.groupby(present):
@@ -189,7 +189,7 @@ def _finite_slices(*arrays: np.ndarray) -> Iterator[slice]:
 
 def _polyline(x: np.ndarray, y: np.ndarray) -> str:
   points = np.rint(_PER_PIXEL * np.stack([x, y])).astype(int)
-  # Differences of rounded places, so that rounding errors do not add up.
+  # Round before taking differences, so that rounding errors do not add up.
   steps = np.diff(points).T.tolist()
   start = f"M{_text(points[0, 0])} {_text(points[1, 0])}"
   if not steps:

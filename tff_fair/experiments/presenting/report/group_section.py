@@ -23,7 +23,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.texts import sentences
 
 _TITLE = "Groups inside clients"
-_MAX_CLIENTS = 40  # In a table.
+_MAX_CLIENTS = 40  # The most rows of a table of clients.
 _SHARES = {
   "accuracy": "Right",
   "positive_rate": "Positive predictions",
@@ -146,7 +146,7 @@ def _share(share: float | None) -> Cell:
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
-  """Returns the gaps at each client in a run; if many, the widest gaps."""
+  """Returns the gaps at each client in a run; only the widest if many."""
   found, clients = (
     run.of_summary(summaries.GROUPS),
     tables.drop_unseen(run.clients),

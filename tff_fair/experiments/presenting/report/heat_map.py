@@ -1,4 +1,4 @@
-"""A matrix as shades: one hue for positive values, one for negative ones."""
+"""Draws a matrix in shades of two hues, for positive and negative values."""
 
 import dataclasses
 import math
@@ -14,19 +14,19 @@ from tff_fair.experiments.presenting.report.frame import (
   box_path,
 )
 
-NUM_SHADES = 8  # The style has them as .p1 to .p8 and .n1 to .n8.
+NUM_SHADES = 8  # The style sheet has classes .p1 to .p8 and .n1 to .n8.
 _KEY_WIDTH = 12
-_EQUAL = 1e-4  # Values that differ by this share of the largest count as equal.
+_EQUAL = 1e-4  # Ignore smaller differences, relative to the largest value.
 
 
 @dataclasses.dataclass(frozen=True)
 class Shades:
-  """Shades of values: in equal steps on both sides of zero, or from `start`."""
+  """Maps values to shades: equal steps away from zero, or up from `start`."""
 
   step: float
   num_positive: int
   num_negative: int
-  is_clipped: bool  # Larger values get the last shade.
+  is_clipped: bool  # Whether values beyond the last shade have that shade.
   start: float = 0.0
 
   def levels(self, values: np.ndarray) -> np.ndarray:
@@ -44,7 +44,7 @@ class Shades:
   def text(self, steps: int) -> str:
     """Returns the value at a number of steps from the start, rounded."""
     value = self.start + steps * self.step
-    if self.start:  # Decimals that distinguish shades.
+    if self.start:  # Use as many decimals as distinguish the shades.
       decimals = max(0, -math.floor(math.log10(self.step)))
       return number_text.grouped(value, decimals)
     return number_text.with_minus(f"{float(f'{value:.2g}'):g}")
@@ -75,7 +75,7 @@ def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
   """Draws a matrix over the frame, a path for each shade; NaN is empty."""
   found = shades.levels(values)
   rows, columns = found.shape
-  # Rounded first, so that neighbours share an edge.
+  # Round edges before drawing, so that neighbouring cells share them.
   x = np.round(np.linspace(frame.left, frame.width - frame.right, columns + 1))
   y = np.round(np.linspace(frame.top, frame.height - frame.bottom, rows + 1))
   paths: dict[int, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Tables as records; `table.html` draws them, and the page's script sorts."""
+"""Tables as records: `table.html` renders, the page's script sorts them."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from tff_fair.experiments.analysis.measures import Measure, Value
 from tff_fair.experiments.presenting.rendering import TemplateRecord
 from tff_fair.experiments.presenting.report.task_runs import Method, Style
 
-# The class of a mark, and its text for screen readers.
+# The CSS class of each mark, and its text for screen readers.
 _MARKS = {
   None: ("", ""),
   comparison_table.BEST: ("best", "best, or not separable from it"),
@@ -27,15 +27,15 @@ class Cell:
   text: str = ""
   small: str = ""
   mark: str = ""  # "best" or "second".
-  unseen: str = ""  # For screen readers.
+  unseen: str = ""  # Text for screen readers only.
   class_: str = ""
   is_mean: bool = False
-  interval: object = None  # Drawn after the text.
-  counts: Sequence[int] = ()  # Shown side by side.
+  interval: object = None  # A drawing to show after the text.
+  counts: Sequence[int] = ()  # Numbers to show side by side.
 
   @property
   def key(self) -> str:
-    """The value, in a form that the script reads."""
+    """The value as JavaScript's number syntax, for the page's script."""
     if math.isfinite(self.value):
       return repr(float(self.value))
     if math.isnan(self.value):
@@ -44,14 +44,14 @@ class Cell:
 
 
 class Head(NamedTuple):
-  """The head of a column, and the order of the first click on it."""
+  """The title of a column, and the sort order after a first click on it."""
 
   title: str
   first: str
 
 
 class Row(NamedTuple):
-  """A row: its name, cells, and the look of its method."""
+  """A row: its name, its cells, and its method's style."""
 
   name: str
   cells: Sequence[Cell]
@@ -90,7 +90,7 @@ def column(
 
 
 def over_seeds(measure: Measure, values: Iterable[Sequence[float]]) -> Column:
-  """Returns a column of runs' numbers, averaged over each method's seeds."""
+  """Returns a column of numbers averaged over seeds, one for each method."""
   return column(measure, [measures.over_seeds(measure, v) for v in values])
 
 
@@ -129,7 +129,7 @@ def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Table:
 
 
 def head(measure: Measure, before: str = "") -> Head:
-  """Returns the head of a measure, sorted best first; a % stays on its line."""
+  """Returns the head of a measure's column, which sorts the best first."""
   title = measure.title.replace(" %", "\N{NO-BREAK SPACE}%")
   first = "descending" if measure.higher_is_better else "ascending"
   return Head(f"{before}{title}", first)

@@ -1,4 +1,4 @@
-"""Sections: what clients gain from joining, and results of later clients."""
+"""Sections: clients' gains from joining, and the results of later clients."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from tff_fair.experiments.texts import sentences
 _TITLE, _NEWCOMERS = "Is joining worth it", "Clients that come later"
 _MAX_CLIENTS = 100
 _NUMBERS = {"gaining": "Gain", "losing": "Lose", "undecided": "Undecided"}
-# By the summary's name: the column's title, and whether it is a gain.
+# Columns by name in the summary: the title, and whether values are gains.
 _MEANS = {
   "federated": ("In the federation", False),
   joining_gains.LOCAL: ("Alone", False),
@@ -35,7 +35,7 @@ _MEANS = {
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: a table of clients for each method."""
+  """Returns the section: a table of methods, then of each method's clients."""
   methods = task.with_summary(summaries.JOINING)
   if not methods:
     return section.Section(
@@ -51,7 +51,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
-  """Returns the table of methods, which the first screen shows."""
+  """Returns the table of methods, which the first screen also shows."""
   found = [[r.of_summary(summaries.JOINING) for r in m.runs] for m in methods]
   known = {name for runs in found for run in runs for name in run}
   columns = []
@@ -74,7 +74,7 @@ def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
 
 
 def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
-  """Returns a cell of numbers of clients over seeds, such as "0 or 1 of 8"."""
+  """Returns a cell with a number of clients by seed, such as "0 or 1 of 8"."""
   known = [run for run in runs if name in run]
   if not known:
     return Cell(math.nan, "-")
@@ -86,7 +86,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 def _of_clients(
   task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
-  """Yields tables of the clients in each method's first run, if few."""
+  """Yields a table of the clients in each method's first run, unless many."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",
@@ -197,7 +197,7 @@ def _of_summaries(
   methods: Sequence[Method],
   columns: Mapping[str, Sequence[str]],
 ) -> Iterator[Table]:
-  """Yields a table of numbers in the summaries of methods, if there are any."""
+  """Yields a table of numbers in methods' summaries, if there are methods."""
   if not methods:
     return
   shown = []

@@ -1,4 +1,4 @@
-"""Section: the labels of each client, below the sizes of clients."""
+"""Section: a chart of each client's size and shares of labels."""
 
 from typing import NamedTuple
 
@@ -23,18 +23,18 @@ from tff_fair.experiments.presenting.report.task_runs import (
 _MAX_LABEL_COLUMNS, _MAX_LABEL_ROWS = 200, 100
 _LEFT, _RIGHT, _SIZES_HEIGHT = 46, 70, 110
 _MAX_WIDTH, _MAX_HEIGHT = 980, 300
-_CLIENT_WIDTH, _CLASS_HEIGHT = 40, 26  # At most.
+_CLIENT_WIDTH, _CLASS_HEIGHT = 40, 26  # Upper limits, in pixels.
 
 
 class Labels(NamedTuple):
-  """How many examples clients have: their ids, and float[clients, classes]."""
+  """Client ids, and numbers of examples by label, float[clients, classes]."""
 
   clients: np.ndarray
   counts: np.ndarray
 
 
 def labels_of_table(table: pd.DataFrame) -> Labels:
-  """Returns the labels of a table: client_id, and a column for each class."""
+  """Reads labels from a table with client_id and a column for each class."""
   table = table.sort_values("client_id")
   counts = table.drop(columns="client_id").apply(pd.to_numeric, errors="coerce")
   return Labels(
@@ -51,11 +51,11 @@ def merge_rows(counts: np.ndarray, limit: int) -> np.ndarray:
 
 
 def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
-  """Draws the labels of clients."""
+  """Draws the sizes of clients above their shares of labels."""
   counts = found.counts
   num_clients, num_classes = counts.shape
   is_ordered = num_clients > _MAX_LABEL_COLUMNS
-  if is_ordered:  # Similar clients share a column.
+  if is_ordered:  # Sort clients so that similar ones share a column.
     counts = counts[np.lexsort((counts.max(axis=1), counts.argmax(axis=1)))]
   columns = merge_rows(counts, _MAX_LABEL_COLUMNS)
   members = merge_rows(np.ones((num_clients, 1)), _MAX_LABEL_COLUMNS)[:, 0]
@@ -91,7 +91,7 @@ def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
 
 
 def _shares(labels: np.ndarray) -> np.ndarray:
-  """Returns each count as a percentage of its column; NaN for no count."""
+  """Returns each count as a percentage of its column; NaN for a count of 0."""
   with np.errstate(invalid="ignore"):
     shares = 100 * labels / labels.sum(axis=0)
   shares[shares == 0] = np.nan
@@ -101,7 +101,7 @@ def _shares(labels: np.ndarray) -> np.ndarray:
 def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
   """Returns the scale of the clients, without ticks if they are reordered."""
   count = len(found.clients)
-  if is_ordered:  # The number of a column would look like that of a client.
+  if is_ordered:  # Column numbers would look like client ids.
     return Scale(-0.5, count - 0.5, ())
   ticks = linear(
     -0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True
@@ -119,7 +119,7 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
 def _frames(
   clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
-  """Returns frames of client sizes and of labels, with columns of a width."""
+  """Returns the frames of client sizes and labels, given a column's width."""
   classes = linear(
     -0.5, num_classes - 0.5, num_ticks=10, is_tight=True, is_whole=True
   )

@@ -18,7 +18,7 @@ from tff_fair.experiments.presenting.report.task_runs import Style
 
 _MAX_POINTS = 120  # More would look the same on a chart of this size.
 _MAX_MARKERS = 6
-_MANY = 12  # Lines that readers can still distinguish.
+_MANY = 12  # The most lines that readers can distinguish.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ def draw(
   x_name = x_name or frame.x_label
   parts = [
     *frame.axes(),
-    # Bands first, so that none hides a line.
+    # Draw bands first, so that none hides a line.
     *(_band(line, frame) for line in lines if line.spread is not None),
     *(_line(line, frame, x_name, y_unit, decimals) for line in lines),
   ]
@@ -56,8 +56,8 @@ def draw(
 
 
 def downsample(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
-  """Chooses the points that show a curve best, above all its peaks."""
-  # Largest triangle three buckets (Steinarsson, 2013).
+  """Returns the indices of points that show a curve best, such as its peaks."""
+  # The algorithm is "largest triangle three buckets" (Steinarsson, 2013).
   count = len(x)
   if count <= limit:
     return np.arange(count)
@@ -79,7 +79,7 @@ def downsample(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
 def _band(line: Line, frame: Frame) -> Path:
   shown = downsample(line.x, line.y, _MAX_POINTS)
   low, high = line.y - line.spread, line.y + line.spread
-  if frame.y.is_logarithmic:  # Values without a logarithm go to the lower edge.
+  if frame.y.is_logarithmic:  # Clip values without a logarithm to the edge.
     low = np.where(low > 0, low, frame.y.low)
   path = band_path(
     frame.x_pixels(line.x[shown]),
@@ -110,11 +110,11 @@ def _line(
 
 
 def _marker_indices(line: Line) -> np.ndarray:
-  """Returns the places of markers; they differ between lines."""
+  """Returns the indices of a line's markers, which differ between lines."""
   count = len(line.x)
   if count <= _MAX_MARKERS:
     return np.arange(count)
-  # At even distances; each line begins at a different place.
+  # Distances are even, and each line starts at a different point.
   shift = (line.style.number * 0.381966) % 1
   wanted = line.x[0] + (line.x[-1] - line.x[0]) * (
     (np.arange(_MAX_MARKERS) + shift) / _MAX_MARKERS

@@ -34,7 +34,7 @@ from tff_fair.experiments.runs.run import Run
 from tff_fair.files import atomic
 from tff_fair.runtime import version
 
-_MAX_NAMES = 3  # Of tasks in the title.
+_MAX_NAMES = 3  # The most task names in the title.
 
 
 def build(
@@ -120,7 +120,7 @@ def _parts(task: TaskRuns) -> dict[str, Any]:
     **about,
     "decision": decision_section.build(task),
     "numbers": [section for section in numbers if section.body],
-    # One legend above the charts is for all of them.
+    # The charts share one legend above them.
     "charts": [section for section in charts if section.body],
     "absent": [f"{s.title}: {s.absence}." for s in sections if s.absence],
   }
@@ -143,20 +143,21 @@ def report(
   works offline, in print and without scripts.
 
   Args:
-    runs: Runs, folders of runs, or folders above them; a run counts once.
+    runs: Runs, folders of runs, or folders above them. A run that is given
+      twice is shown once.
     path: The HTML file to write. Its folder is created if missing.
     title: Title of the page; by default it names the data.
     overwrite: Whether to replace an existing file.
     baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first. FedAvg by numbers of examples and
-      FedAvg with equal weights are two baselines: the better one counts.
+      default FedAvg, or else the first. If FedAvg by numbers of examples and
+      FedAvg with equal weights both exist, the better one is the baseline.
     unfinished: Whether to show unfinished runs, too, if they were evaluated
       after a round.
-    question: What intervals of differences answer, as in `experiments.compare`.
+    question: The question that intervals answer, as in `experiments.compare`.
     command: The command that writes the page, for its footer.
 
   Returns:
-    The file.
+    The path of the file.
 
   Raises:
     RunError: If the file exists already, a folder holds no run, all runs are
@@ -178,7 +179,7 @@ def report(
 def find(
   runs: Run | Place | Iterable[Run | Place], *, verify: bool = False
 ) -> FoundRuns:
-  """Finds the runs of a page; reports those left out or changed."""
+  """Finds the runs of a page; reports runs that are left out or changed."""
   found = discovery.find_intact(runs, verify=verify)
   for line in found.notes:
     progress.say(line)

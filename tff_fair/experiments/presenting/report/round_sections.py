@@ -23,20 +23,20 @@ from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 
-# The direction and the losses of two clients have the form of Figures 4 and 3
+# The charts of the direction and of two clients' losses follow Figures 4 and 3
 # of Hamidi and Yang, "AdaFed: Fair Federated Learning via Adaptive Common
-# Descent Direction"; its Theorem 4.1 says that the larger loss falls faster.
+# Descent Direction"; by its Theorem 4.1, the larger loss falls faster.
 
 
 class _Series(NamedTuple):
-  """A number of each round, from a column of metrics.csv, and its section."""
+  """The section about a number per round, which metrics.csv has as a column."""
 
   title: str
   column: str
   identifier: str
   name: str
   note: str
-  unit: str = " %"  # Empty: relative to its largest value.
+  unit: str = " %"  # Empty if values are relative to the largest one.
   pronoun: str = "it"
 
 
@@ -84,7 +84,7 @@ def build_direction(task: TaskRuns) -> section.Section:
 
 
 def build_shares(task: TaskRuns) -> list[section.Section]:
-  """Returns the sections: improved clients, and Pareto stationarity."""
+  """Returns the sections of improved clients and of Pareto stationarity."""
   return [_of_share(task, series) for series in (_IMPROVED, _STATIONARITY)]
 
 
@@ -93,7 +93,7 @@ def _of_share(task: TaskRuns, series: _Series) -> section.Section:
   for method in task.methods:
     curve = curves.over_seeds(method, lambda run: run.rounds, series.column)
     if curve is not None:
-      # No bands, as they would cover each other.
+      # Omit bands, as they would cover each other.
       curve, length = curves.windows(curve, _MAX_WINDOWS)
       lines.append(curves.line(method, curve, factor=100))
       longest = max(longest, length)
@@ -183,20 +183,20 @@ def build_replay(task: TaskRuns) -> section.Section:
 
 
 _LOSS_TITLE = "Losses of two clients"
-# The loss of the model that a client received, or else the method's loss.
+# Columns by priority: the loss of the received model, or the method's loss.
 _LOSS_COLUMNS = ("loss_before", "loss")
 _LOSS_DASHES = (None, "4 3")
 
 
 class Losses(NamedTuple):
-  """The losses of a client, ordered by the rounds in which it took part."""
+  """The losses of a client in the rounds in which it took part, in order."""
 
   client: int
   by_round: "pd.Series[float]"
 
 
 def build_losses(task: TaskRuns) -> section.Section:
-  """Returns the section: a small chart for each method, of its first seed."""
+  """Returns the section: a small chart of one run of each method."""
   lines = {
     method.number: found
     for method in task.methods
@@ -231,7 +231,7 @@ def build_losses(task: TaskRuns) -> section.Section:
 
 
 def extremes(run: Run) -> tuple[Losses, Losses] | None:
-  """Returns the clients with the largest and the smallest loss at the start."""
+  """Returns the losses of the clients with the largest and least first loss."""
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (
     pd.to_numeric(table[name], errors="coerce")
@@ -274,7 +274,7 @@ def _loss_figure(
   task: TaskRuns, method: Method, lines: Sequence[Line], frame: Frame
 ) -> Figure:
   ends = "; ".join(
-    # A no-break space on each side of the arrow.
+    # The arrow has a no-break space on each side.
     f"{line.label}: {number_text.grouped(line.y[0], 2)}\u00a0→\u00a0"
     f"{number_text.grouped(line.y[-1], 2)}"
     for line in lines

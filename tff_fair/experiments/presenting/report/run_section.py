@@ -1,4 +1,4 @@
-"""Section: the command and settings of each run, to repeat it."""
+"""Section: the command and settings with which each run can be repeated."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _Settings = Mapping[tuple[str, str], object]
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: settings of methods and of all runs, then each run."""
+  """Returns the section: settings of all runs, of methods, and of each run."""
   runs = [*task.runs, *task.unfinished]
   common = _common(runs)
   groups: list[tuple[str, Sequence[Run]]] = [
@@ -56,7 +56,7 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
     if methods.is_method(run.algorithm):
       fields = methods.hyperparameters(run.algorithm)
       defaults |= {("hparams", n): h.default for n, h in fields.items()}
-  # As requested: a default may stand for a number that the data decide.
+  # Compare requested values, since data may determine the value of a default.
   asked = {("flags", n): v for n, v in run.config["spec"].items()}
   return {
     key: value
@@ -67,7 +67,7 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
 
 
 def _run(run: Run, known: _Settings) -> dict[str, Any]:
-  """Returns the row of a run, with the settings that others do not share."""
+  """Returns the row of a run, with the settings that are not in `known`."""
   return {
     "seed": str(run.seeds),
     "rounds": _rounds(run),
@@ -119,7 +119,6 @@ def _exclude(
 
 
 def _value(value: object) -> str:
-  # Not given, or empty.
   return "none" if value in _NOTHING else declared.as_text(value)
 
 

@@ -1,4 +1,4 @@
-"""Scales of charts: from values to places, with ticks at round numbers."""
+"""Scales of charts: map values to positions, with ticks at round numbers."""
 
 import dataclasses
 import math
@@ -10,8 +10,8 @@ import numpy as np
 from tff_fair.experiments import number_text
 
 _STEPS = (1, 2, 2.5, 5, 10)
-_TOLERANCE = 1e-9  # Rounding may shift a tick by this part of a step.
-# At this ratio of the largest to the smallest, values need a logarithm.
+_TOLERANCE = 1e-9  # Rounding may shift a tick by this share of a step.
+# From this ratio of the largest to the smallest value, a scale is logarithmic.
 _LOGARITHMIC_FROM = 100
 
 
@@ -22,13 +22,13 @@ class Unit(NamedTuple):
   name: str
 
 
-# Units, each of which is a thousand times the one before.
+# Units, each a thousand times the previous one.
 BYTES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 COUNTS = ("", "thousand", "million", "10⁹", "10¹²", "10¹⁵", "10¹⁸")
 
 
 def unit(largest: float, names: Sequence[str]) -> Unit:
-  """Returns the unit in which a number has one to three digits, if any."""
+  """Returns the unit in which a number has one to three whole digits."""
   power = 0
   if 1 <= largest < math.inf:
     # Rounding must not give 1e15 the unit below.
@@ -41,14 +41,14 @@ def unit(largest: float, names: Sequence[str]) -> Unit:
 class Scale:
   """A range of values, linear or logarithmic; its ticks may have names."""
 
-  low: float  # At place 0.
-  high: float  # At place 1; may be less than `low`.
+  low: float  # The value at position 0.
+  high: float  # The value at position 1; may be less than `low`.
   ticks: tuple[float, ...]
   is_logarithmic: bool = False
   names: tuple[str, ...] | None = None
 
   def places(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns places, 0 to 1 within the range; NaN if not finite."""
+    """Returns positions: 0 to 1 in the range, NaN for values not finite."""
     found = np.asarray(values, np.float64)
     low, high = self.low, self.high
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -82,7 +82,7 @@ def linear(
   is_tight: bool = False,
   is_whole: bool = False,
 ) -> Scale:
-  """Returns a scale from tick to tick that covers a range."""
+  """Returns a scale that covers a range, and ends at ticks unless tight."""
   if not math.isfinite(low) or not math.isfinite(high):
     low, high = 0.0, 1.0
   if low == high and not is_tight:
@@ -98,7 +98,7 @@ def linear(
   if is_tight:
     first = math.ceil(low / step - _TOLERANCE)
     last = math.floor(high / step + _TOLERANCE)
-  # Rounded multiples: sums of steps would show as 0.30000000000000004.
+  # Round multiples of the step, to avoid ticks like 0.30000000000000004.
   ticks = tuple(float(f"{n * step:.12g}") for n in range(first, last + 1))
   if is_tight:
     return Scale(low, high, ticks)
@@ -117,14 +117,14 @@ def with_margins(
 
 
 def tick_step(length: float, num_ticks: int) -> float:
-  """Returns 1, 2, 2.5 or 5 times a power of ten."""
+  """Returns a step between ticks: 1, 2, 2.5 or 5 times a power of ten."""
   rough = length / num_ticks
   power = 10.0 ** math.floor(math.log10(rough))
   return next(s * power for s in _STEPS if s * power >= rough * (1 - 1e-9))
 
 
 def logarithmic(low: float, high: float) -> Scale | None:
-  """Returns a logarithmic scale for values that need one; None for others."""
+  """Returns a logarithmic scale if a range needs one, else None."""
   if not (low > 0 and high / low >= _LOGARITHMIC_FROM):
     return None
   first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))

@@ -19,11 +19,11 @@ from tff_fair.metrics.intervals import Interval
 
 _MAX_NAMES = 14
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 7.0, 12.0, 8.0
-_MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # Half a letter.
+_MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # The area of half a letter.
 
 
 class Point(NamedTuple):
-  """A method: its name, look, means over seeds, and values in words."""
+  """A method: its name, style, means over seeds, and values in words."""
 
   label: str
   style: Style
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
-  """Returns the places of points that no other beats, by ascending x."""
+  """Returns the indices of points that none dominates, by ascending x."""
   points = [
     (a, b, place)
     for place, (a, b) in enumerate(zip(x, y, strict=True))
@@ -49,7 +49,7 @@ def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
 
 
 def front_of(points: Sequence[Point], x: Measure, y: Measure) -> list[int]:
-  """Returns the front of points by two measures; see `pareto_front`."""
+  """Returns the indices of the Pareto front of points by two measures."""
   return pareto_front(
     [-measures.sort_key(x, point.x) for point in points],
     [-measures.sort_key(y, point.y) for point in points],
@@ -79,7 +79,7 @@ def draw(
 def _front(points: Sequence[Point], frame: Frame) -> Path:
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
-  # Steps, not slopes: there is no method between two methods.
+  # Draw steps, not slopes, as no method lies between two methods.
   steps = "".join(
     f"V{b:.1f}H{a:.1f}" for a, b in zip(x[1:], y[1:], strict=True)
   )
@@ -106,7 +106,7 @@ def draw_point(point: Point, frame: Frame) -> Group:
 def _names(
   points: Sequence[Point], front: Sequence[int], frame: Frame
 ) -> list[Text]:
-  """Writes names next to points where there is room, on the front first."""
+  """Returns the names that fit next to points; the front has priority."""
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]

@@ -31,9 +31,9 @@ from tff_fair.experiments.sweeps import best_settings, trials
 from tff_fair.experiments.sweeps.study import SearchSettings
 from tff_fair.experiments.sweeps.trials import COMPLETE, RecordedStudy, Trial
 
-# Not a method's number, so that hiding methods does not hide trials.
+# No method has this number, so that hiding a method does not hide trials.
 _NO_METHOD = 9999
-# With diamonds and circles.
+# The styles have the markers diamond and circle.
 _TRIAL_STYLE, _BEST_STYLE = (
   dataclasses.replace(task_runs.style(n), number=_NO_METHOD) for n in (4, 0)
 )
@@ -159,7 +159,7 @@ def _front(
   best: Sequence[Trial],
   settings: SearchSettings,
 ) -> Figure | None:
-  """Returns a chart of the first two objectives against each other."""
+  """Returns a chart of the first two objectives; None with a single one."""
   if len(settings.objectives) < 2:
     return None
   one, other = (_measures(complete)[n] for n in settings.objectives[:2])
@@ -201,7 +201,7 @@ def _front(
 def _importances(
   study: RecordedStudy, known_trials: Sequence[Trial], settings: SearchSettings
 ) -> dict[str, Any]:
-  """Returns a table of how much settings matter, if that can be estimated."""
+  """Returns the importances of settings, as far as they can be estimated."""
   has_optuna = importlib.util.find_spec("optuna") is not None
   shares: dict[str, Mapping[str, float]] = {}
   if has_optuna:
@@ -239,7 +239,7 @@ def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:
 def _values(
   complete: Sequence[Trial], place: int, measure: Measure
 ) -> np.ndarray:
-  """Returns an objective of trials, scaled for tables; NaN if not finite."""
+  """Returns trials' values of an objective, scaled; NaN if not finite."""
   found = np.array([trial.outcome.values[place] for trial in complete], float)
   return np.where(np.isfinite(found), measure.scale * found, np.nan)
 

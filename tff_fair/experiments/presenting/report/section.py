@@ -1,4 +1,4 @@
-"""A section of the page: its title, and its rendered template."""
+"""Sections of the page: titles with rendered templates."""
 
 import dataclasses
 from typing import Any
@@ -16,7 +16,7 @@ class Section:
   absence: str = ""  # Why the section is left out.
 
   def identifier(self, task: TaskRuns) -> str:
-    """Returns its id on the page."""
+    """Returns the section's id on the page."""
     return f"{task.identifier}-{self.title.lower().replace(' ', '-')}"
 
   def markup(self, task: TaskRuns) -> str:

@@ -17,11 +17,11 @@ from tff_fair.experiments.analysis.run_groups import Group, group
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
-# Colours of Okabe and Ito (2008), which colour-blind readers can distinguish,
-# without yellow, which is invisible on white; the style sheet has them.
+# The style sheet has the colours of Okabe and Ito (2008), which colour-blind
+# readers can distinguish, without yellow, which is invisible on white.
 NUM_COLORS = 7
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "14 4", "9 3 2 3 2 3")
-# Paths around the origin, some 8 wide.
+# Paths of markers around the origin, about 8 pixels wide.
 MARKERS = (
   "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",  # A circle,
   "M-3.1-3.1h6.2v6.2h-6.2z",  # a square,
@@ -35,7 +35,7 @@ MARKERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-  """The look of a method: its number, colour, dashes, and a marker."""
+  """The style of a method: its number, colour, dashes and marker."""
 
   number: int
   color: int
@@ -49,19 +49,19 @@ class Style:
 
 
 def style(number: int) -> Style:
-  """Returns the look of a method by its number; 42 differ, then they repeat."""
+  """Returns the style of a method by its number; the first 42 styles differ."""
   turn, color = divmod(number, NUM_COLORS)
   marker = MARKERS[(color + turn) % len(MARKERS)]
   return Style(number, color, _DASHES[turn % len(_DASHES)], marker)
 
 
 _LETTER_WIDTH, _GAP = 7, 8
-_MAX_WIDTH = 860  # Of all names side by side, as below a chart's columns.
+_MAX_WIDTH = 860  # The width for all names side by side, below a chart.
 _MAX_LETTERS = 24
 
 
 class ClientNames:
-  """The names of a task's clients, if runs agree on them; else numbers."""
+  """The names of a task's clients if the runs agree on them, or else ids."""
 
   def __init__(self, runs: Sequence[Run]) -> None:
     self._names = _names(runs)
@@ -75,7 +75,7 @@ class ClientNames:
 
   @property
   def width(self) -> int:
-    """The room for the longest name in a chart, of four letters at least."""
+    """The width of the longest name in a chart: at least four letters."""
     return _LETTER_WIDTH * max([4, *map(len, self._short.values())])
 
   def short(self, client_id: int) -> str:
@@ -113,7 +113,7 @@ _FILE = "file"  # The option of tasks whose data are a user's file.
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Runs that differ only in their seeds; a label has a number on the page."""
+  """Runs that differ only in their seeds; labels are numbered on the page."""
 
   label: str
   number: int
@@ -121,7 +121,7 @@ class Method:
 
   @property
   def style(self) -> Style:
-    """The look of its lines and markers."""
+    """The style of the method's lines and markers."""
     return style(self.number)
 
 
@@ -132,14 +132,14 @@ class TaskRuns:
   identifier: str
   name: str
   title: str
-  methods: tuple[Method, ...]  # The baselines first.
-  unfinished: tuple[Run, ...]  # They are not shown.
-  question: Question  # Of intervals.
+  methods: tuple[Method, ...]  # The baselines come first.
+  unfinished: tuple[Run, ...]  # Runs that are not shown.
+  question: Question  # The question that intervals answer.
   num_baselines: int = 1
 
   @property
   def baselines(self) -> tuple[Method, ...]:
-    """The methods of which the better one, by each measure, is the baseline."""
+    """The methods of which the best is the baseline, for each measure."""
     return self.methods[: self.num_baselines]
 
   @property
@@ -163,7 +163,7 @@ class TaskRuns:
     return ClientNames(self.runs)
 
   def with_summary(self, key: str) -> list[Method]:
-    """Returns the methods whose runs all have a part of the summary."""
+    """Returns the methods all of whose runs have a part of the summary."""
     return [m for m in self.methods if all(r.of_summary(key) for r in m.runs)]
 
   @property
@@ -179,7 +179,7 @@ def arrange(
   baseline: str | None = None,
   question: str | None = None,
 ) -> list[TaskRuns]:
-  """Sorts runs by task and method, in the order in which they occur."""
+  """Groups runs by task and method, in the order in which they occur."""
   by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     by_data.setdefault(run_groups.data_key(run), []).append(run)
@@ -193,7 +193,7 @@ def arrange(
     for members in of_tasks
   ]
   methods = [_baselines_first(group(of_task), baseline) for of_task in shown]
-  # A method looks the same in all tasks.
+  # A method has the same style in all tasks.
   labels = list(dict.fromkeys(g.label for found, _ in methods for g in found))
   return [
     TaskRuns(

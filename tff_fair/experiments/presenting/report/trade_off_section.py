@@ -26,8 +26,8 @@ from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 
-# Bars in the form of Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance
-# Reduction for Fair Federated Learning".
+# Bars follow Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance Reduction
+# for Fair Federated Learning".
 
 _BARS = ("mean", "worst_10", "worst_20")
 _BARS_TITLE = "Mean and worst clients"
@@ -36,7 +36,7 @@ _ROW, _BAR = 22, 13  # Heights of a row and its bar.
 _LETTER_WIDTH = 7.0
 _MAX_LETTERS = 28
 _VALUE_WIDTH, _GAP = 48, 14
-_ABOVE_AND_BELOW = 52  # All rows: Frame.top and Frame.bottom.
+_ABOVE_AND_BELOW = 52  # The sum of `Frame.top` and `Frame.bottom`.
 
 
 def build_bars(task: TaskRuns) -> section.Section:
@@ -108,7 +108,7 @@ def _bars(
 
 
 def _row(method: Method, result: Result, middle: float, frame: Frame) -> Group:
-  """Returns a method's name, bar and value; no bar if it is not finite."""
+  """Returns a method's name, value, and bar if the value is finite."""
   base, right = middle + 4, frame.width - frame.right
   name = task_runs.truncate(method.label, _MAX_LETTERS)
   parts: list[Shape] = [Text(name, frame.left - _GAP / 2, base, "end", "name")]
@@ -135,7 +135,7 @@ _ERROR_PAIRS = (
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: mean against std and worst 10 %, error and spread."""
+  """Returns the section: scatter charts of two measures of each method."""
   title = f"{task.score.title} and fairness"
   figures = _figures(task, _PAIRS)
   if not figures:
@@ -164,7 +164,7 @@ def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Figure]:
 
 
 def _has_front(task: TaskRuns) -> bool:
-  """Returns whether every method has several runs, and so an uncertainty."""
+  """Returns whether every method has several runs, which intervals require."""
   return all(len(method.runs) > 1 for method in task.methods)
 
 
@@ -228,7 +228,7 @@ def _point(task: TaskRuns, method: Method, x_name: str, y_name: str) -> Point:
 
 
 def _scale(measure: Measure, ranges: Sequence[Sequence[float]]) -> Scale:
-  # Markers of points at the very edge would extend beyond it.
+  # Without margins, markers at the edge would extend beyond it.
   return scale.with_margins(
     min(map(min, ranges)),
     max(map(max, ranges)),

@@ -129,7 +129,7 @@ def _number(task: TaskRuns, value: float) -> str:
 
 
 def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
-  """Returns the marks of a column; none if no method stands out."""
+  """Returns the marks of a column, without any if no method stands out."""
   tried = [
     row for row in rows if row.num_seeds >= comparison_table.NEEDED_SEEDS
   ]
@@ -144,7 +144,7 @@ def _columns(
   groups: Sequence[Group],
   chosen: Mapping[Run, ChosenEvaluation],
 ) -> list[Column]:
-  """Returns the columns of the measures; after the std, the noise in it."""
+  """Returns the measures' columns, with the noise after the std."""
   columns = [
     html_tables.column(
       task.measures[name],
@@ -161,11 +161,11 @@ def _columns(
 
 
 class _Best(NamedTuple):
-  """Which methods are best by a measure, in words."""
+  """The parts of a sentence on which methods are best by a measure."""
 
   words: str
   name: str
-  is_clear_winner: bool  # Whether all others clearly differ.
+  is_clear_winner: bool  # Whether no other method is also best.
   value: str
   rest: str
 
@@ -173,7 +173,7 @@ class _Best(NamedTuple):
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
 ) -> list[_Best]:
-  """Returns the best methods by each measure for which they are known."""
+  """Returns the best methods by each measure, where they are known."""
   found = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
@@ -210,11 +210,11 @@ def _not_compared(best: str, groups: Sequence[Group]) -> list[str]:
   ]
 
 
-_WIDTH, _EDGE = 120, 4  # Of the drawing of an interval.
+_WIDTH, _EDGE = 120, 4  # The width and margin of an interval's drawing.
 
 
 class _Interval(NamedTuple):
-  """The places of an interval, its estimate and 0 in a drawing."""
+  """The pixels of an interval's ends, its estimate and 0 in a drawing."""
 
   zero: str
   low: str
@@ -229,7 +229,7 @@ def _difference_columns(
   task: TaskRuns,
   rows: Mapping[str, Row],
 ) -> list[Column]:
-  """Returns differences by measure, and how many clients are better."""
+  """Returns columns of differences by measure, and of better-off clients."""
   if not rows:
     return []
   columns = [
@@ -305,7 +305,7 @@ def _difference(
 def _interval(
   method: Method, found: Difference, low: float, high: float
 ) -> _Interval | None:
-  """Returns the drawing of an interval; None if nothing is known."""
+  """Returns the drawing of an interval; None if the estimate is unknown."""
 
   def place(value: float) -> str:
     share = (value - low) / (high - low) if high > low else 0.5

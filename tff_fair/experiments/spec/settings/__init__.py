@@ -1,7 +1,7 @@
 """The settings of a run, by group: names, types, defaults and meanings.
 
-They are declared only here: `RunSpec` inherits these fields, and flags, TOML
-and help texts are made from them. `RunSpec` checks their values.
+Settings are declared only here: `RunSpec` inherits these fields and checks
+their values; flags, TOML and help texts are generated from them.
 """
 
 import dataclasses
@@ -14,13 +14,13 @@ from tff_fair.declared import Value
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.settings import bounds, federation, learning
 
-# Share of a client's training examples that runs with a criterion set aside.
+# Default validation share of a client's training examples with a criterion.
 _VALIDATION_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings(
-  # Fields come in the order of the last base first.
+  # Fields are ordered from the last base class to the first.
   federation.CorrectionSettings,
   federation.PrivacySettings,
   federation.DefenceSettings,
@@ -32,7 +32,7 @@ class RunSettings(
   learning.AlgorithmSettings,
   learning.TaskSettings,
 ):
-  """The fields of a run, and values that follow from them."""
+  """The settings of a run, and values that follow from them."""
 
   @classmethod
   def fields(cls) -> Mapping[str, declared.Field]:
@@ -41,27 +41,27 @@ class RunSettings(
 
   @property
   def weighted_algorithm(self) -> str:
-    """The method, and its client weights if not by numbers of examples."""
+    """The method's name, and its client weighting unless it is the default."""
     weights = self.client_weighting
     suffix = "" if weights == "num_examples" else f"-{weights}"
     return f"{methods.short_name(self.algorithm)}{suffix}"
 
   @property
   def short_name(self) -> str:
-    """The task and the method, as in names of folders: "digits-adafed"."""
+    """The task and the method for names of folders, such as "digits-adafed"."""
     return f"{tasks.short_name(self.task)}-{self.weighted_algorithm}"
 
   @property
   def seeds(self) -> seeds.Seeds:
-    """The seeds; those that are not given follow `seed`."""
+    """The seeds of the run; seeds that are not given equal `seed`."""
     return seeds.from_settings(vars(self))
 
   @property
   def validation_share(self) -> float:
-    """The share of each client's training examples that is set aside.
+    """The share of each client's training examples for validation.
 
-    It is `validation_fraction`. Without that, it has a default for a run with a
-    `criterion`, which then does not choose on its test data.
+    It is `validation_fraction`. If that is not given, a run with a `criterion`
+    has a default share, so that it does not select on its test data.
     """
     if self.validation_fraction is not None:
       return self.validation_fraction
@@ -69,10 +69,10 @@ class RunSettings(
 
   @property
   def evaluation_interval(self) -> int:
-    """Rounds from one evaluation to the next.
+    """The number of rounds from one evaluation to the next.
 
-    It is `rounds_per_evaluation`, unless that is not given or exceeds the
-    number of rounds: then a short run still evaluates several times.
+    It is `rounds_per_evaluation`. If that is not given or exceeds the number of
+    rounds, the interval is such that a short run also evaluates several times.
     """
     given, total = self.rounds_per_evaluation, self.total_rounds
     if given is not None and given <= total:
@@ -95,7 +95,7 @@ class RunSettings(
 
   @property
   def local_work(self) -> dict[str, Any]:
-    """How clients train, by the names of `client_works.TrainingSettings`."""
+    """Settings of local training, by `client_works.TrainingSettings` field."""
     steps = self.local_steps
     return {
       "batch_size": self.batch_size,
@@ -112,9 +112,9 @@ class RunSettings(
 
   @property
   def all_hparams(self) -> dict[str, Value]:
-    """All hyperparameters of the method, defaults filled in.
+    """All hyperparameters of the method, including those with default values.
 
-    The server's learning rate is one of them if the method has its own server
+    `server_learning_rate` sets one of them if the method has its own server
     step.
     """
     valid = methods.hyperparameters(self.algorithm)
@@ -125,7 +125,7 @@ class RunSettings(
 
   @property
   def has_own_server_step(self) -> bool:
-    """Whether the method has its own server step, and so its own rate."""
+    """Whether the method has its own server step, with a rate in `hparams`."""
     return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
   @property
@@ -136,7 +136,7 @@ class RunSettings(
 
   @property
   def draws_by_lambda(self) -> bool:
-    """Whether cohorts are drawn by the weights that the method learns."""
+    """Whether the method draws cohorts by weights that it learns."""
     return self.algorithm == "drfa"
 
   @property
@@ -150,7 +150,7 @@ class RunSettings(
 
   @property
   def has_baselines(self) -> bool:
-    """Whether clients, or all data in one place, train without a federation."""
+    """Whether the run also trains local or pooled baselines."""
     needs_gaps = self.loss_reference != "none"
     return self.local_baseline or self.pooled_baseline or needs_gaps
 

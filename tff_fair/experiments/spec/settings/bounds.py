@@ -1,7 +1,7 @@
 """Bounds that several settings share: seeds, and ranges of integers.
 
-A range, from which a run draws numbers, is written as 5-15; Python code may
-also give it as (5, 15).
+A run draws numbers from a range, which is written as 5-15, or in Python also as
+(5, 15).
 """
 
 import re
@@ -13,7 +13,7 @@ _LARGEST = 2**31 - 1
 
 
 def range_ends(value: object) -> tuple[int, int]:
-  """Returns the least and the greatest number of a range or single number."""
+  """Returns the least and the greatest number of a range, or a number twice."""
   text = "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
   match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", text)
   least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
@@ -29,7 +29,7 @@ def drawn_from(value: Range) -> int | tuple[int, int]:
 
 
 def normal_range(value: object) -> object:
-  """Returns a number or range in its usual form; other values unchanged."""
+  """Returns a range in the form "5-15", or an int; invalid values unchanged."""
   try:
     least, most = range_ends(value)
   except ValueError:

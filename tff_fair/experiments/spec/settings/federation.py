@@ -10,8 +10,8 @@ from tff_fair import declared
 from tff_fair.experiments.spec.settings import bounds
 
 USUAL_COHORT = 10
-USUAL_PART = 32  # As in `tff_fair.runtime`, which imports TensorFlow.
-USUAL_INTERVAL = 10  # Rounds from one evaluation to the next.
+USUAL_PART = 32  # Copied from `tff_fair.runtime`, which imports TensorFlow.
+USUAL_INTERVAL = 10  # The number of rounds from one evaluation to the next.
 LEAST_EVALUATIONS = 5
 
 
@@ -290,7 +290,7 @@ def part_size(
   """Returns the size of the parts of cohorts; 0 if every cohort is one part."""
   try:
     _, most = bounds.range_ends(clients_per_round)
-  except ValueError:  # None, or from a damaged record.
+  except ValueError:  # The value is None, or invalid in a damaged record.
     return clients_per_part
   return 0 if most <= clients_per_part else clients_per_part
 

@@ -1,4 +1,4 @@
-"""The settings of the clients' local steps and the server's."""
+"""The settings of the task, the method, and the steps of clients and server."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from tff_fair.experiments.spec.settings import bounds
 # The settings of the task and of the method.
 
 
-# The hyperparameter of methods that have their own server step.
+# The rate's hyperparameter in methods that have their own server step.
 SERVER_RATE = "learning_rate"
 
 
@@ -106,7 +106,7 @@ DecayKind = Literal["exponential", "inverse_time"]
 
 WITH_MOMENTUM = ("momentum", "nesterov")
 MOMENTUM = 0.9  # The default of optimizers that have momentum.
-_LARGEST_INT32 = 2**31 - 1  # Positions of examples are int32.
+_LARGEST_INT32 = 2**31 - 1  # Positions of examples have the type int32.
 
 _MOMENTUM_OF = (
   f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
