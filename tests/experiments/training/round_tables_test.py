@@ -63,6 +63,22 @@ def test_rounds_go_to_tables_and_to_tensorboard(folder):
   assert steps(folder.tensorboard / "test", "accuracy/mean") == [0, 2]
 
 
+def test_an_evaluation_is_in_its_table_after_its_clients(folder, monkeypatch):
+  clients = {"client_id": np.array([0, 2]), "accuracy": np.array([0.0, 1.0])}
+  evaluation = RoundEvaluation({"accuracy": {"mean": 0.5}}, clients)
+
+  def append_row(path, round_num, row):
+    del row
+    if path == folder.evaluations:
+      found = round_tables.count_rows(folder.client_evaluations)
+      appended.append((round_num, found[round_num]))
+
+  appended = []
+  monkeypatch.setattr(round_tables, "append_row", append_row)
+  rounds_of(folder, *(round_state(k, evaluation=evaluation) for k in (0, 4)))
+  assert appended == [(0, 2), (4, 2)]
+
+
 TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
 
 

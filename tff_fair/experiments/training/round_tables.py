@@ -39,10 +39,11 @@ class TableWriter(Writer):
       append_rows(folder.cohorts, round_num, state.clients)
     if state.evaluation is not None:
       folder.check_place()
-      append_row(folder.evaluations, round_num, state.evaluation.summary)
       append_rows(
         folder.client_evaluations, round_num, state.evaluation.clients
       )
+      # Last: readers leave out clients' rows of rounds that are not in it.
+      append_row(folder.evaluations, round_num, state.evaluation.summary)
 
 
 def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
