@@ -143,9 +143,9 @@ def differences(
 def _shares(found: Sequence[Difference]) -> np.ndarray:
   """Returns the shares of p below each level, and of zero-width intervals."""
   p_values = np.array([d.p_value for d in found])
-  # float32 rounds accuracies by up to 6e-8.
   widths = np.array([d.high - d.low for d in found])
   below = [p_values < level for level in LEVELS]
+  # Counts as zero: float32 rounds accuracies by up to 6e-8.
   return np.mean([*below, widths < 1e-6], axis=1)
 
 

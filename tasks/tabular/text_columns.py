@@ -1,4 +1,4 @@
-"""Recognizes what a text column holds: categories, numbers, or words."""
+"""Interprets text columns: categories, numbers with signs, or words."""
 
 import functools
 import re

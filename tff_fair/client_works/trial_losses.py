@@ -18,11 +18,11 @@ from tff_fair.runtime import mergeable_aggregate
 
 
 class TrialLosses(NamedTuple):
-  """The losses of r clients after t trial steps.
+  """The losses of r clients after each of t alternative steps.
 
   Attributes:
     client_id: int64[r], in any order.
-    loss: float32[r, t], over a client's training examples.
+    loss: float32[r, t], over a client's training examples, by step.
   """
 
   client_id: tf.Tensor

@@ -170,7 +170,8 @@ def _newton_step(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Moves along Mehrotra's predictor-corrector direction."""
   residual = tf.linalg.matvec(matrix, u) + linear - z
-  # With dz eliminated, (C + diag(z / u)) du = (t - u z) / u - residual.
+  # C du - dz = -residual and z du + u dz = change, where C is `matrix`, and
+  # `change` is that of u z. So (C + diag(z / u)) du = change / u - residual.
   diagonal = 1.0 + z / u
   jacobi = tf.math.rsqrt(diagonal)
   scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)

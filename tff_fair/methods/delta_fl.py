@@ -43,7 +43,7 @@ def weighted_upper_quantile(
   most `share`. Weights are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # In a sum that starts at the largest value, small totals have small errors.
+  # From the largest value down, so totals near a small `share` round little.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)

@@ -35,8 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# The accepted names of a file's columns, by those of the table that `read`
-# returns; the last name of each is that in a run's clients.csv.
+# For each column of the table that `read` returns, the names that it may have in
+# a file. The last of several is the name in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),

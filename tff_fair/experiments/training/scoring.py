@@ -193,7 +193,7 @@ def _regression_scores(
 
 def variance(labels: np.ndarray) -> float:
   """Returns the mean squared deviation of labels from their mean."""
-  # Without rounding errors of the mean, equal labels have a variance of 0.
+  # Subtracting one label makes the variance of equal labels exactly 0.
   centered = labels.astype(np.float64) - labels[0].astype(np.float64)
   return float(centered.var(axis=0).mean())
 

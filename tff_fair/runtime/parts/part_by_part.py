@@ -1,7 +1,7 @@
 """Computes a round in parts, on any engine.
 
 The sums of parts are merged in a fixed tree: groups of neighbours, then groups
-of such groups. The call that ends the phase merges the last group.
+of these, until few sums are left. The call that ends the phase merges those.
 """
 
 from __future__ import annotations
