@@ -35,8 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# For each column of the table that `read` returns, the names that it may have in
-# a file. The last of several is the name in a run's clients.csv.
+# For each column of the table that `read` returns, its accepted names in a file.
+# The last of several is the name in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
