@@ -35,7 +35,7 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# For each column of the table that `read` returns, its accepted names in a file.
+# For each column of the table from `read`, the names that a file may give it.
 # The last of several is the name in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
