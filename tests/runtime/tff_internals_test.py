@@ -8,7 +8,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import native, tff_internals
+import tff_fair
+from tasks.models import convolutional
+from tff_fair.runtime import admission, native, tff_internals
+from tff_fair.runtime.one_graph import steps
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,39 @@ def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
   assert shapes == [[2, 2, 2]] * 2 + [[0, 0, 0]] * 3
   assert len({graphs[i][1] for i in (0, 2, 3)}) == 1
   assert [num_unread(graph) for graph, _ in graphs] == [0, 3, 0, 0, 0]
+
+
+def vgg11():
+  return tff.learning.models.from_keras_model(
+    convolutional.vgg11((32, 32, 3), 10, 0),
+    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    input_spec=(
+      tf.TensorSpec([None, 32, 32, 3], tf.float32),
+      tf.TensorSpec([None], tf.int32),
+    ),
+  )
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
+  module: Any = vars(tff_internals)["graph_optimizations"]
+  if not is_ours:
+    original = getattr(module.tf_optimizer, "_optimizer", module.tf_optimizer)
+    monkeypatch.setattr(module, "tf_optimizer", original)
+    monkeypatch.setattr(tff_internals, "graph_optimizations", None)
+  process = tff_fair.algorithms.build(
+    "fedavg",
+    vgg11,
+    client_optimizer=tff.learning.optimizers.build_sgdm(0.01),
+    batch_size=20,
+  )
+  message = tff.framework.serialize_computation(native.to_native(process.next))
+  plan = steps.read(message)
+  if is_ours:
+    steps.check_works_as_one_graph(plan)
+  else:  # Adds into a variable, and recomputes activations.
+    with pytest.raises(admission.NotAdmittedError, match="operation Assign"):
+      steps.check_works_as_one_graph(plan)
 
 
 @pytest.mark.parametrize("module", [None, types.ModuleType("renamed")])

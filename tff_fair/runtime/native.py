@@ -95,7 +95,7 @@ def compile_now(comp: tff.Computation) -> tff.Computation:
 
 def to_native(comp: tff.Computation) -> tff.Computation:
   """Returns a computation as TFF's native backend compiles it."""
-  tff_internals.optimize_without_inputs()
+  tff_internals.install_graph_optimizer()
   return tff.backends.native.desugar_and_transform_to_native(comp)
 
 
