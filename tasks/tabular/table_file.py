@@ -138,9 +138,8 @@ class CsvFile:
   ) -> None:
     """Reads the header."""
     self.path = path
-    self.num_comments = (
-      0  # The number of comment lines that `read_chunks` skipped.
-    )
+    # The number of comment lines that `read_chunks` skipped.
+    self.num_comments = 0
     self._encoding = csv_format.encoding
     self._written = csv_format
     given = csv_format.separator

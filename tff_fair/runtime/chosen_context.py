@@ -37,9 +37,8 @@ class _Choice(NamedTuple):
 
 
 _choice = _Choice()
-_parent_objects: object = (
-  None  # Parent objects that a forked child keeps alive.
-)
+# The parent's objects that a forked child keeps alive.
+_parent_objects: object = None
 
 
 def replace(

@@ -37,12 +37,10 @@ MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # The weights s of the CVaR along the front.
 _RADIUS = 100.0  # The ball's radius; in units of the labels, for regression.
-_RADIUS_FACTOR = (
-  2.0  # The ball's radius is at least this times a run's largest norm.
-)
-_DIVERGENCE_FACTOR = (
-  1000.0  # Runs whose norm is above this times `_RADIUS` have diverged.
-)
+# The ball's radius is at least this times a run's largest norm.
+_RADIUS_FACTOR = 2.0
+# Runs whose norm is above this times `_RADIUS` have diverged.
+_DIVERGENCE_FACTOR = 1000.0
 _ACCURACY = 1e-4  # The gap to reach, in units of the loss.
 
 

@@ -25,9 +25,7 @@ from tff_fair.experiments.texts import layout, run_warnings
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # The fixed seed of the draw: the selection depends only on the runs.
 _FEWEST_TO_DIVIDE = 10  # Clients.
-MIN_RELIABLE_CLIENTS = (
-  50  # With fewer clients, the selection is largely random.
-)
+MIN_RELIABLE_CLIENTS = 50  # With fewer, the selection is largely random.
 _VALIDATION = 2  # The key of this draw, different from those of other draws.
 
 

@@ -35,9 +35,8 @@ class Schedule(NamedTuple):
   total_rounds: int
   rounds_per_evaluation: int  # The last round is always evaluated.
   rounds_per_checkpoint: int  # The last round is always saved.
-  rounds_before_joining: Sequence[
-    int
-  ] = ()  # The rounds after which clients join.
+  # The rounds after which clients join.
+  rounds_before_joining: Sequence[int] = ()
 
   def evaluates(self, round_num: int) -> bool:
     """Returns whether the model is evaluated after a round."""

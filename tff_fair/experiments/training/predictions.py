@@ -35,9 +35,8 @@ class Results(NamedTuple):
   threshold: Mapping[str, Any] | None = None
   gains: pd.DataFrame | None = None  # By client_id; columns: local_SCORE, ...
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
-  local_training: Mapping[str, Any] | None = (
-    None  # Rounds and rates of local models.
-  )
+  # Rounds and rates of local models.
+  local_training: Mapping[str, Any] | None = None
 
 
 class ClientPredictions(NamedTuple):

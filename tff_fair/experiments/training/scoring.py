@@ -26,9 +26,8 @@ class ScoringSettings(NamedTuple):
   """The scores that an evaluation computes."""
 
   score: Score
-  positive_class: int | None = (
-    None  # None: the rarer of two, or a mean over more.
-  )
+  # None means the rarer of two classes, or a mean over more.
+  positive_class: int | None = None
   sums: SumsRequest | None = None  # Clients send these; None: only accuracies.
 
 
