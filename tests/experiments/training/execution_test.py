@@ -28,6 +28,8 @@ from tests.refusals import rejected
 from tff_fair import experiments, runtime
 from tff_fair.experiments import interruption
 from tff_fair.experiments.runs import checksums, folder as run_folder, integrity
+from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.training import in_memory
 
 pytestmark = pytest.mark.usefixtures(
   "compiled_once", "unpainted", "in_new_folder"
@@ -186,6 +188,14 @@ def test_cohorts_follow_the_last_losses_and_controls_resume():
     order = sorted(range(6), key=lambda k: (-last[k], k))
     assert set(ids) <= set(order[:2])
     last[ids] = rows["loss"]
+  # A run without a folder draws the same clients.
+  found = in_memory.train_and_evaluate(
+    spec, task_loading.load(spec), in_memory.ProgramCache()
+  )
+  np.testing.assert_array_equal(
+    found.clients["loss"],
+    whole.last_evaluation["loss"].to_numpy(np.float32),
+  )
 
 
 def test_ctrl_c_saves_and_the_same_call_goes_on(finished):

@@ -65,24 +65,21 @@ def test_proportional_sampling_follows_the_examples():
   check_frequency(lists, EXAMPLES / EXAMPLES.sum())
 
 
-def of_losses(losses, **changes):
+def by_loss(losses, size, candidates):
   """A sampler by power of choice that knows the losses of clients."""
-  spec = RunSpec(**{"seed": 5, "sampling": "power_of_choice", **changes})
-  known = sampling.LastLosses(len(losses))
-  known.values[:] = losses
-  return sampling.Sampler(
-    spec, 1, np.arange(1, len(losses) + 1), None, None, known
+  spec = RunSpec(
+    seed=5, sampling="power_of_choice", sampling_candidates=candidates
   )
+  sampler = sampling.Sampler(spec, size, np.arange(1, len(losses) + 1))
+  sampler.last_losses.values[:] = losses
+  return sampler
 
 
 def test_of_its_candidates_power_of_choice_takes_those_of_the_largest_loss():
-  spec = RunSpec(sampling="power_of_choice", sampling_candidates=7)
-  known = sampling.LastLosses(NUM_CLIENTS)
-  known.values[:] = [1, np.inf, 3, 2, 3, np.inf, 3]
-  sampler = sampling.Sampler(spec, 3, EXAMPLES, last_losses=known)
+  sampler = by_loss([1, np.inf, 3, 2, 3, np.inf, 3], 3, 7)
   # First those without a loss; of equals the smaller id.
   assert sampler(1).drawn == [1, 2, 5]
-  known.values[:] = [1, 0, 3, 2, 3, 0.5, 3]
+  sampler = by_loss([1, 0, 3, 2, 3, 0.5, 3], 3, 7)
   assert sampler(1).drawn == [2, 4, 6]
 
 
@@ -93,7 +90,7 @@ def test_candidates_are_drawn_by_their_examples():
   for first, second in itertools.permutations(range(3), 2):
     probability = n[first] / 6 * n[second] / (6 - n[first])
     expected[max(first, second, key=lambda k: losses[k])] += probability
-  sampler = of_losses(losses, sampling_candidates=2)
+  sampler = by_loss(losses, 1, 2)
   lists = [sampler(t).drawn for t in range(1, NUM_ROUNDS + 1)]
   check_frequency(lists, expected)
 

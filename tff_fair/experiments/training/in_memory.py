@@ -18,7 +18,6 @@ from tff_fair.experiments.training import (
   fairfed_deviations,
   loop,
   resume,
-  sampling,
 )
 from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
 from tff_fair.experiments.training.round_state import (
@@ -86,17 +85,11 @@ def train_and_evaluate(
   """Trains a run, and returns the evaluation after its last round."""
   parts = build.run_parts(spec, task, cache)
   execution.select_engine(None, parts.aggregation == summing.SECURE)
-  sample = sampling.Sampler(
-    spec,
-    parts.clients_per_round,
-    task.train.num_examples,
-    None,
-    parts.first_rounds,
-  )
+  sample = resume.build_sampler(spec, parts)
   last = _LastEvaluation()
   with (
     client_data.open_datasets(task) as data,
-    Callbacks([last], (), lambda _: None) as callbacks,
+    Callbacks([last, sample.last_losses], (), lambda _: None) as callbacks,
   ):
     loop.train(
       resume.build_rounds(spec, parts, sample, data.train, None, False),

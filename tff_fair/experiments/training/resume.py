@@ -59,10 +59,7 @@ def train(
 ) -> bool:
   """Trains up to the last round; returns whether a callback pruned the run."""
   folder.check_place()
-  last_losses = None
-  if spec.sampling == "power_of_choice":
-    last_losses = sampling.LastLosses(parts.task.num_clients)
-  sample = _sampler(spec, parts, last_losses)
+  sample = build_sampler(spec, parts)
   schedule = parts.schedule
   if (last := saved_states.stop_round(folder)) is not None:
     schedule = schedule.ending_after(last)
@@ -86,8 +83,8 @@ def train(
   )
   parts, weights = correction.correct(folder, spec, parts, display.say)
   builtin = _builtin_callbacks(folder, spec, parts, display, wandb)
-  if last_losses is not None:
-    builtin.append(last_losses)
+  if spec.sampling == "power_of_choice":
+    builtin.append(sample.last_losses)
   with (
     _open_client_data(spec, parts.task) as data,
     Callbacks(builtin, users, display.say) as callbacks,
@@ -119,9 +116,8 @@ def train(
   return callbacks.verdict == "prune"
 
 
-def _sampler(
-  spec: RunSpec, parts: build.RunParts, last_losses: sampling.LastLosses | None
-) -> sampling.Sampler:
+def build_sampler(spec: RunSpec, parts: build.RunParts) -> sampling.Sampler:
+  """Returns the sampler of a run's cohorts."""
   labels = None  # Each client's most frequent label, if dropout depends on it.
   if spec.dropout and spec.dropout_kind == "by_label":
     labels = parts.task.label_counts.argmax(axis=1)
@@ -131,7 +127,6 @@ def _sampler(
     parts.task.train.num_examples,
     labels,
     parts.first_rounds,
-    last_losses,
   )
 
 

@@ -83,9 +83,9 @@ class Sampler:
     num_examples: np.ndarray,
     labels: np.ndarray | None = None,
     first_rounds: np.ndarray | None = None,
-    last_losses: LastLosses | None = None,
   ) -> None:
-    self._last_losses = last_losses or LastLosses(len(num_examples))
+    # A callback of runs with power of choice.
+    self.last_losses = LastLosses(len(num_examples))
     # float64[K], DRFA's lambda; `MixtureAscent` sets it before each round.
     self.mixture = np.full(len(num_examples), 1 / len(num_examples))
     self._spec = spec
@@ -183,7 +183,7 @@ class Sampler:
   ) -> np.ndarray:
     """Returns candidates with the largest last losses; of equals, lower ids."""
     by_id = np.sort(candidates)
-    losses = self._last_losses.values[by_id]
+    losses = self.last_losses.values[by_id]
     return by_id[np.argsort(-losses, kind="stable")[:size]]
 
 
