@@ -14,7 +14,7 @@ All rounds have the same cohort, except that a "fresh cohort" is drawn from
   python -m benchmarks.fedavg_round [--model=mlp|cnn] [--repetitions=20]
 """
 
-import contextlib
+import concurrent.futures
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +119,7 @@ def main() -> None:
     num_examples=np.full(_POPULATION.value, _EXAMPLES.value),
     load=lambda client_id: (x, (y + client_id) % workload.NUM_CLASSES),
   )
-  with contextlib.closing(client_data.LoadingThread()) as thread:
+  with concurrent.futures.ThreadPoolExecutor(1) as thread:
     fresh = client_data.ClientLoader(
       population, model.input_spec, thread=thread
     )

@@ -1,5 +1,6 @@
 """Tests of the data of a run's clients."""
 
+import concurrent.futures
 import threading
 
 import numpy as np
@@ -10,13 +11,6 @@ import tff_fair
 from tests import small_problem
 from tests.experiments.training.small_run import check_same
 from tff_fair.experiments.training import client_data
-
-
-@pytest.fixture
-def thread():
-  thread = client_data.LoadingThread()
-  yield thread
-  thread.close()
 
 
 def test_clients_stay_in_memory_up_to_a_number_of_bytes(monkeypatch):
@@ -43,7 +37,7 @@ def test_clients_stay_in_memory_up_to_a_number_of_bytes(monkeypatch):
     loaded.clear()
 
 
-def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed(thread):
+def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed():
   loaded, is_loaded = [], threading.Event()
 
   def load(client_id):
@@ -54,20 +48,20 @@ def test_data_is_loaded_ahead_and_errors_come_when_it_is_needed(thread):
     return np.zeros([1, 2], np.float32), np.zeros([1], np.int32)
 
   split = tasks.Split(num_examples=np.ones(10, np.int64), load=load)
-  spec = two_numbers()
-  data = client_data.ClientLoader(split, spec, thread=thread)
-  data([1, 2])
-  data.prepare([3, 9])
-  assert is_loaded.wait(10)
-  assert loaded == [1, 2, 3]
-  data([1])  # This call does not ask for client 9.
-  with pytest.raises(tasks.DataError, match="damaged"):
-    data([3, 9])
-  with pytest.raises(tasks.DataError, match="damaged"):
-    data([9])
-  data.prepare([4])
-  assert len(data([4])) == 1
-  assert loaded == [1, 2, 3, 4]
+  with concurrent.futures.ThreadPoolExecutor(1) as thread:
+    data = client_data.ClientLoader(split, two_numbers(), thread=thread)
+    data([1, 2])
+    data.prepare([3, 9])
+    assert is_loaded.wait(10)
+    assert loaded == [1, 2, 3]
+    data([1])  # This call does not ask for client 9.
+    with pytest.raises(tasks.DataError, match="damaged"):
+      data([3, 9])
+    with pytest.raises(tasks.DataError, match="damaged"):
+      data([9])
+    data.prepare([4])
+    assert len(data([4])) == 1
+    assert loaded == [1, 2, 3, 4]
 
 
 def two_numbers():

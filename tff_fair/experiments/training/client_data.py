@@ -6,11 +6,9 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import queue
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -25,10 +23,8 @@ from tff_fair.runtime.one_graph import client_values
 # The most data that stays in memory for later rounds. A client with more data
 # takes longer to train than to load.
 _MOST_CACHED_BYTES = 32 * 2**20
-_SECONDS_TO_END = 2.0
 
 Ids: TypeAlias = Sequence[int] | np.ndarray
-_Result = TypeVar("_Result")
 
 
 class _CacheEntry(NamedTuple):
@@ -44,35 +40,33 @@ class ClientLoader:
     split: tasks.Split,
     spec: tasks_task.ElementSpec,
     *,
-    thread: LoadingThread | None = None,
+    thread: concurrent.futures.Executor | None = None,
     groups: Callable[[int], np.ndarray] | None = None,
   ) -> None:
     self._split = split
     self._label_variances: dict[int, float] = {}
     self._groups = groups
     self._thread = thread
-    self._prepared: tuple[
-      list[int], concurrent.futures.Future[list[tf.data.Dataset]]
-    ] = ([], concurrent.futures.Future())
+    self._prepared: dict[
+      tuple[int, ...], concurrent.futures.Future[list[tf.data.Dataset]]
+    ] = {}
     self._spec = spec
     self._cached: dict[int, _CacheEntry] = {}
     self._cached_bytes = 0
 
   def __call__(self, client_ids: Ids) -> list[tf.data.Dataset]:
     """Returns the data of clients."""
-    ids = np.asarray(client_ids).tolist()
+    ids = tuple(np.asarray(client_ids).tolist())
     if self._thread is None:
       return self._load(ids)
-    if ids and self._prepared[0] == ids:
-      found, self._prepared = self._prepared[1], ([], self._prepared[1])
-      return found.result()
-    return self._thread.submit(self._load, ids).result()
+    found = self._prepared.pop(ids, None)
+    return (found or self._thread.submit(self._load, ids)).result()
 
   def prepare(self, client_ids: Ids) -> None:
     """Begins to load the next clients' data; the next call raises errors."""
     if self._thread is not None:
-      ids = np.asarray(client_ids).tolist()
-      self._prepared = ids, self._thread.submit(self._load, ids)
+      ids = tuple(np.asarray(client_ids).tolist())
+      self._prepared = {ids: self._thread.submit(self._load, ids)}
 
   def label_variance(self, client_id: int) -> float:
     """Returns the variance of a client's labels, which must have been read."""
@@ -108,77 +102,6 @@ class ClientLoader:
       oldest = self._cached.pop(next(iter(self._cached)))
       self._cached_bytes -= oldest.num_bytes
     return cached.data
-
-
-class LoadingThread:
-  """A thread that calls functions one after another."""
-
-  def __init__(self) -> None:
-    self._calls: queue.SimpleQueue[Callable[[], None] | None] = (
-      queue.SimpleQueue()
-    )
-    self._thread = threading.Thread(target=self._call_in_turn, daemon=True)
-    self._thread.start()
-
-  def submit(
-    self, function: Callable[..., _Result], *args: object
-  ) -> concurrent.futures.Future[_Result]:
-    """Returns the future of a call's result, or of its error."""
-    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
-
-    def call() -> None:
-      try:
-        future.set_result(function(*args))
-      except BaseException as error:  # `future.result()` raises it.
-        future.set_exception(error)
-
-    self._calls.put(call)
-    return future
-
-  def close(self) -> None:
-    """Ends the thread after all submitted calls."""
-    self._calls.put(None)
-    self._thread.join(_SECONDS_TO_END)
-
-  def _call_in_turn(self) -> None:
-    while (call := self._calls.get()) is not None:
-      call()
-      del call  # A reference to the call would keep its result in memory.
-
-
-class ClientDatasets(Protocol):
-  """Returns the data of clients by id, or references to it."""
-
-  def __call__(self, client_ids: Ids) -> list[Any]:
-    """Returns the clients' data for a process."""
-
-  def prepare(self, client_ids: Ids) -> None:
-    """Begins to load the data for the next call."""
-
-  def label_variance(self, client_id: int) -> float:
-    """Returns the variance of a client's labels, which must be numbers."""
-
-
-class RunData(NamedTuple):
-  """The clients' training, test and validation data."""
-
-  train: ClientDatasets
-  test: ClientDatasets
-  validation: ClientDatasets | None = None
-
-
-@contextlib.contextmanager
-def open_datasets(task: tasks.Task) -> Iterator[RunData]:
-  """Yields the data of a task's clients, for a run."""
-  with contextlib.closing(LoadingThread()) as thread:
-    load = functools.partial(
-      ClientLoader, spec=task.element_spec, thread=thread
-    )
-    yield RunData(
-      load(task.train),
-      load(task.test),
-      None if task.validation is None else load(task.validation),
-    )
 
 
 # Data sources that a Dask worker keeps: those of several runs, 2 or 3 for each.
@@ -247,3 +170,28 @@ class DataAtWorkers:
   def label_variance(self, client_id: int) -> float:
     """Returns the variance of a client's labels, which must be numbers."""
     return scoring.variance(self._split.load(client_id)[1])
+
+
+ClientDatasets: TypeAlias = ClientLoader | DataAtWorkers
+
+
+class RunData(NamedTuple):
+  """The clients' training, test and validation data."""
+
+  train: ClientDatasets
+  test: ClientDatasets
+  validation: ClientDatasets | None = None
+
+
+@contextlib.contextmanager
+def open_datasets(task: tasks.Task) -> Iterator[RunData]:
+  """Yields the data of a task's clients, for a run."""
+  with concurrent.futures.ThreadPoolExecutor(1) as thread:
+    load = functools.partial(
+      ClientLoader, spec=task.element_spec, thread=thread
+    )
+    yield RunData(
+      load(task.train),
+      load(task.test),
+      None if task.validation is None else load(task.validation),
+    )
