@@ -21,7 +21,6 @@ from tff_fair.experiments.training import (
 )
 from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
 from tff_fair.experiments.training.round_state import (
-  CallbackStates,
   RoundEvaluation,
   RoundState,
 )
@@ -65,16 +64,6 @@ class _LastEvaluation(RoundCallback):
     self.evaluation, self.last_state = state.evaluation, state
 
 
-class _InMemoryStates:
-  """The state store of a run that does not save its states."""
-
-  def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
-    return initial, 0, None
-
-  def save(self, state: RoundState) -> None:
-    """Saves nothing."""
-
-
 def train_and_evaluate(
   spec: RunSpec,
   task: tasks.Task,
@@ -97,7 +86,7 @@ def train_and_evaluate(
       evaluate=client_evaluation.build_evaluation(
         parts, data.test, data.validation
       ),
-      states=_InMemoryStates(),
+      states=loop.StateStore(),
       callbacks=callbacks,
     )
   if not counts_groups:

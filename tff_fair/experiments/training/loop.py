@@ -15,7 +15,7 @@ import concurrent.futures
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from tff_fair.experiments import interruption
 from tff_fair.experiments.training import rounds
@@ -63,11 +63,12 @@ class Schedule(NamedTuple):
     return self._replace(total_rounds=min(max(round_num, 1), self.total_rounds))
 
 
-class StateStore(Protocol):
-  """Saves the states of a run, and loads the last one."""
+class StateStore:
+  """The states of a run without a folder, which are not saved."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
     """Returns the last state of the process, its round, and callback states."""
+    return initial, 0, None
 
   def save(self, state: RoundState) -> None:
     """Saves a state."""

@@ -16,7 +16,7 @@ import tensorflow_federated as tff
 from tff_fair.experiments.errors import DamageError, RunError
 from tff_fair.experiments.runs import array_files, checkpoints, tape_files
 from tff_fair.experiments.runs.folder import RunFolder
-from tff_fair.experiments.training import rounds
+from tff_fair.experiments.training import loop, rounds
 from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import CallbackStates, RoundState
 from tff_fair.files import atomic
@@ -28,7 +28,7 @@ _VALUES = "values"  # The entry with all values that are not arrays, as JSON.
 _T = TypeVar("_T")
 
 
-class Checkpoints:
+class Checkpoints(loop.StateStore):
   """Keeps the last states in a folder, complete even after a power cut."""
 
   def __init__(
@@ -68,7 +68,7 @@ class Checkpoints:
     """Returns the last state of the process, its round, and callback states."""
     saved = checkpoints.saved_rounds(self._path)
     if not saved:
-      return initial, 0, None
+      return super().load_latest(initial)
     round_num = saved[-1]
     try:
       found = _run_coroutine(_manager(self._path).load(round_num, initial))
