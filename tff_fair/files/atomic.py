@@ -26,7 +26,6 @@ _KINDS = {
   stat.S_IFIFO: "pipe",
   stat.S_IFSOCK: "socket",
 }
-_OTHER_KIND = "special file"
 
 
 class _FileTakenError(FileExistsError):
@@ -117,19 +116,27 @@ def check_regular(path: pathlib.Path) -> None:
       f"{path}: is another name of an open file; name another file."
     )
   try:
-    mode = path.stat().st_mode
-  except (FileNotFoundError, NotADirectoryError):
-    return
+    kind = _kind(path)
   except OSError as error:
     raise OSError(
       f"{path}: cannot be written: {error.strerror or error}."
     ) from error
-  if not stat.S_ISREG(mode):
-    kind = _KINDS.get(stat.S_IFMT(mode), _OTHER_KIND)
+  if kind is not None:
     mend = "only a regular file can be written or replaced"
     if kind == "folder":
       mend = f"name a file in it, as {path / 'NAME'}"
     raise _FileTakenError(f"{path}: is a {kind}; {mend}.")
+
+
+def _kind(path: pathlib.Path) -> str | None:
+  """Returns "folder", "pipe", ...; None for a regular file or a missing one."""
+  try:
+    mode = path.stat().st_mode
+  except (FileNotFoundError, NotADirectoryError):
+    return None
+  if stat.S_ISREG(mode):
+    return None
+  return _KINDS.get(stat.S_IFMT(mode), "special file")
 
 
 def special_kind(path: pathlib.Path) -> str | None:
@@ -137,13 +144,8 @@ def special_kind(path: pathlib.Path) -> str | None:
 
   Reading from a pipe or from some devices may block forever.
   """
-  try:
-    mode = path.stat().st_mode
-  except FileNotFoundError:
-    return None
-  if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-    return None
-  return _KINDS.get(stat.S_IFMT(mode), _OTHER_KIND)
+  kind = _kind(path)
+  return None if kind == "folder" else kind
 
 
 def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:

@@ -23,11 +23,9 @@ def saved_rounds(folder: pathlib.Path) -> list[int]:
   """Returns the rounds whose states a folder contains, in ascending order."""
   try:
     names = [path.name for path in folder.iterdir()]
-  except FileNotFoundError as error:
-    if not folder.is_symlink():
-      return []
-    raise _unreadable(folder, error) from error
   except OSError as error:
+    if isinstance(error, FileNotFoundError) and not folder.is_symlink():
+      return []
     raise _unreadable(folder, error) from error
   numbers = [n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)]
   return sorted(int(number) for number in numbers if number.isdecimal())
@@ -35,14 +33,8 @@ def saved_rounds(folder: pathlib.Path) -> list[int]:
 
 def write_checksums(state: pathlib.Path) -> None:
   """Writes checksums of a state's files, which mark the state as complete."""
-  checksums.write(
-    state,
-    (
-      file
-      for file in state.rglob("*")
-      if file.is_file() and file.name != checksums.FILE
-    ),
-  )
+  files = filter(pathlib.Path.is_file, state.rglob("*"))
+  checksums.write(state, (f for f in files if f.name != checksums.FILE))
 
 
 def is_complete(state: pathlib.Path) -> bool:

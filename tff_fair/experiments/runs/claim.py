@@ -57,16 +57,13 @@ def hold_folder(
     os.close(descriptor)
 
 
-@contextlib.contextmanager
 def hold(
   file: typing.BinaryIO | int, folder: pathlib.Path, say: Callable[[str], None]
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[object]:
   """Holds the claim to a folder, by a lock on `file` or by a claim file."""
-  claim: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-  if not lock(file, folder):  # A lock ends when the file is closed.
-    claim = _ClaimFile(folder, say)
-  with claim:
-    yield
+  if lock(file, folder):
+    return contextlib.nullcontext()  # The lock ends when the file is closed.
+  return _ClaimFile(folder, say)
 
 
 def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:

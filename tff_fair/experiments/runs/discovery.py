@@ -125,13 +125,12 @@ def changes(
   runs: Iterable[Run], *, verify: bool = False, below: bool = True
 ) -> list[str]:
   """Returns a sentence for each run whose files have changed."""
-  found = {
-    run.path: integrity.changes(RunFolder(run.path), verify=verify, below=below)
-    for run in runs
-  }
-  return [
-    integrity.describe_changes(path, how) for path, how in found.items() if how
-  ]
+  sentences = []
+  for run in runs:
+    folder = RunFolder(run.path)
+    if found := integrity.changes(folder, verify=verify, below=below):
+      sentences.append(integrity.describe_changes(run.path, found))
+  return sentences
 
 
 def say_changes(

@@ -187,8 +187,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
         chosen = min(of_rates, key=lambda each: of_rates[each].loss)
         until = of_rates[chosen].rounds
       trained = train(chosen, [(arrays, None)], client_id, until=until)
-    values = [*trained.weights.trainable, *trained.weights.non_trainable]
-    trained_model.assign(keras_model, [value.numpy() for value in values])
+    trained.weights.assign_weights_to(keras_model)
     return trained, chosen
 
   pooled = model_of(_union(parts), 0) if kind == POOLED else None

@@ -136,7 +136,11 @@ def _build_part_evaluation(
       _drop_unseen({**columns, **marks}), outputs
     )
 
-  def results_of(state: rounds.State) -> RoundEvaluation:
+  name = "evaluation" if part == "test" else f"evaluation on {part} data"
+  passes = 1 if evaluate_personal is None else 2
+
+  @track_work(name, len(client_ids), passes)
+  def evaluate(state: rounds.State) -> RoundEvaluation:
     weights = parts.process.get_model_weights(state)
     columns = _evaluate_in_calls(evaluate_global, (weights,), data, calls)
     found = with_score(columns) | marks
@@ -159,13 +163,6 @@ def _build_part_evaluation(
       {**personal, **{f"global_{name}": found[name] for name in results}},
       score,
     )
-
-  name = "evaluation" if part == "test" else f"evaluation on {part} data"
-  passes = 1 if evaluate_personal is None else 2
-
-  def evaluate(state: rounds.State) -> RoundEvaluation:
-    with track_work(name, len(client_ids), passes):
-      return results_of(state)
 
   return evaluate
 

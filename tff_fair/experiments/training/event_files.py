@@ -109,11 +109,9 @@ def write_hparams(
 
 
 def keep_rounds(
-  folder: RunFolder,
-  last_round: int,
-  is_due: Callable[[int], bool] = lambda _: True,
+  folder: RunFolder, last_round: int, is_due: Callable[[int], bool]
 ) -> None:
-  """Removes events of rounds after `last_round`, which a run will repeat."""
+  """Removes events after `last_round`, and of evaluations that are not due."""
   for file in _event_files(folder.tensorboard):
     of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))

@@ -44,8 +44,7 @@ class GroupCounter:
     self, weights: tff.learning.models.ModelWeights, client_ids: Iterable[int]
   ) -> list[group_gaps.GroupCounts]:
     """Returns each client's counts, for the model with the given weights."""
-    values = [*weights.trainable, *weights.non_trainable]
-    trained_model.assign(self._model, values)
+    weights.assign_weights_to(self._model)
     return [*map(self._count_client, client_ids)]
 
   def _count_client(self, client_id: int) -> group_gaps.GroupCounts:

@@ -78,8 +78,7 @@ def fine_tune(
         losses[epoch] = training.loss(
           tuned, baselines.dataset(aside, client_id)
         )
-      values = [*tuned.trainable, *tuned.non_trainable]
-      trained_model.assign(model, [value.numpy() for value in values])
+      tuned.assign_weights_to(model)
       outputs.append(trained_model.outputs(model, x_test))
       interruption.check()
     # The NaN loss of a diverged model is never the least.

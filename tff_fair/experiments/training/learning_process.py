@@ -21,25 +21,12 @@ from tff_fair.runtime import compilation_cache
 # A name, a learning rate, and a momentum; `None` is the default.
 _Optimizer = tuple[str, float, float | None]
 
-# Names of functions in `tff_fair.optimizers` or `tff.learning.optimizers`.
-_OPTIMIZERS: Mapping[str, str] = {
-  "sgd": "build_sgdm",
-  "momentum": "build_sgdm",
-  "nesterov": "build_nesterov",
-  "adagrad": "build_adagrad",
-  "adam": "build_adam",
-  "adamw": "build_adamw",
-  "amsgrad": "build_amsgrad",
-  "rmsprop": "build_rmsprop",
-  "yogi": "build_yogi",
-}
 # Settings by argument of `tff_fair.algorithms.build`, if the names differ.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",
   "learning_rate_decay": "client_learning_rate_decay",
 }
-
 
 _NEXT_WITH_ROWS = "next_with_rows"
 # The client learning rate in compiled computations; states hold a run's rate.
@@ -51,9 +38,8 @@ class BuiltProcess(NamedTuple):
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation | None  # For `CohortRowsProcess`.
-  prepare_initial_state: Callable[
-    [rounds.State], rounds.State
-  ]  # Sets seed, rate, weights.
+  # Sets the seed, the client learning rate and the initial weights.
+  prepare_initial_state: Callable[[rounds.State], rounds.State]
 
 
 def build(
@@ -258,9 +244,10 @@ def build_optimizer(
   name: str, learning_rate: float, momentum: float | None
 ) -> tff.learning.optimizers.Optimizer:
   """Returns an optimizer."""
-  function = _OPTIMIZERS[name]
-  ours, theirs = optimizers, tff.learning.optimizers
-  build_optimizer = getattr(ours, function, None) or getattr(theirs, function)
+  kind = "sgdm" if name in ("sgd", "momentum") else name
+  is_ours = kind in ("nesterov", "amsgrad")
+  module = optimizers if is_ours else tff.learning.optimizers
+  build_optimizer = getattr(module, f"build_{kind}")
   if name in learning.WITH_MOMENTUM:
     momentum = learning.MOMENTUM if momentum is None else momentum
     return build_optimizer(learning_rate, momentum)

@@ -22,10 +22,8 @@ from tff_fair.experiments.training import (
 )
 from tff_fair.metrics import gains, group_gaps, thresholds
 
-_PERMUTATION_DRAWS = (
-  2000,
-  20_000,
-)  # The least and the largest number of random permutations per test.
+# The least and the largest number of random permutations per test.
+_PERMUTATION_DRAWS = (2000, 20_000)
 
 
 class Results(NamedTuple):
@@ -294,14 +292,8 @@ class _ModelComparison:
       )
     ]
     found = np.array(of_clients)
-    place = joining_gains.COLUMNS.index(joining_gains.P_VALUE)
-    found[:, place] = _holm_adjust(found[:, place])
+    p_values = found[:, joining_gains.COLUMNS.index(joining_gains.P_VALUE)]
+    known = ~np.isnan(p_values)
+    factors = np.array(paired.holm_factors(p_values[known].tolist()))
+    p_values[known] = np.minimum(1, factors * p_values[known])  # In `found`.
     return found
-
-
-def _holm_adjust(p_values: np.ndarray) -> np.ndarray:
-  known = ~np.isnan(p_values)
-  corrected = p_values.copy()
-  factors = np.array(paired.holm_factors(p_values[known].tolist()))
-  corrected[known] = np.minimum(1, factors * p_values[known])
-  return corrected

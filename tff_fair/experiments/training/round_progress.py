@@ -39,9 +39,8 @@ class LongWork:
   num_clients: int
   passes: int  # How often each client computes.
   start: float  # In seconds.
-  num_begun_before: (
-    int | None
-  )  # The count of clients when the work began; None if they are not counted.
+  # The count of clients when the work began; None if they are not counted.
+  num_begun_before: int | None
   next_line: float = _FIRST_LINE_SECONDS[0]  # Time of the next line in a log.
 
   def is_line_due(self, now: float) -> bool:

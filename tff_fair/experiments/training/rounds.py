@@ -51,9 +51,8 @@ class RoundRunner:
   prepare: Callable[[State, Sequence[int]], State] | None = None
   before_round: Callable[[State], None] | None = None  # Before the cohort draw.
   after_round: Callable[[State, State, int], State] | None = None
-  prepare_initial_state: Callable[[State], State] = lambda state: (
-    state
-  )  # Sets seed and rate.
+  # Sets the seed, the client learning rate and the initial weights.
+  prepare_initial_state: Callable[[State], State] = lambda state: state
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   can_prefetch: bool = True  # Whether the next cohort is known in advance.
   counts_negative_as_zero: bool = False  # Whether losses below 0 become 0.

@@ -168,7 +168,10 @@ class Sampler:
       else examples / np.sum(examples),
     )
     if is_by_loss:
-      drawn = self._select_largest_losses(drawn, size)
+      # The largest last losses; of equals, those of the lower ids.
+      by_id = np.sort(drawn)
+      losses = self.last_losses.values[by_id]
+      drawn = by_id[np.argsort(-losses, kind="stable")[:size]]
     return sorted(drawn.tolist())
 
   def draw_second_cohort(self, round_num: int) -> list[int]:
@@ -178,46 +181,29 @@ class Sampler:
     size = min(self._sizes[1], there.size)
     return sorted(random.choice(there, size, replace=False).tolist())
 
-  def _select_largest_losses(
-    self, candidates: np.ndarray, size: int
-  ) -> np.ndarray:
-    """Returns candidates with the largest last losses; of equals, lower ids."""
-    by_id = np.sort(candidates)
-    losses = self.last_losses.values[by_id]
-    return by_id[np.argsort(-losses, kind="stable")[:size]]
-
-
-def draw_evaluation_clients(
-  seed: int, num_clients: int, number: int | None
-) -> np.ndarray:
-  """Draws the clients to evaluate in a run, int64[number], ascending."""
-  if number is None:
-    return np.arange(num_clients)
-  random = generator(seed, _EVALUATION)
-  return np.sort(random.choice(num_clients, number, replace=False))
-
 
 def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
   """Returns the clients to evaluate, int64[n], in ascending order."""
   seen = np.flatnonzero(first_rounds < NEVER)
   number = spec.evaluation_clients
-  if number is not None and number > seen.size:
+  if number is None:
+    return np.arange(len(first_rounds))
+  if number > seen.size:
     raise FieldError(
       "evaluation_clients",
       f"the task has {seen.size} clients; expected 1 to {seen.size}.",
       value=number,
     )
-  chosen = first_rounds == NEVER
-  chosen[seen[draw_evaluation_clients(spec.seed, seen.size, number)]] = True
-  return np.flatnonzero(chosen)
+  drawn = generator(spec.seed, _EVALUATION).choice(
+    seen.size, number, replace=False
+  )
+  return np.union1d(seen[drawn], np.flatnonzero(first_rounds == NEVER))
 
 
 def draw_attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
   """Draws the clients that attack: a share, at least one but not all."""
-  drawn = _draw_share(
-    share, np.arange(num_clients), generator(seed, _ATTACKERS)
-  )
-  return np.sort(drawn)
+  random = generator(seed, _ATTACKERS)
+  return np.sort(_draw_share(share, np.arange(num_clients), random))
 
 
 def _draw_share(
