@@ -1,5 +1,6 @@
 """Claims where the file system has no locks, and by locks where it has them."""
 
+import concurrent.futures
 import contextlib
 import errno
 import fcntl
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import pytest
 
@@ -34,13 +36,10 @@ with (folder / "config.json").open("ab") as file:
 """
 
 
-@pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def no_locks(request, monkeypatch):
-  def flock(file, operation):
-    del file, operation
-    raise OSError(request.param, os.strerror(request.param))
-
-  monkeypatch.setattr(fcntl, "flock", flock)
+@pytest.fixture
+def no_locks(monkeypatch):
+  error = OSError(errno.ENOLCK, "No locks available")
+  monkeypatch.setattr(fcntl, "flock", mock.Mock(side_effect=error))
 
 
 @pytest.fixture
@@ -78,10 +77,6 @@ def test_a_lock_leaves_no_file(tmp_path, hold):
     assert claim.is_held(tmp_path / "config.json")
     with pytest.raises(FolderTakenError):
       hold().__enter__()
-  assert not claim.is_held(tmp_path / "config.json")
-
-
-def test_a_folder_without_a_run_is_free(tmp_path):
   assert not claim.is_held(tmp_path / "config.json")
   assert not claim.is_held(tmp_path / "none" / "config.json")
 
@@ -150,32 +145,26 @@ def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
 
 
 @pytest.mark.parametrize("is_stale", [False, True])
+@pytest.mark.usefixtures("no_locks")
 def test_of_several_programs_exactly_one_wins(tmp_path, hold, is_stale):
   """Each thread stands for a program: claims are files, not locks."""
-  no_lock = OSError(errno.ENOLCK, "No locks available")
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(no_lock))
+  begin, end = threading.Barrier(3), threading.Barrier(3)
+
+  def wins(_):
+    begin.wait()
+    try:
+      with hold():
+        end.wait(20)
+        return True
+    except FolderTakenError:
+      end.wait(20)
+      return False
+
+  with concurrent.futures.ThreadPoolExecutor(3) as threads:
     for trial in range(150):
       if is_stale:
         make_stale(tmp_path, f'{{"nonce": {trial}}}')
-      begin, end = threading.Barrier(3), threading.Barrier(3)
-      won = []
-
-      def compete(begin=begin, end=end, won=won, trial=trial):
-        begin.wait()
-        try:
-          with hold():
-            won.append(trial)
-            end.wait(20)
-        except FolderTakenError:
-          end.wait(20)
-
-      threads = [threading.Thread(target=compete) for _ in range(3)]
-      for thread in threads:
-        thread.start()
-      for thread in threads:
-        thread.join()
-      assert won == [trial]
+      assert sum(threads.map(wins, range(3))) == 1
       assert names(tmp_path) == ["config.json"]
 
 

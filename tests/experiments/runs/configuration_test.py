@@ -83,21 +83,30 @@ def test_the_size_of_parts_counts_where_a_cohort_has_several(
   assert found.get("clients_per_part", 0) == size
 
 
-@pytest.mark.parametrize("score", ["none such", ["accuracy"], None])
-def test_a_score_that_is_none_is_refused(score):
+@pytest.mark.parametrize(
+  ("group", "values", "problem"),
+  [
+    *(
+      ("data", {"score": score}, f"its score {score} is not one of")
+      for score in ("none such", ["accuracy"], None)
+    ),
+    ("resolved", {"seed": "0"}, "its seed is not a whole number"),
+    ("resolved", {"total_rounds": None}, "its total_rounds is not a whole"),
+    ("resolved", {"task_options": 3}, "its task_options is not an object"),
+    ("resolved", {"task_options": {"a": []}}, "its a is neither a number"),
+    ("resolved", {"batch_size": {}}, "its batch_size is neither a number nor"),
+    ("resolved", {"task": 1}, "its task is not a string"),
+  ],
+)
+def test_a_value_of_another_type_is_named(group, values, problem):
   config = build(SPEC)
-  config["data"]["score"] = score
-  assert f"its score {score} is not one of" in str(
-    configuration.problem(config)
-  )
+  config[group].update(values)
+  assert str(configuration.problem(config)).startswith(problem)
 
 
 @pytest.mark.parametrize("number", [None, 0, 2, "1", {}])
 def test_another_format_is_refused(number):
-  config = {**build(SPEC), "format": number}
-  if number is None:
-    del config["format"]
-  problem = configuration.problem(config)
+  problem = configuration.problem({**build(SPEC), "format": number})
   assert problem is not None
   assert f"{json.dumps(number)}, expected {configuration.NUMBER};" in problem
 

@@ -3,13 +3,10 @@ import fcntl
 import json
 import os
 import re
-import subprocess
-import sys
 from unittest import mock
 
 import pytest
 
-from tests import source_tree
 from tests.experiments.runs.example_configurations import build
 from tff_fair.experiments import RunSpec, errors
 from tff_fair.experiments.runs import (
@@ -78,35 +75,19 @@ def test_a_run_killed_as_it_began_starts_again(path):
     assert json.loads(folder.config.read_text()) == CONFIGURATION
 
 
-@pytest.mark.parametrize(
-  ("group", "values"),
-  [
-    ("command", {"line": "python -m binaries.train"}),
-    ("resolved", {"rounds_per_checkpoint": 3}),
-  ],
-)
-def test_what_does_not_decide_the_results_may_change(path, group, values):
+def test_what_does_not_decide_the_results_may_change(path):
   interrupted_run(path)
-  with run_folder.take_folder([path], changed(group, **values)) as folder:
+  other = changed("command", line="python -m binaries.train")
+  with run_folder.take_folder([path], other) as folder:
     assert folder.is_saved
 
 
-@pytest.mark.parametrize(
-  ("present", "difference"),
-  [
-    (changed("resolved", batch_size=32), "batch_size=16 (here 32)"),
-    (changed("resolved", hparams={"gamma": 2.0}), "hparam.gamma=1 (here 2)"),
-    (changed("versions", tf="3"), "versions tf=None (here 3)"),
-    (
-      changed("resolved", batch_size=32, seed=1),
-      "batch_size=16 (here 32), seed=0 (here 1);",
-    ),
-  ],
-)
-def test_another_run_is_left_alone(path, present, difference):
+def test_another_run_is_left_alone(path):
   folder = interrupted_run(path)
   before = folder.config.read_text()
-  refuse(path, f"^{path}: .*{re.escape(difference)}", present)
+  found = re.escape("batch_size=16 (here 32), seed=0 (here 1);")
+  other = changed("resolved", batch_size=32, seed=1)
+  refuse(path, f"^{path}: .*{found}", other)
   assert folder.config.read_text() == before
   assert folder.is_saved
 
@@ -278,24 +259,6 @@ def test_the_first_folder_that_is_free_is_taken(path):
     refuse(third, "another program")  # It is not free either.
   with run_folder.take_folder([path, third], CONFIGURATION) as taken:
     assert taken.path == third
-
-
-def test_another_program_is_kept_out(path):
-  code = (
-    "import pathlib, sys\n"
-    "from tff_fair.experiments.runs import folder\n"
-    "with folder.take_folder([pathlib.Path(sys.argv[1])], {}): pass"
-  )
-  with run_folder.take_folder([path], CONFIGURATION):
-    result = subprocess.run(
-      [sys.executable, "-c", code, str(path)],
-      cwd=source_tree.ROOT,
-      check=False,
-      capture_output=True,
-      text=True,
-      timeout=60,
-    )
-  assert "another program is using" in result.stderr.splitlines()[-1]
 
 
 def test_a_file_system_without_locks_keeps_others_out_too(path, monkeypatch):

@@ -8,6 +8,8 @@ from tests.experiments.training import small_run
 from tff_fair import experiments
 from tff_fair.experiments.runs.trained_model import Architecture
 
+pytestmark = pytest.mark.program
+
 
 def test_layers_are_called_the_same_whatever_was_built_before(tmp_path):
   task = tasks.load("digits")
@@ -80,6 +82,7 @@ def test_a_model_with_a_lambda_comes_from_its_file(tmp_path, capfd):
     experiments.export(run, tmp_path / "model.keras")
 
 
+@pytest.mark.usefixtures("compiled_once", "unpainted")
 def test_without_its_description_a_model_comes_from_the_task(tmp_path):
   run = small_run.train(small_run.SMALL, tmp_path / "run")
   weights = run.model().get_weights()

@@ -73,32 +73,21 @@ def test_labels_are_better_after_and_the_run_begins_with_the_model(finished):
   )
 
 
-def stop_as_it_saves(monkeypatch, path, is_time):
-  """Runs until it is time to stop, right after a save."""
+@pytest.mark.parametrize("saved", [1, 2])
+def test_an_interrupted_correction_goes_on_with_the_same_bytes(
+  finished, tmp_path, monkeypatch, saved
+):
   save = correction.save
 
   def save_and_stop(folder, record):
     save(folder, record)
-    if is_time(folder, record):
+    if record.iterations == saved:
       raise KeyboardInterrupt
 
   with monkeypatch.context() as patched:
     patched.setattr(correction, "save", save_and_stop)
     with pytest.raises(KeyboardInterrupt):
-      train(SPEC, path)
-
-
-@pytest.mark.parametrize("saved", [1, 2])
-def test_an_interrupted_correction_goes_on_with_the_same_bytes(
-  finished, tmp_path, monkeypatch, saved
-):
-  def count(_, record):
-    times.append(record)
-    return len(times) == saved
-
-  times = []
-  stop_as_it_saves(monkeypatch, tmp_path / "run", count)
-  assert times[-1].iterations == saved
+      train(SPEC, tmp_path / "run")
   run = train(SPEC, tmp_path / "run")
   assert tables(run, TABLES) == tables(finished, TABLES)
 

@@ -109,32 +109,29 @@ def test_numbers_are_those_that_tff_writes(tmp_path):
   assert str(found["ours"]) == str(found["theirs"])  # NaN is no NaN's equal.
 
 
-def test_rounds_that_come_again_are_not_there_twice(folder):
-  write_rounds(folder, 1, 2, 3)
-  event_files.keep_rounds(folder, 2)
-  write_rounds(folder, 3, 4)
+def is_even(round_num):
+  return round_num % 2 == 0
+
+
+def test_rounds_that_come_again_or_are_not_due_are_not_there_twice(folder):
+  write_rounds(folder, 1, 2, 3, 4, 5)
+  event_files.keep_rounds(folder, 4, is_even)
+  write_rounds(folder, 5)
   for part, tag in (("test", "accuracy/mean"), ("clients", "clients/accuracy")):
     # Files of one second are read in the order of their numbers as texts.
-    assert sorted(steps(folder.tensorboard / part, tag)) == [1, 2, 3, 4]
-
-
-def test_an_evaluation_that_is_not_due_is_not_there(folder):
-  write_rounds(folder, 1, 2, 3)
-  event_files.keep_rounds(folder, 3, lambda round_num: round_num % 2 == 0)
-  assert steps(folder.tensorboard / "test", "accuracy/mean") == [2]
-  assert steps(folder.tensorboard / "clients", "clients/accuracy") == [2]
+    assert sorted(steps(folder.tensorboard / part, tag)) == [2, 4, 5]
 
 
 def test_event_files_that_need_nothing_stay_as_they_are(folder):
-  event_files.keep_rounds(folder, 0)
-  write_rounds(folder, 1)
+  event_files.keep_rounds(folder, 0, is_even)
+  write_rounds(folder, 2)
   (path,) = (folder.tensorboard / "clients").iterdir()
   before = path.stat().st_ino, path.read_bytes()
-  event_files.keep_rounds(folder, 1)
+  event_files.keep_rounds(folder, 2, is_even)
   assert (path.stat().st_ino, path.read_bytes()) == before
   path.write_bytes(before[1] + b"cut off")
-  event_files.keep_rounds(folder, 1)
-  event_files.keep_rounds(folder, 0)
+  event_files.keep_rounds(folder, 2, is_even)
+  event_files.keep_rounds(folder, 0, is_even)
   assert read(path.parent).Tags()["tensors"] == []
 
 
@@ -142,7 +139,7 @@ def test_an_event_file_that_cannot_be_read_is_named(folder):
   path = folder.tensorboard / "test" / "events.out.tfevents.1"
   path.mkdir(parents=True)
   with pytest.raises(RunError, match=r"tfevents\.1\b") as error:
-    event_files.keep_rounds(folder, 1)
+    event_files.keep_rounds(folder, 1, is_even)
   assert "\n" not in str(error.value)
 
 

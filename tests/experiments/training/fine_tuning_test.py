@@ -23,7 +23,7 @@ from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import baselines, predictions
 from tff_fair.files import atomic
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 _EPOCHS = 3
 _SPEC = RunSpec(

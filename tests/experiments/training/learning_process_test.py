@@ -270,9 +270,3 @@ def test_results_are_those_of_a_process_that_was_built(tmp_path):
   for other in others:
     tf.nest.assert_same_structure(built, other)
     tf.nest.map_structure(np.testing.assert_array_equal, built, other)
-
-
-# What must fit into a message.
-
-
-LENGTH = 10  # Of an update, and of a client's row.

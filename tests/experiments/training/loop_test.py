@@ -315,33 +315,12 @@ def test_a_best_evaluation_is_remembered_after_a_stop(call):
   assert max(run.table.rows) == 8
 
 
-def follow(values, patience=None, criterion="mean"):
-  found = BestEvaluationTracker(criterion, patience)
-  accuracies = [{"mean": v, "worst_10": 1 - v} for v in values]
-  return found, [
-    found.add(10 * n, accuracy) for n, accuracy in enumerate(accuracies, 1)
-  ]
-
-
-@pytest.mark.parametrize(
-  ("criterion", "round_num", "value", "improvements"),
-  [
-    ("mean", 30, 0.75, [True, False, True, False, False]),
-    ("worst_10", 20, 0.75, [True, True, False, False, False]),
-  ],
-)
-def test_the_first_of_the_best_is_found(
-  criterion, round_num, value, improvements
-):
-  found, improved = follow([0.5, 0.25, 0.75, 0.75, 0.5], criterion=criterion)
-  assert improved == improvements
-  assert (found.round_num, found.value) == (round_num, value)
-
-
-def test_of_errors_the_smallest_is_the_best():
-  found = BestEvaluationTracker("mean", 2, score=RMSE)
+def test_of_errors_the_first_of_the_smallest_is_the_best():
+  found = BestEvaluationTracker("worst_10", 2, score=RMSE)
   errors = [math.inf, 5.0, 3.0, math.nan, 3.0]
-  improved = [found.add(n, {"mean": v}) for n, v in enumerate(errors, 1)]
+  improved = [
+    found.add(n, {"worst_10": v, "mean": -v}) for n, v in enumerate(errors, 1)
+  ]
   assert improved == [False, True, True, False, False]
   assert (found.round_num, found.value) == (3, 3.0)
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.refusals import rejected
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.training import plan, sampling
+from tff_fair.experiments.training import plan
 
 pytestmark = pytest.mark.pure
 
@@ -28,28 +28,24 @@ def test_the_size_of_cohorts(changes, num_clients, clients_per_round):
   assert found == clients_per_round
 
 
+_CANDIDATES = {"sampling": "power_of_choice", "clients_per_round": (2, 4)}
+
+
 @pytest.mark.parametrize(
-  "changes",
+  ("field", "changes"),
   [
-    {"clients_per_round": 7},
-    {"clients_per_round": (2, 7)},
-    {"sampling": "all", "clients_per_round": 5},
+    ("clients_per_round", {"clients_per_round": 7}),
+    ("clients_per_round", {"clients_per_round": (2, 7)}),
+    ("clients_per_round", {"sampling": "all", "clients_per_round": 5}),
+    # At least the cohort and at most all.
+    ("sampling_candidates", {**_CANDIDATES, "sampling_candidates": 3}),
+    ("sampling_candidates", {**_CANDIDATES, "sampling_candidates": 7}),
   ],
 )
-def test_cohorts_that_the_task_does_not_have(changes):
-  with rejected("clients_per_round"):
-    plan.clients_per_round(SPEC.replace(**changes), 6)
-
-
-def test_the_evaluated_clients():
-  assert sampling.evaluation_clients(SPEC, np.ones(3)).tolist() == [0, 1, 2]
-  some = SPEC.replace(evaluation_clients=4)
-  first = np.array([sampling.NEVER, *range(1, 7)])
-  found = sampling.evaluation_clients(some, first).tolist()
-  assert len(set(found)) == 5
-  assert found[0] == 0  # It takes no part.
-  with rejected("evaluation_clients"):
-    sampling.evaluation_clients(some, first[:4])
+def test_cohorts_that_the_task_does_not_have(field, changes):
+  spec = SPEC.replace(**changes)
+  with rejected(field, value=getattr(spec, field)):
+    plan.clients_per_round(spec, 6)
 
 
 def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
@@ -81,10 +77,13 @@ def test_the_way_to_sum(changes, aggregation):
   assert plan.aggregation(SPEC.replace(**changes)) == aggregation
 
 
-def test_a_method_that_cannot_sum_so():
-  spec = RunSpec(algorithm="fedmgda_plus", aggregation="streaming")
+@pytest.mark.parametrize(
+  ("algorithm", "aggregation"),
+  [("fedmgda_plus", "streaming"), ("fedfa", "secure"), ("ditto", "secure")],
+)
+def test_a_method_that_cannot_sum_so(algorithm, aggregation):
   with rejected("aggregation"):
-    plan.aggregation(spec)
+    plan.aggregation(RunSpec(algorithm=algorithm, aggregation=aggregation))
 
 
 def test_a_threshold_needs_two_classes():
@@ -100,14 +99,3 @@ def test_a_method_that_needs_accuracies_needs_classes():
   plan.check(SPEC, task)
   with rejected("algorithm"):
     plan.check(RunSpec(algorithm="fedfa"), task)
-
-
-@pytest.mark.parametrize("candidates", [3, 7])
-def test_candidates_are_at_least_the_cohort_and_at_most_all(candidates):
-  spec = RunSpec(
-    sampling="power_of_choice",
-    clients_per_round="2-4",
-    sampling_candidates=candidates,
-  )
-  with rejected("sampling_candidates", value=candidates):
-    plan.clients_per_round(spec, 6)

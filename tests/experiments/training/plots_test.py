@@ -22,7 +22,7 @@ def axes(monkeypatch):
   return found
 
 
-@pytest.mark.parametrize("num_clients", [1, 2, 10, 11, 1000])
+@pytest.mark.parametrize("num_clients", [1, 11, 1000])
 def test_the_distribution_shows_every_client(axes, tmp_path, num_clients):
   accuracies = np.random.default_rng(0).permutation(
     np.linspace(0, 1, num_clients)

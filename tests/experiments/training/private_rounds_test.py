@@ -152,8 +152,6 @@ def test_epsilon_leaves_out_what_has_no_noise(tmp_path, monkeypatch):
       "dp_noise",
     ),
     ({"algorithm": "term", "aggregation": "secure"}, "hparams"),
-    ({"algorithm": "fedfa", "aggregation": "secure"}, "aggregation"),
-    ({"algorithm": "ditto", "aggregation": "secure"}, "aggregation"),
     ({"personal_lam": 0.1, "aggregation": "secure"}, "aggregation"),
     ({"aggregation": "secure", "defence": "clipping"}, "defence"),
   ],

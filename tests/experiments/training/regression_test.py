@@ -14,14 +14,10 @@ from sklearn import datasets
 import tasks
 import tff_fair
 from tasks import models
-from tests.experiments import run_folders
 from tests.experiments.training.small_run import train_on
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.runs import discovery
-from tff_fair.experiments.spec.scores import RMSE
 from tff_fair.experiments.texts import fairness_table
-from tff_fair.experiments.training.early_stopping import BestEvaluationTracker
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -200,16 +196,3 @@ def test_both_forms_of_the_model_have_no_accuracy(task):
     rows = evaluate(weights, data)
     assert np.isnan(rows["accuracy"]).all()
     assert rows["loss"] == pytest.approx([loss])
-
-
-def test_a_run_that_goes_on_remembers_its_smallest_error(tmp_path):
-  path = run_folders.make(
-    tmp_path / "run",
-    [(0, [1.0]), (2, [50.0]), (4, [30.0]), (6, [40.0])],
-    is_finished=False,
-    score=RMSE,
-  )
-  found = BestEvaluationTracker("mean", patience=2, score=RMSE)
-  found.on_start(discovery.read_run(path))
-  assert (found.round_num, found.value) == (4, 30.0)
-  assert found.num_without_improvement == 1

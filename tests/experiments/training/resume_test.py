@@ -120,16 +120,12 @@ def check_whole(folder, completed):
 
 
 def test_a_killed_run_goes_on_from_its_last_state(folder, capsys):
-  assert go_back(folder) == 6
-  check_whole(folder, 6)
-  assert checkpoints.saved_rounds(folder.checkpoints) == [3, 6]
-  assert capsys.readouterr().err == ""
-
-
-def test_what_a_kill_left_goes_as_the_run_goes_on(folder):
   leave_what_a_kill_leaves(folder)
   assert go_back(folder) == 6
+  check_whole(folder, 6)
   assert not list(folder.path.glob("*_temp*"))
+  assert checkpoints.saved_rounds(folder.checkpoints) == [3, 6]
+  assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -248,29 +244,17 @@ def test_where_no_state_is_whole_the_run_stops(folder):
   )
 
 
-@pytest.mark.parametrize(
-  "name",
-  [
-    *("metrics", "timing", "costs", "cohorts"),
-    *("evaluations", "client_evaluations"),
-  ],
-)
-def test_without_a_table_the_run_stops(folder, name):
-  table = getattr(folder, name)
-  table.unlink()
-  check_stops(folder, f"round 6 was saved, but {table.name} is missing; .*Put")
+def test_without_a_table_or_its_rows_the_run_stops(folder):
+  for path in folder.round_tables:
+    text = path.read_bytes()
+    path.unlink()
+    check_stops(folder, f"round 6 was saved, but {path.name} is missing; .*Put")
+    path.write_bytes(text.splitlines(keepends=True)[0])
+    check_stops(folder, rf"{path.name} has 0 of the \d rows of round 6")
+    path.write_bytes(text)
 
 
-@pytest.mark.parametrize("name", ["metrics", "evaluations"])
-def test_where_all_rounds_lost_rows_the_run_stops(folder, name):
-  path = getattr(folder, name)
-  path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-  check_stops(folder, f"{path.name} has 0 of the 1 rows of round 6")
-
-
-@pytest.mark.parametrize(
-  "number", [errno.EACCES, errno.EMFILE, errno.ESTALE, errno.EIO]
-)
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 @pytest.mark.parametrize(
   "unreadable",
   ["timing.csv", "saved_model.pb", "variables.index", "checksums.json"],
@@ -346,21 +330,21 @@ def test_a_first_state_that_was_never_complete_comes_again(folder, text):
 
 
 def test_a_state_is_whole_or_not_there(tmp_path):
-  for round_num in (1, 2):
+  for round_num in (3, 9):
     save(tmp_path, round_num)
   with (
     mock.patch.object(os, "replace", side_effect=OSError("killed")),
     pytest.raises(OSError, match="killed"),
   ):
-    save(tmp_path, 3)  # Its checksums cannot be written.
-  assert checkpoints.saved_rounds(tmp_path) == [1, 2]
+    save(tmp_path, 10)  # Its checksums cannot be written.
+  assert checkpoints.saved_rounds(tmp_path) == [3, 9]
   with mock.patch.object(shutil, "rmtree"):  # It is killed before it removes.
-    save(tmp_path, 3)
-  assert checkpoints.saved_rounds(tmp_path) == [2, 3]
-  for round_num in (2, 3):
-    assert (
-      checkpoints.find_damage(checkpoints.path(tmp_path, round_num)) is None
-    )
+    save(tmp_path, 10)
+  # Disk space does not grow with the number of rounds.
+  assert checkpoints.saved_rounds(tmp_path) == [9, 10]
+  for round_num in (9, 10):
+    state = checkpoints.path(tmp_path, round_num)
+    assert checkpoints.find_damage(state) is None
 
 
 def test_leftovers_on_tape_go(folder):

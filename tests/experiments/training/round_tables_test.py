@@ -118,7 +118,7 @@ def test_only_complete_rows_of_saved_rounds_are_kept(
 def test_a_table_loses_rounds_that_are_not_due(tmp_path):
   path = tmp_path / "evaluations.csv"
   path.write_bytes(b"round,a\r\n0,1\r\n2,1\r\n3,1\r\n4,1\r\n6,1\r\n")
-  round_tables.keep_rounds(path, 4, lambda round_num: round_num % 2 == 0)
+  round_tables.keep_rounds(path, 4, event_files_test.is_even)
   assert path.read_bytes() == b"round,a\r\n0,1\r\n2,1\r\n4,1\r\n"
 
 
@@ -136,19 +136,6 @@ def test_a_table_goes_on_after_it_was_cut(folder):
 
 def opened(folder):
   return saved_states.Checkpoints(folder.checkpoints, folder.round_tables)
-
-
-def test_the_last_checkpoint_is_found(folder):
-  assert folder.last_saved_round == 0
-  manager = opened(folder)
-  for version in (3, 9, 10):
-    manager.save(round_state(version, {"weights": np.arange(3.0)}))
-  assert folder.last_saved_round == 10
-  # Disk space does not grow with the number of rounds.
-  assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
-    "program_state_10",
-    "program_state_9",
-  ]
 
 
 def test_a_state_of_another_structure_is_told_in_one_line(folder):

@@ -202,15 +202,19 @@ def test_one_client_reports_where_all_would_drop_out():
 
 
 def test_evaluated_clients_are_a_subset_that_stays():
-  everybody = sampling.draw_evaluation_clients(5, NUM_CLIENTS, None)
-  assert everybody.tolist() == [*range(NUM_CLIENTS)]
-  some = sampling.draw_evaluation_clients(5, 1000, 30)
-  assert len(set(some.tolist())) == 30
-  assert some.tolist() == sorted(some.tolist())
-  np.testing.assert_array_equal(
-    some, sampling.draw_evaluation_clients(5, 1000, 30)
-  )
-  assert set(some) != set(sampling.draw_evaluation_clients(6, 1000, 30))
+  def draw(first, **settings):
+    return sampling.evaluation_clients(RunSpec(**settings), first).tolist()
+
+  assert draw(np.ones(3)) == [0, 1, 2]
+  first = np.array([*range(1, 1001), sampling.NEVER])
+  some = draw(first, evaluation_clients=30, seed=5)
+  assert len(set(some)) == 31
+  assert some == sorted(some)
+  assert some[-1] == 1000  # It takes no part.
+  assert some == draw(first, evaluation_clients=30, seed=5)
+  assert some != draw(first, evaluation_clients=30, seed=6)
+  with rejected("evaluation_clients"):
+    draw(first[-4:], evaluation_clients=4)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class _LastEvaluation(RoundCallback):
 def train_and_evaluate(
   spec: RunSpec,
   task: tasks.Task,
-  cache: ProgramCache,
+  cache: compilation_cache.CompilationCache,
   *,
   counts_groups: bool = False,
 ) -> RoundEvaluation:
