@@ -162,6 +162,14 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
     check_same(run.weights(best=best), whole.weights(best=best))
 
 
+def check_same_without_a_folder(run):
+  found = in_memory.train_and_evaluate(
+    run.spec, task_loading.load(run.spec), compilation_cache.user_cache()
+  )
+  expected = run.last_evaluation["loss"].to_numpy(np.float32)
+  np.testing.assert_array_equal(found.clients["loss"], expected)
+
+
 def test_cohorts_follow_the_last_losses_and_controls_resume():
   """Power of choice among all clients, with SCAFFOLD, beside a loop by hand."""
   spec = SMALL.replace(
@@ -183,14 +191,7 @@ def test_cohorts_follow_the_last_losses_and_controls_resume():
     order = sorted(range(6), key=lambda k: (-last[k], k))
     assert set(ids) <= set(order[:2])
     last[ids] = rows["loss"]
-  # A run without a folder draws the same clients.
-  found = in_memory.train_and_evaluate(
-    spec, task_loading.load(spec), compilation_cache.user_cache()
-  )
-  np.testing.assert_array_equal(
-    found.clients["loss"],
-    whole.last_evaluation["loss"].to_numpy(np.float32),
-  )
+  check_same_without_a_folder(whole)
 
 
 def test_ctrl_c_saves_and_the_same_call_goes_on(finished):
@@ -323,3 +324,4 @@ def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
     assert stopped.evaluations["round"].iloc[-1] == last
     # As after a crash: the round is saved, and the summary not yet written.
     (stopped.path / "summary.json").unlink()
+  check_same_without_a_folder(stopped)

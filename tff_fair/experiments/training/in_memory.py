@@ -20,6 +20,7 @@ from tff_fair.experiments.training import (
   resume,
 )
 from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
+from tff_fair.experiments.training.early_stopping import StationarityStop
 from tff_fair.experiments.training.round_state import (
   RoundEvaluation,
   RoundState,
@@ -76,9 +77,12 @@ def train_and_evaluate(
   execution.select_engine(None, parts.aggregation == summing.SECURE)
   sample = resume.build_sampler(spec, parts)
   last = _LastEvaluation()
+  followers: list[RoundCallback] = [last, sample.last_losses]
+  if spec.stop_at_stationarity is not None:
+    followers.append(StationarityStop(spec.stop_at_stationarity))
   with (
     client_data.open_datasets(task) as data,
-    Callbacks([last, sample.last_losses], (), lambda _: None) as callbacks,
+    Callbacks(followers, say=lambda _: None) as callbacks,
   ):
     loop.train(
       resume.build_rounds(spec, parts, sample, data.train, None, False),

@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
 
 _WORST_SHARE = 0.1
 # Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
-_MAIN, _WORST, _BEST, _QUIET = "#0072B2", "#D55E00", "#009E73", "#767676"
+_MAIN, _WORST, _BEST = "#0072B2", "#D55E00", "#009E73"
 
 # In inches: the size (width, height) of one plot of a figure, and its margins
 # (left, right, bottom, top).
