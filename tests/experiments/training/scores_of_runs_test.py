@@ -243,13 +243,21 @@ def test_clients_have_their_gain_from_joining(task, run):
   with np.load(run.path / "local_baseline.npz") as content:
     outputs = np.split(content["outputs"], np.cumsum(content["sizes"])[:-1])
     assert {*content["rates"]} <= {0.075, 0.3, 1.2}
-    assert content["losses"].shape == (_NUM_CLIENTS,)
+    losses = content["losses"]
+  assert losses.shape == (_NUM_CLIENTS,)
   (kernel, bias), p_values = run.weights(), []
   for client, row in enumerate(expected(task, run)):
     (x, y), logits = task.test.load(client), outputs[client]
     both = gains.Outputs(y, logits, x @ kernel + bias)
     gain = gains.client_gain("auc", both, positive=1, seed=(0, client))
     p_values.append(gain.p_value)
+    # The outputs are of the model that has this loss on the client's examples.
+    alone = np.linalg.lstsq(np.c_[x, np.ones(len(x))], logits, rcond=None)[0]
+    examples, labels = task.train.load(client)
+    p = softmax(np.c_[examples, np.ones(len(labels))] @ alone, axis=1)
+    assert losses[client] == pytest.approx(
+      sklearn_metrics.log_loss(labels, p), rel=1e-3
+    )
     # Log odds in one bin of the histogram count as equal.
     bins = np.floor(64 * (logits[:, 1] - logits[:, 0]))
     found = clients.loc[client]
