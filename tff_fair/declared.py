@@ -73,11 +73,9 @@ class FieldError(ValueError):
     return make, (self.field, self.problem)
 
   def within(self, mapping: str, value: object = None) -> Self:
-    """Returns this error for a mapping in which the field is a key.
+    """Returns this error for a mapping of that name; the field is a key.
 
-    Args:
-      mapping: The name of the mapping.
-      value: The value found; by default this error's value.
+    `value` is the value found, by default this error's.
     """
     found = self.value if value is None else value
     return type(self)(mapping, self.problem, key=self.field, value=found)
@@ -154,15 +152,6 @@ def check_integer(name: str, number: int, *, minimum: float) -> None:
     )
   if number < minimum:
     raise _invalid(name, f"{minimum} or more", number)
-
-
-def check_boolean(name: str, found: bool) -> None:
-  """Raises `TypeError` unless a value is a boolean."""
-  if not isinstance(found, bool):
-    raise TypeError(
-      f"Expected {name} to be True or False, found {type(found).__name__}: "
-      f"{_abbreviate(found)}."
-    )
 
 
 def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
@@ -261,7 +250,12 @@ def _names(found: object) -> object:
 
 def describe(annotation: object) -> str:
   """Returns an annotation in words, such as "an integer or none"."""
-  return " or ".join(map(_describe, _alternatives(annotation)))
+  return " or ".join(
+    f"one of {', '.join(typing.get_args(kind))}"
+    if typing.get_origin(kind) is typing.Literal
+    else _WORDS[kind]
+    for kind in _alternatives(annotation)
+  )
 
 
 def is_known(annotation: object) -> bool:
@@ -298,8 +292,7 @@ def _accepts(kind: Any, found: object) -> bool:
 
 
 def _are_names(found: tuple[object, ...]) -> bool:
-  are_texts = all(isinstance(name, str) and name for name in found)
-  return len(found) > 0 and are_texts
+  return found != () and all(isinstance(n, str) and n for n in found)
 
 
 def _is_finite(number: numbers.Real) -> bool:
@@ -319,17 +312,7 @@ def _parse_kind(kind: Any, text: str) -> Any:
   return kind(text) if kind in (int, float) else text
 
 
-def _describe(kind: Any) -> str:
-  if typing.get_origin(kind) is typing.Literal:
-    return f"one of {', '.join(typing.get_args(kind))}"
-  return _WORDS[kind]
-
-
 # Fields of dataclasses.
-
-
-def _any_of_its_type(_: object) -> bool:
-  return True
 
 
 class Bounds(TypedDict, total=False):
@@ -378,7 +361,7 @@ class Field:
   exclude_maximum: bool = False
   in_float32: bool = False
   expects: str = ""
-  is_valid: Callable[[Any], object] = _any_of_its_type
+  is_valid: Callable[[Any], object] = lambda _: True
   decides: bool = True
 
   @property
@@ -438,7 +421,15 @@ class Field:
     """
     kinds = _alternatives(self.annotation)
     if not any(_accepts(kind, found) for kind in kinds):
-      self._check_kind(found, next(k for k in kinds if k is not types.NoneType))
+      kind = next(k for k in kinds if k is not types.NoneType)
+      if typing.get_origin(kind) is typing.Literal:
+        check_choice(self.name, found, typing.get_args(kind))
+      elif kind is float:  # NaN is a wrong value, not a wrong type.
+        self._check_bounds(found)
+      raise TypeError(
+        f"Expected {self.name} to be {describe(kind)}, found "
+        f"{type(found).__name__}: {_abbreviate(found)}."
+      )
     self._check_value(found)
 
   def parse(self, text: str) -> Any:
@@ -467,21 +458,6 @@ class Field:
       is_valid = False
     if not is_valid:
       raise self._invalid(found)
-
-  def _check_kind(self, found: Any, kind: Any) -> None:
-    """Raises `TypeError` if a value does not have a type."""
-    if typing.get_origin(kind) is typing.Literal:
-      check_choice(self.name, found, typing.get_args(kind))
-    elif kind is bool:
-      check_boolean(self.name, found)
-    elif kind is int:
-      check_integer(self.name, found, minimum=self.minimum)
-    elif kind is float:
-      self._check_bounds(found)
-    raise TypeError(
-      f"Expected {self.name} to be {describe(kind)}, found "
-      f"{type(found).__name__}: {_abbreviate(found)}."
-    )
 
   def _check_bounds(self, number: Any) -> None:
     if self.expects:
@@ -529,14 +505,10 @@ def value(
 
 
 def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
-  """Declares a field without a default.
+  """Declares a field without a default, like `value`.
 
   A method takes its value from the option of the same name, as AFL does with
   `num_clients`.
-
-  Args:
-    meaning: The meaning, in sentences for users.
-    **bounds: The valid values of its type; see `Field`.
   """
   return value(dataclasses.MISSING, meaning, **bounds)
 
@@ -565,16 +537,12 @@ def positive_number(
   )
 
 
-def fields_of(cls: type) -> Mapping[str, Field]:
+@functools.cache
+def fields_of(cls: Any) -> Mapping[str, Field]:
   """Returns the declared fields of a dataclass by name, in order.
 
   If a subclass only changes a field's default, the declaration still applies.
   """
-  return _fields_of(cls)
-
-
-@functools.cache
-def _fields_of(cls: Any) -> Mapping[str, Field]:
   if not dataclasses.is_dataclass(cls):
     return {}
   hints = typing.get_type_hints(cls)
