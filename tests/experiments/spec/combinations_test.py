@@ -96,15 +96,12 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
 
 
 @pytest.mark.parametrize(
-  ("given", "lines"),
+  ("given", "beginnings"),
   [
     ({}, []),
     (
       {"client_weighting": "uniform", "algorithm": "fedfv"},
-      [
-        "client_weighting=uniform has no effect: fedfv does not use the "
-        "weights of clients."
-      ],
+      ["client_weighting=uniform has no effect: fedfv does not use"],
     ),
     ({"client_weighting": "uniform", "algorithm": "fedavg"}, []),
     (
@@ -114,43 +111,27 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
         "attack_share=0.2 has no effect without attack.",
       ],
     ),
-    (
-      {"algorithm": "maxfl"},
-      [
-        "maxfl: without loss_reference=local, each client requires a loss "
-        "of 0; with it, the loss of the model that the client trains alone."
-      ],
-    ),
-    ({"algorithm": "maxfl", "loss_reference": "local"}, []),
-    (
-      {"sampling_candidates": 20},
-      [
-        "sampling_candidates=20 has no effect without sampling=power_of_choice."
-      ],
-    ),
     ({"dropout_kind": "by_client", "dropout": 0.2}, []),
-    (
-      {"client_learning_rate_decay_kind": "inverse_time"},
-      [
-        "client_learning_rate_decay_kind=inverse_time has no effect without "
-        "client_learning_rate_decay."
-      ],
-    ),
+    ({"algorithm": "maxfl"}, ["maxfl: without loss_reference=local, each"]),
+    ({"algorithm": "maxfl", "loss_reference": "local"}, []),
+    ({"sampling_candidates": 20}, ["sampling_candidates=20 has no effect"]),
+    ({"sampling_candidates": 20, **_BY_LOSS}, []),
+    ({"secure_bound": 8.0}, ["secure_bound=8 has no effect: it applies to"]),
+    ({"secure_bound": 8.0, "aggregation": "secure"}, []),
     (
       {
         "task": "mnist",
         "task_options": {"initial_weights": "pytorch"},
         "model": "mlp",
       },
-      [
-        "task_option.initial_weights has no effect: model=mlp takes the place "
-        "of the task's model."
-      ],
+      ["task_option.initial_weights has no effect: model=mlp takes the place"],
     ),
   ],
 )
-def test_settings_without_effect_are_named(given, lines):
-  assert list(combinations.ineffective_settings(RunSpec(**given))) == lines
+def test_settings_without_effect_are_named(given, beginnings):
+  lines = combinations.ineffective_settings(RunSpec(**given))
+  for line, beginning in zip(lines, beginnings, strict=True):
+    assert line.startswith(beginning)
 
 
 def test_a_model_is_given_once():

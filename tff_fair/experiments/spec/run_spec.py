@@ -7,7 +7,6 @@ This module does not need TensorFlow to check names, types and bounds. Problems
 that depend on the data or the built process are reported when the run starts.
 """
 
-import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -123,18 +122,6 @@ class RunSpec(settings.RunSettings):
     )
 
   @property
-  def all_hparams(self) -> dict[str, Value]:
-    """See the base class."""
-    with self._record_guard():
-      return super().all_hparams
-
-  @property
-  def has_own_server_step(self) -> bool:
-    """See the base class."""
-    with self._record_guard():
-      return super().has_own_server_step
-
-  @property
   def title(self) -> str:
     """The title of the method in tables, pages and cards."""
     return methods.title(self.algorithm, self.client_weighting)
@@ -193,20 +180,6 @@ class RunSpec(settings.RunSettings):
           for name, default in tasks.option_defaults(self.task).items()
         },
       }
-
-  def replace(self, **values: object) -> Self:
-    """Returns the run with some settings changed.
-
-    Raises:
-      ValueError: If a name or a value is not valid.
-    """
-    with self._record_guard():
-      return super().replace(**values)
-
-  def _record_guard(self) -> contextlib.AbstractContextManager[None]:
-    """Returns a context that refuses to run code if the run is a saved one."""
-    is_record = vars(self).get("_is_record", False)
-    return tasks.reading_records() if is_record else contextlib.nullcontext()
 
   def vary(self, **values: object) -> list[Self]:
     """Returns the runs of a grid, without repetitions.

@@ -4,6 +4,7 @@ Settings are declared only here: `RunSpec` inherits these fields and checks
 their values; flags, TOML and help texts are generated from them.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
@@ -117,7 +118,8 @@ class RunSettings(
     `server_learning_rate` sets one of them if the method has its own server
     step.
     """
-    valid = methods.hyperparameters(self.algorithm)
+    with self._record_guard():
+      valid = methods.hyperparameters(self.algorithm)
     values = {name: hparam.default for name, hparam in valid.items()}
     if self.has_own_server_step and self.server_learning_rate is not None:
       values[learning.SERVER_RATE] = self.server_learning_rate
@@ -126,7 +128,8 @@ class RunSettings(
   @property
   def has_own_server_step(self) -> bool:
     """Whether the method has its own server step, with a rate in `hparams`."""
-    return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
+    with self._record_guard():
+      return learning.SERVER_RATE in methods.hyperparameters(self.algorithm)
 
   @property
   def corrects_steps(self) -> bool:
@@ -163,8 +166,18 @@ class RunSettings(
     }
 
   def replace(self, **values: Any) -> Self:
-    """Returns the run with some settings replaced."""
-    return dataclasses.replace(self, **values)
+    """Returns the run with some settings changed.
+
+    Raises:
+      ValueError: If a name or a value is not valid.
+    """
+    with self._record_guard():
+      return dataclasses.replace(self, **values)
+
+  def _record_guard(self) -> contextlib.AbstractContextManager[None]:
+    """Returns a context that refuses to run code if the run is a saved one."""
+    is_record = vars(self).get("_is_record", False)
+    return tasks.reading_records() if is_record else contextlib.nullcontext()
 
 
 GROUPS: tuple[type[Any], ...] = RunSettings.__bases__[::-1]
