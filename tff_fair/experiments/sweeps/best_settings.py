@@ -56,15 +56,11 @@ def _table(
   lines = [["Best setting", "Of", "Seeds", f"{measure.title}*", *shown]]
   chosen, others = [], []
   for candidates in _by_method(finished):
-    judged = [
-      (
-        _measure_group(group, validation_fraction, score, is_validation=True),
-        group,
-      )
-      for group in candidates
-    ]
     on_validation, best = min(
-      judged,
+      (
+        (_measure_group(g, validation_fraction, score, is_validation=True), g)
+        for g in candidates
+      ),
       key=lambda pair: measures.sort_key(measure, pair[0][criterion].mean),
     )
     chosen.append((best.label, best.runs))
@@ -129,12 +125,11 @@ def _measure_group(
   group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
   """Returns a group's measures over seeds, on one part of the data."""
-  measured = []
-  for run in group.runs:
-    part = select_part(
-      run.last_evaluation, fraction, is_validation=is_validation
-    )
-    measured.append(measures.of_clients(part, score))
+  parts = [
+    select_part(run.last_evaluation, fraction, is_validation=is_validation)
+    for run in group.runs
+  ]
+  measured = [measures.of_clients(part, score) for part in parts]
   return {
     name: measures.over_seeds(measure, [values[name] for values in measured])
     for name, measure in measures.by_name(score).items()
@@ -226,11 +221,10 @@ def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
 
 def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
   """Returns lines on the numbers of clients in tails such as worst_10."""
-  lines: dict[str, None] = {}
+  lines = []
   for part in parts:
-    of_criterion = measures.tail_sizes([criterion], part.num_deciding)
-    if of_criterion:
-      lines[f"The criterion's {of_criterion}."] = None
-    shown = measures.tail_sizes(_SHOWN, part.num_shown)
-    lines[f"In the other columns, {shown}."] = None
-  return list(lines)
+    if sizes := measures.tail_sizes([criterion], part.num_deciding):
+      lines.append(f"The criterion's {sizes}.")
+    sizes = measures.tail_sizes(_SHOWN, part.num_shown)
+    lines.append(f"In the other columns, {sizes}.")
+  return list(dict.fromkeys(lines))

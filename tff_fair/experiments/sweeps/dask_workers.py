@@ -48,7 +48,7 @@ class DaskWorkers(Executor):
     self._options = options
     self.jobs = jobs
     self._client: distributed.Client | None = None
-    self._busy: set[str] = set()
+    self.busy: set[str] = set()  # The addresses of workers that run a job.
     self._workers: set[str] = set()
     self._last_question = 0.0
 
@@ -82,11 +82,11 @@ class DaskWorkers(Executor):
 
   def has_room(self, num_running: int) -> bool:
     """Returns whether another run may start and a worker is free."""
-    return super().has_room(num_running) and bool(self.workers() - self._busy)
+    return super().has_room(num_running) and bool(self.workers() - self.busy)
 
   def start(self, job: Job) -> "_Task":
     """Starts a run on a free worker."""
-    worker = min(self.workers() - self._busy)
+    worker = min(self.workers() - self.busy)
     key = f"{job.name}-{uuid.uuid4().hex}"
     future = self.client.submit(
       remote.run,
@@ -99,7 +99,7 @@ class DaskWorkers(Executor):
       workers=[worker],
       allow_other_workers=False,
     )
-    self._busy.add(worker)
+    self.busy.add(worker)
     return _Task(job, key, worker, future, self)
 
   @property
@@ -124,10 +124,6 @@ class DaskWorkers(Executor):
         ) from error
     return self._workers
 
-  def free(self, worker: str) -> None:
-    """Records that a worker is free again."""
-    self._busy.discard(worker)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Task:
@@ -142,7 +138,7 @@ class _Task:
   def poll(self) -> int | None:
     status = self._status()
     if status is not None:
-      self.workers.free(self.worker)
+      self.workers.busy.discard(self.worker)
       with contextlib.suppress(Exception):  # The scheduler may be gone.
         self.future.cancel()
     return status

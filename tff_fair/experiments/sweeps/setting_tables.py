@@ -94,7 +94,6 @@ class Setting:
 Grid = Mapping[str, Setting]
 
 _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
-_REPEATED = tuple(prefix.removesuffix(".") for prefix in _DOTTED)
 # Settings that users cannot set, as the sweep sets them; with the reason.
 _FORBIDDEN = {
   "output_dir": "the sweep gives each run its own folder",
@@ -164,7 +163,7 @@ def _flatten(
 ) -> Iterator[tuple[str, object]]:
   """Yields settings by flat name; `hparam` is a table or NAME=VALUE texts."""
   for name, value in content.items():
-    if name not in _REPEATED:
+    if name not in spec_text.FLAG_NAMES.values():
       yield name, value
     elif isinstance(value, dict):
       yield from ((f"{name}.{key}", item) for key, item in value.items())

@@ -180,11 +180,7 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
-  grid = _parse_grid(f"{place}: [grid]", f"{place}: [range]", content)
-  flags = setting_tables.read_fixed(
-    f"{place}: [flags]", content.get("flags", {})
-  )
-  common = setting_tables.merge(flags, grid)
+  common = _settings(place, "[{}]", content)
   entries = content.get("methods", [])
   if not isinstance(entries, list):
     raise RunError(f"{place}: expected one [[methods]] or more.")
@@ -198,15 +194,18 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
   return Sweep(title, swept, common, {}, place, search)
 
 
-def _parse_grid(
-  grid_place: str, range_place: str, content: Mapping[str, object]
-) -> Grid:
-  """Returns the grid and the ranges of a table."""
-  return setting_tables.merge(
-    setting_tables.read_lists(grid_place, content.get("grid", {})),
-    setting_tables.read_ranges(range_place, content.get("range", {})),
-    "values of a grid",
+def _settings(place: str, form: str, content: Mapping[str, object]) -> Grid:
+  """Returns what the tables flags, grid and range say, named as in `form`."""
+  flags, grid, ranges = (
+    read(f"{place}: {form.format(name)}", content.get(name, {}))
+    for name, read in (
+      ("flags", setting_tables.read_fixed),
+      ("grid", setting_tables.read_lists),
+      ("range", setting_tables.read_ranges),
+    )
   )
+  varying = setting_tables.merge(grid, ranges, "values of a grid")
+  return setting_tables.merge(flags, varying)
 
 
 def _overlay(swept: Sweep, other: Sweep) -> Sweep:
@@ -252,8 +251,6 @@ def _parse_method(place: str, entry: Any) -> SweptMethod:
   hparams = entry.get("hparam", {})
   if not isinstance(hparams, dict):
     raise RunError(f"{place}: expected hparam.NAME = VALUE.")
-  flags = setting_tables.read_fixed(f"{place}: flags", entry.get("flags", {}))
-  grid = _parse_grid(f"{place}: grid", f"{place}: range", entry)
   swept = {
     key: value if isinstance(value, list) else [value]
     for key, value in hparams.items()
@@ -263,7 +260,7 @@ def _parse_method(place: str, entry: Any) -> SweptMethod:
     algorithm,
     setting_tables.merge(
       setting_tables.read_lists(place, {"hparam": swept}),
-      setting_tables.merge(flags, grid),
+      _settings(place, "{}", entry),
     ),
     place,
   )
