@@ -33,13 +33,9 @@ if _is_starting():
     shadowing.check()
   except ImportError as error:
     sys.exit(str(error))
-
-if _is_starting() and _is_waited_for():
-  print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
-
-# During the following imports, which take a second, Ctrl-C ends the process at
-# once. By default, Python would raise an error within an import, or discard it.
-if _is_starting() and (
-  signal.getsignal(signal.SIGINT) is signal.default_int_handler
-):
-  signal.signal(signal.SIGINT, signal.SIG_DFL)
+  if _is_waited_for():
+    print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
+  # Ctrl-C ends the process at once during the following imports, which take a
+  # second. By default, Python would raise an error in an import, or discard it.
+  if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

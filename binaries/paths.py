@@ -16,7 +16,6 @@ from tff_fair.files import atomic
 
 _NO_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
 _LONGEST_NAME = 255  # The longest name of a file or folder on Linux, in bytes.
-_MAX_SHOWN_LETTERS = 60  # Errors show the start of a path that is too long.
 
 
 def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
@@ -51,13 +50,8 @@ def parse(flag: str, text: str) -> pathlib.Path:
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
       number = errno.ENAMETOOLONG  # A missing folder above hides this error.
     if number in _NO_PATHS:
-      shown = (
-        text
-        if len(text) <= _MAX_SHOWN_LETTERS
-        else f"{text[:_MAX_SHOWN_LETTERS]}..."
-      )
       raise UsageError(
-        f"{given}{shown}: {os.strerror(number)}; give another path."
+        f"{given}{text}: {os.strerror(number)}; give another path."
       ) from error
   return found
 

@@ -211,9 +211,8 @@ def file() -> pathlib.Path | None:
   path = paths.parse("file", _FILE.value)
   if path.is_file():
     return path
-  included = FILES / f"{_FILE.value}{sweep_file.SUFFIX}"
   if _FILE.value in included_files():
-    return included
+    return FILES / f"{_FILE.value}{sweep_file.SUFFIX}"
   raise UsageError(
     f"--file={path}: there is no such file; give the path of one, or one of "
     f"the included {', '.join(included_files()) or '(none)'}."
