@@ -81,9 +81,6 @@ def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
   shares = died.apply(lambda rows: (rows == "no").mean())
   expected = clients["client"].map(shares)
   np.testing.assert_allclose(clients["majority_accuracy"], expected, atol=0.05)
-  assert found["mean"] == pytest.approx(clients["majority_accuracy"].mean())
-  difference = (clients["test_accuracy"] - clients["majority_accuracy"]).mean()
-  assert found["difference"] == pytest.approx(difference)
   assert {"mean", "percentile_50"} <= run.of_summary("test_recall").keys()
 
 

@@ -104,6 +104,7 @@ def pictures(folder):
   done = in_process.run(
     prepare_data, "--convert=images", "--source=pictures", "--data_dir=."
   )
+  assert "Classes: 0 a, 1 b." in done.stdout
   assert "Left out 1: file .webp" in done.stdout
   return "client_data", {"file": "images.sqlite", "model": "mlp"}, ["n", "s"]
 
@@ -187,20 +188,3 @@ def test_a_documented_input_trains_by_flag_and_loads_in_python(
   found = experiments.open_run("run").clients
   assert found is not None
   assert [*map(str, found["client"])] == clients
-
-
-def test_texts_of_a_parquet_file_make_the_task_of_the_csv_file(
-  tmp_path, monkeypatch
-):
-  monkeypatch.chdir(tmp_path)
-  of_csv, of_parquet = (
-    tasks.load(task, data_dir=tmp_path, **options)
-    for task, options, _ in (csv(tmp_path, "rows.csv"), parquet(tmp_path))
-  )
-  assert of_csv.preprocessing.columns == of_parquet.preprocessing.columns
-  assert of_parquet.preprocessing.columns["age"] == "number"
-  for k in range(3):
-    for ours, theirs in zip(
-      of_csv.train.load(k), of_parquet.train.load(k), strict=True
-    ):
-      np.testing.assert_array_equal(ours, theirs)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.pure
 )
 def test_a_path_that_no_file_system_takes_is_one_line(text):
   with pytest.raises(
-    command_line.UsageError, match=r"^--output=.{60}\.\.\.: File name too long"
+    command_line.UsageError, match=f"^--output={text}: File name too long"
   ):
     paths.parse("output", text)
   with pytest.raises(command_line.UsageError, match="is not a path: embedded"):

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import tasks
@@ -56,46 +55,6 @@ def test_nothing_is_overwritten_without_asking(prepare, tmp_path):
   assert (tmp_path / "shakespeare.sqlite").stat().st_mtime_ns == before
   assert prepare(*arguments, "--overwrite")[0] == 0
   assert prepare(*arguments, "--output_name=mine.sqlite")[0] == 0
-
-
-def _task_of(path):
-  """Returns client, class and shade of the examples of a task."""
-  task = tasks.load("client_data", file=str(path))
-  found = []
-  for half in (task.train, task.test):
-    for k, client in enumerate(task.client_names):
-      x, y = half.load(k)
-      shades = np.rint(x[:, 0, 0, 0] * 255).astype(int).tolist()
-      labels = [("sick", "well")[label] for label in y]
-      found += zip([client] * len(y), labels, shades, strict=True)
-  return sorted(found)
-
-
-def test_pictures_of_clients(prepare, tmp_path):
-  import tensorflow as tf  # noqa: PLC0415
-
-  places = [
-    (client, label, shade)
-    for client, labels in (("north", ("sick", "well")), ("south", ("well",)))
-    for label in labels
-    for shade in range(3)
-  ]
-  for client, label, shade in places:
-    path = tmp_path / "pictures" / client / label / f"{shade}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image = np.full([2, 2, 3], shade, np.uint8)
-    path.write_bytes(tf.io.encode_png(image).numpy())
-  status, stdout, _ = prepare(
-    *("--convert=images", "--source=pictures", "--data_dir=new"),
-    *("--split=random", "--test_fraction=0.5"),
-  )
-  assert status == 0
-  assert "Classes: 0 sick, 1 well." in stdout
-  assert _task_of(tmp_path / "new" / "images.sqlite") == sorted(places)
-  _refused(
-    prepare("--convert=images", "--source=.", "--data_dir=deep"),
-    "--convert=images: ",
-  )
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
 """Tests of the program as its users start it: runs side by side, signals."""
 
 import os
-import re
 import signal
 import subprocess
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from tests import source_tree, waiting
@@ -121,6 +118,7 @@ def test_a_search_trains_what_its_record_says(start, tmp_path):
   process, log = start(*SEARCH)
   assert process.wait(TIMEOUT) == 0, log.read_text()
   output = log.read_text()
+  assert output.startswith("5 clients are too few")
   assert "fedavg: 2 trials, 2 complete." in output
   assert "python -m binaries.train --task_option=num_clients=5" in output or (
     "python -m binaries.train --algorithm=fedavg" in output
@@ -138,63 +136,4 @@ def test_a_search_trains_what_its_record_says(start, tmp_path):
     assert dict(trial.settings) == again
   for run in discovery.find([folder]):
     assert run.rounds["round"].tolist() == [1, 2, 3, 4]
-
-
-def federation(path, turn):
-  """Writes 12 clients, one of which has two training rows."""
-  rng = np.random.default_rng(0)
-  clients = []
-  for number in range(12):
-    halves = ["train"] * (30 if number else 2) + ["test"] * 20
-    x = rng.normal(size=(len(halves), 2))
-    label = x @ (rng.normal(size=2) * 0.3 + [2, -1]) > 0
-    label ^= turn & (np.array(halves) == "test")
-    columns = {"site": f"c{number:02}", "a": x[:, 0], "b": x[:, 1]}
-    clients.append(
-      pd.DataFrame({**columns, "ill": np.where(label, "yes", "no")}).assign(
-        half=halves
-      )
-    )
-  pd.concat(clients).round(6).to_csv(path, index=False)
-
-
-OF_FEDERATION = (
-  *("--algorithms=fedavg", "--grid=client_learning_rate=0.0001,0.3"),
-  *("--flag=total_rounds=3", "--flag=task=table", "--jobs=2"),
-  *("--flag=task_option.client=site", "--flag=task_option.label=ill"),
-  *("--flag=task_option.split=half", "--flag=task_option.file=data.csv"),
-)
-
-
-@pytest.mark.long
-def test_few_clients_choose_on_rows_that_are_not_reported(start, tmp_path):
-  folder, chosen = tmp_path / "out", []
-  for turn in (False, True):
-    federation(tmp_path / "data.csv", turn)
-    output = f"--output_dir={folder / str(turn)}"
-    process, log = start(*OF_FEDERATION, output)
-    assert process.wait(TIMEOUT) == 0, log.read_text()
-    said = log.read_text()
-    assert said.startswith("12 clients are too few")
-    assert "1 of 12 clients." in said
-    best = next(n for n in said.splitlines() if n.startswith("FedAvg, client"))
-    setting, _, _, criterion, shown, *_ = re.split(r"\s{2,}", best)
-    rate = float(setting.partition("=")[2])
-    runs = discovery.find([folder / str(turn)])
-    (run,) = (r for r in runs if r.spec.client_learning_rate == rate)
-    assert {r.spec.validation_fraction for r in runs} == {0.2}
-    last = run.last_evaluation
-    assert (
-      last["validation_num_examples"].isna().tolist() == [True] + [False] * 11
-    )
-    # Six of thirty rows each; the criterion is the mean over their clients.
-    correct = 6 * last["validation_accuracy"].dropna()
-    np.testing.assert_allclose(correct, correct.round(), atol=1e-5)
-    assert criterion == f"{100 * correct.sum() / 66:.2f}"
-    assert shown == f"{100 * last['accuracy'].mean():.2f}"
-    chosen.append((setting, criterion))
-    test = last["accuracy"].mean()
-  assert chosen[0] == chosen[1]
-  # By the test rows, the other setting would be the better one.
-  (other,) = (r for r in runs if r is not run)
-  assert test < other.last_evaluation["accuracy"].mean()
+    assert run.spec.validation_fraction == 0.2

@@ -98,18 +98,6 @@ def test_the_command_line_picks_methods_of_a_file(file):
     read(file, "--algorithms=term")
 
 
-def test_the_command_line_replaces_what_a_file_says(file):
-  planned = sweep_plan.expand(
-    read(file, "--grid=seed=7", "--flag=hparam.q=2", "--flag=dropout=0.5")
-  )
-  assert [run.name for run in planned] == [
-    "fedavg-seed=7",
-    "qfedavg-q=2-seed=7",
-  ]
-  assert {run.spec.dropout for run in planned} == {0.5}
-  assert planned[1].spec.hparams == {"q": 2.0}
-
-
 BASE = """
 # A table of a user's.
 --task=table
