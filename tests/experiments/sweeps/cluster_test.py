@@ -43,6 +43,7 @@ def fake(monkeypatch, tmp_path_factory):
   monkeypatch.setattr(processes, "_PRELOADED", slow_training.__name__)
   monkeypatch.setattr(submitit_jobs.SubmititJobs, "poll_interval_seconds", 0.2)
   monkeypatch.setattr(submitit_jobs, "_SECONDS_UNTIL_WRITTEN", 1.0)
+  monkeypatch.setattr(submitit_jobs, "_WATCHER_INTERVAL_SECONDS", 1)
 
 
 @pytest.fixture(scope="module")

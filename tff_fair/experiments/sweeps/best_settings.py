@@ -29,24 +29,22 @@ MIN_RELIABLE_CLIENTS = 50  # With fewer, the selection is largely random.
 _VALIDATION = 2  # The key of this draw, different from those of other draws.
 
 
-def table(
-  finished: Sequence[Run], criterion: str, validation_fraction: float
-) -> str:
-  """Returns the best settings, one line for each method on each task."""
+def table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
+  """Returns the best settings, one line for each method on each task.
+
+  `fraction` of the data is for the selection.
+  """
   if not finished:
     return "No run is finished; there is nothing to choose from."
   of_scores: dict[str, list[Run]] = {}
   for run in finished:
     of_scores.setdefault(run.score.name, []).append(run)
   return "\n\n".join(
-    _table(members, criterion, validation_fraction)
-    for members in of_scores.values()
+    _table(members, criterion, fraction) for members in of_scores.values()
   )
 
 
-def _table(
-  finished: Sequence[Run], criterion: str, validation_fraction: float
-) -> str:
+def _table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
   """Returns the best settings of runs that have the same score."""
   score = run_groups.common_score(finished)
   of_score = measures.by_name(score)
@@ -58,16 +56,14 @@ def _table(
   for candidates in _by_method(finished):
     on_validation, best = min(
       (
-        (_measure_group(g, validation_fraction, score, is_validation=True), g)
+        (_measure_group(g, fraction, score, is_validation=True), g)
         for g in candidates
       ),
       key=lambda pair: measures.sort_key(measure, pair[0][criterion].mean),
     )
     chosen.append((best.label, best.runs))
     others += [(g.label, g.runs) for g in candidates if g is not best]
-    on_test = _measure_group(
-      best, validation_fraction, score, is_validation=False
-    )
+    on_test = _measure_group(best, fraction, score, is_validation=False)
     lines.append(
       [
         *(best.label, str(len(candidates)), str(len(best.runs))),
@@ -76,7 +72,7 @@ def _table(
       ]
     )
   text = ["".join(line) for line in layout.align(lines, gap=2)]
-  caption = _caption(measure, criterion, validation_fraction, finished, score)
+  caption = _caption(measure, criterion, fraction, finished, score)
   notes = [f"\n{note}" for note in run_warnings.of_groups(chosen)]
   if unfit := [*run_warnings.summarize(others)]:
     notes += ["\nOf the other settings:", *unfit]

@@ -12,7 +12,6 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_fair.experiments.errors import RunError
-from tff_fair.experiments.progress import Display
 from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.runs.run import Run
@@ -311,21 +310,20 @@ def search(
   )
   folder = pathlib.Path(output_dir)
   sweep = _sweep(spec, space, [spec.seed] if seeds is None else list(seeds))
-  say = Display(is_silent=not progress).say
-  sweep = validation.with_fraction(sweep, validation_fraction, say)
+  runner = Runner(
+    folder,
+    executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
+    progress=progress,
+  )
+  sweep = validation.with_fraction(sweep, validation_fraction, runner.say)
   study, *others = make_studies(sweep)
   if others:
     raise ValueError(
       "space: a task or its options have several values; run a separate search "
       "for each."
     )
-  runner = Runner(
-    folder,
-    executor=executors.create(executors.LOCAL, {}, folder=folder, jobs=jobs),
-    progress=progress,
-  )
+  runner.check_limits()
   searcher = Searcher([study], settings, runner)
-  searcher.runner.check_limits()
   if failures := searcher.run():
     raise RunError(
       f"{folder}: {len(failures)} runs failed; repeat the call to try them "
