@@ -118,8 +118,8 @@ class Runner:
 
       def describe_progress() -> str:
         # Count folders, as a signal may come before a run's end is handled.
-        num_finished = done + sum(
-          RunFolder(self.folder / run.name).is_finished for run in unfinished
+        num_finished = sum(
+          RunFolder(self.folder / run.name).is_finished for run in planned
         )
         return f"{num_finished} of {len(planned)} runs are finished"
 
