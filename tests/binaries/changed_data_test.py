@@ -1,6 +1,5 @@
 """Tests of runs whose data have changed since they began."""
 
-import json
 import os
 import pathlib
 
@@ -15,16 +14,6 @@ pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 RUN = in_process.OF_ROWS
 SWEEP = in_process.SWEEP_OF_ROWS.format(rounds=1)
-OWN = """
-import numpy as np
-import tasks
-from tasks import models
-
-def rows():
-  y = np.load("labels.npy")
-  data = {name: (np.eye(8, dtype=np.float32), y) for name in "ab"}
-  return tasks.from_client_data(data, data, lambda: models.mlp((8,), (), 2, 0))
-"""
 
 
 def write(**changes):
@@ -68,20 +57,6 @@ def test_a_run_goes_on_with_the_split_file_that_it_wrote(program):
   assert program(*flags, "--total_rounds=1").status in (0, None)
   assert program(*flags, "--total_rounds=2").status in (0, None)
   assert len(experiments.open_run("run").rounds) == 2
-
-
-@pytest.mark.long
-def test_a_users_task_goes_on_with_its_examples_alone(program):
-  pathlib.Path("own.py").write_text(OWN)
-  flags = ["--task=own.py:rows", "--algorithm=fedavg", "--output_dir=run"]
-  np.save("labels.npy", np.array([0, 1] * 4))
-  assert program(*flags, "--total_rounds=1").status in (0, None)
-  config = json.loads(pathlib.Path("run/config.json").read_text())
-  assert config["data_digests"].keys() == {"examples"}
-  assert program(*flags, "--total_rounds=2").status in (0, None)
-  np.save("labels.npy", np.array([1, 0] + [0, 1] * 3))
-  refused = program(*flags, "--total_rounds=3").refusal
-  assert "other data" in refused
 
 
 @pytest.mark.long
