@@ -2,6 +2,7 @@ import contextlib
 import importlib.util
 import pathlib
 import shutil
+import types
 
 import pytest
 
@@ -134,6 +135,23 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch, tmp_path):
 
 
 SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
+
+
+def test_a_worker_that_goes_before_its_run_begins_loses_it(
+  monkeypatch, tmp_path
+):
+  monkeypatch.setattr(dask_workers, "_QUERY_INTERVAL_SECONDS", 0.0)
+  known = {"tcp://a": 1}
+  future = types.SimpleNamespace(status="pending", cancel=list)
+  workers = create("dask", {}, 1)
+  workers._client = types.SimpleNamespace(
+    nthreads=lambda: known, submit=lambda *_, **__: future
+  )
+  assert workers.has_room(0)
+  known.clear()
+  (planned,) = plan.from_specs([SPEC])
+  job = runner.Runner(tmp_path).job(planned)
+  assert workers.start(job).poll() == LOST
 
 
 class Run:

@@ -86,7 +86,9 @@ class DaskWorkers(Executor):
 
   def start(self, job: Job) -> "_Task":
     """Starts a run on a free worker."""
-    worker = min(self.workers() - self.busy)
+    # `has_room` has asked for the workers. If this one has gone since, the run
+    # is lost, and another worker gets it.
+    worker = min(self._workers - self.busy)
     key = f"{job.name}-{uuid.uuid4().hex}"
     future = self.client.submit(
       remote.run,
