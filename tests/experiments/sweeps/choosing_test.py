@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,12 @@ from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.presenting.report import choice_section, task_runs
-from tff_fair.experiments.sweeps import choice_runs, choosing, halving
+from tff_fair.experiments.sweeps import (
+  choice_runs,
+  choosing,
+  halving,
+  stages,
+)
 
 pytestmark = pytest.mark.pure
 
@@ -310,6 +316,28 @@ def test_a_method_that_turns_out_not_to_train_is_left_out(
   assert set(choice.confirmation["method"]) == {"FedFV"}
   with rejected("algorithms", "loss_cap"):
     choose(tmp_path / "one", ["term"])
+
+
+def test_minutes_allow_as_many_runs_at_the_pace_of_those_that_train(
+  trained, tmp_path, monkeypatch
+):
+  trained.clear()
+  clock = SimpleNamespace(monotonic=lambda: 60.0 * len(trained))
+  monkeypatch.setattr(stages, "time", clock)
+  train = choice_runs.ChoiceRunner._train
+
+  def interrupted(self, spec):
+    if len(trained) == 4:
+      raise KeyboardInterrupt
+    return train(self, spec)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(choice_runs.ChoiceRunner, "_train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+      choose(tmp_path, budget=None, minutes=50.0)
+  choose(tmp_path, budget=None, minutes=50.0)
+  budget = json.loads((tmp_path / "budget.json").read_text())
+  assert budget == {"runs": 50}
 
 
 def test_the_least_budget_holds(tmp_path):

@@ -23,7 +23,10 @@ SCORE = "score"  # The column with the name of the score.
 
 
 class ChoiceRunner:
-  """Trains runs without saved results; `num_runs` counts all runs."""
+  """Trains runs without saved results.
+
+  `num_runs` counts all runs; `num_trained` those that this program has trained.
+  """
 
   def __init__(
     self, folder: pathlib.Path, *, progress: bool, counts_groups: bool = False
@@ -34,7 +37,7 @@ class ChoiceRunner:
     self._progress = progress
     self._task: tuple[Seeds, tasks.Task] | None = None
     self._cache: object = None
-    self.num_runs = 0
+    self.num_runs = self.num_trained = 0
 
   def evaluate(
     self, stage: str, specs: Sequence[RunSpec]
@@ -78,6 +81,7 @@ class ChoiceRunner:
     if not file.exists():
       self._folder.mkdir(parents=True, exist_ok=True)
       atomic.write(file, csv_cells.csv_text(self._train(spec)))
+      self.num_trained += 1
     return pd.read_csv(file)
 
   def _train(self, spec: RunSpec) -> pd.DataFrame:

@@ -281,7 +281,9 @@ class Stages:
       return self._how.budget or _BUDGET
     file = self._folder / _BUDGET_FILE
     if not file.exists():
-      runs = math.floor(60 * self._how.minutes / seconds * self._tries.num_runs)
+      # A resumed choice has trained only some runs of this stage, or none.
+      pace = self._tries.num_trained / seconds
+      runs = math.floor(60 * self._how.minutes * pace) if pace else _BUDGET
       atomic.write(file, parsing.json_text({"runs": runs}))
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
