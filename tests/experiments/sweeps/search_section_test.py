@@ -89,6 +89,7 @@ def test_runs_of_no_search_have_no_section(tmp_path):
     ({"trials": [{}]}, "number"),
     ({"trials": [{**_TRIAL, "number": "0"}]}, "the number of a trial, found"),
     ({"trials": [{**_TRIAL, "runs": [5]}]}, "expected a text, found 5"),
+    ({"trials": [_TRIAL, {**_TRIAL, "runs": []}]}, "trial 0 names no run"),
     ({"trials": [{**_TRIAL, "settings": [1]}]}, ""),
     ({"trials": [{**_TRIAL, "settings": {}}]}, "trial 0 lacks gamma, rate"),
     ({"trials": [_with(gamma="3")]}, "trial 0 has gamma=3 (of 1,2)"),

@@ -245,6 +245,8 @@ def _read_trial(content: Mapping[str, Any], space: Space) -> Trial:
       raise ValueError(f"trial {number} has {name}={text} (of {space[name]})")
   if missing := space.keys() - settings.keys():
     raise ValueError(f"trial {number} lacks {', '.join(sorted(missing))}")
+  if not content["runs"]:
+    raise ValueError(f"trial {number} names no run")
   return Trial(number, settings, _texts(content["runs"]))
 
 
