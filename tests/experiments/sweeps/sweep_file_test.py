@@ -93,6 +93,7 @@ def test_a_file_is_read(read):
     (f"[flags]\nseed = [1]\n{METHOD}", "[flags]: seed must be one value"),
     (f"[flags]\ntotal_rounds = 0\n{METHOD}", "[flags]: total_rounds=0: "),
     (f"[flags]\noutput_dir = 'x'\n{METHOD}", "the sweep gives each run its o"),
+    (f"[range]\nalgorithm = '1:2'\n{METHOD}", "methods are named by [[metho"),
     (f"[flags]\ntask_option = ['x']\n{METHOD}", "task_option=x: expected NAM"),
     (
       f"[flags]\ntask_option = ['x=1', 'x=2']\n{METHOD}",

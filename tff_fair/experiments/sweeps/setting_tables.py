@@ -128,8 +128,6 @@ def read_ranges(place: str, content: object) -> dict[str, Setting]:
   """Reads a table that gives each setting a range, such as "0.001:1:log"."""
   found = {}
   for name, text in _settings(place, content):
-    if not name.startswith(_DOTTED) and name not in RunSpec.fields():
-      _check(f"{place}: {name}", name, str(text))
     try:
       found[name] = Setting(parse_range(str(text)), place, varies=True)
     except ValueError as error:
@@ -147,7 +145,7 @@ def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
 
 
 def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
-  """Yields the settings of a table; raises an error for a repeated one."""
+  """Yields the settings of a table, after checks of their names."""
   if not isinstance(content, dict):
     raise RunError(f"{place}: must be a table, found {content!r}.")
   seen = set()
@@ -155,6 +153,8 @@ def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
     if name in seen:
       raise RunError(f"{place}: {name} is given twice.")
     seen.add(name)
+    if not name.startswith(_DOTTED):
+      _check_name(f"{place}: {name}", name)
     yield name, value
 
 
@@ -176,23 +176,8 @@ def _flatten(
       yield from ((f"{name}.{key}", item) for key, item in found.items())
 
 
-def _checked(place: str, name: str, value: object) -> Value:
-  """Returns a value after the checks that need only the setting's name."""
-  if isinstance(value, list) and name in RunSpec.fields():
-    raise RunError(
-      f"{place} must be one value, found {value!r}; lists of values are for "
-      "grids."
-    )
-  if not isinstance(value, str | int | float | bool):
-    raise RunError(
-      f"{place} must be a text, a number, true or false, found {value!r}."
-    )
-  if not name.startswith(_DOTTED):
-    _check(place, name, value)
-  return value
-
-
-def _check(place: str, name: str, value: Value) -> None:
+def _check_name(place: str, name: str) -> None:
+  """Checks that a sweep may set a field of `RunSpec`."""
   if name in _FORBIDDEN:
     raise RunError(f"{place}: cannot be set: {_FORBIDDEN[name]}.")
   valid = RunSpec.fields()
@@ -204,11 +189,25 @@ def _check(place: str, name: str, value: Value) -> None:
       "tasks are hparam.NAME and task_option.NAME.",
     )
     raise RunError(f"{place}: is not a setting of a run; {advice}")
-  try:
-    if isinstance(value, str):
-      valid[name].parse(value)
-    else:
-      valid[name].check(value)
-  except declared.FieldError as error:
-    text = declared.as_text(value)
-    raise RunError(f"{place}={text}: {error.problem}") from error
+
+
+def _checked(place: str, name: str, value: object) -> Value:
+  """Returns a value after the checks that need only the setting's name."""
+  field = RunSpec.fields().get(name)
+  if isinstance(value, list) and field is not None:
+    raise RunError(
+      f"{place} must be one value, found {value!r}; lists of values are for "
+      "grids."
+    )
+  if not isinstance(value, str | int | float | bool):
+    raise RunError(
+      f"{place} must be a text, a number, true or false, found {value!r}."
+    )
+  if field is not None:
+    check = field.parse if isinstance(value, str) else field.check
+    try:
+      check(value)
+    except FieldError as error:
+      text = declared.as_text(value)
+      raise RunError(f"{place}={text}: {error.problem}") from error
+  return value
