@@ -372,6 +372,14 @@ def test_the_command_line_replaces_how_a_file_searches(search_file):
   assert one.space["client_learning_rate"].choices == ("0.1", "0.2")
 
 
+def test_a_study_has_the_same_name_in_every_process():
+  # Sets of texts have another order in another process.
+  fixed = ("batch_size=8", "local_epochs=2", "dropout=0.1", "total_rounds=3")
+  grids = (f"--grid={text}" for text in fixed)
+  (one,) = study.make_studies(read_search(METHOD, RATES, *grids)[0])
+  assert one.name == "-".join(["term", *fixed])
+
+
 def test_the_objective_is_by_default_the_criterion():
   _, settings = read_search(
     *(METHOD, RATES, "--trials=3"),

@@ -260,10 +260,10 @@ def _method_studies(
       f"{method.place}: {method.name} has nothing to search; give a range, "
       "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
-  in_name = {n for n in problems if n in method.grid or n in sweep.varying}
+  # A list, since the order is that of the names in the study's name.
+  in_name = [n for n in problems if n in method.grid or n in sweep.varying]
   for fixed in grids.product(problems):
-    setting_values = {name: fixed[name] for name in plan.sort_names(in_name)}
-    name = plan.folder_name(method.algorithm, setting_values)
+    name = plan.folder_name(method.algorithm, {n: fixed[n] for n in in_name})
     yield Study(
       name, sweep, method, fixed, tuple(grids.product(seed_values)), space
     )
