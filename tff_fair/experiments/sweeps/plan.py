@@ -36,7 +36,6 @@ class PlannedRun:
   name: str
   method: str
   spec: RunSpec
-  settings: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
@@ -144,7 +143,7 @@ def method_grid(
     }
 
   grid = {**own(sweep.common), **method.grid, **own(sweep.final)}
-  return {name: grid[name] for name in sort_names(grid)}
+  return {name: grid[name] for name in _sort_names(grid)}
 
 
 def is_problem_setting(name: str) -> bool:
@@ -169,7 +168,6 @@ def make_run(
     name=folder_name(method.algorithm, varying),
     method=method.name,
     spec=_spec_of(sweep, method, settings),
-    settings=settings,
   )
 
 
@@ -253,7 +251,7 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   """Returns the name of a run's folder."""
   words = [
     f"{run_groups.short_name(name)}={declared.as_text(varying[name])}"
-    for name in sort_names(varying)
+    for name in _sort_names(varying)
   ]
   text = "-".join([algorithm, *words])
   name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
@@ -282,7 +280,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
   ]
 
 
-def sort_names(names: Iterable[str]) -> list[str]:
+def _sort_names(names: Iterable[str]) -> list[str]:
   """Returns flat names of settings, ordered as in names of folders."""
   return sorted(
     names,

@@ -204,16 +204,8 @@ class Study:
     """Returns the runs of a trial, one for each of the seeds."""
     given = {**self.fixed, **settings}
     return [
-      plan.make_run(
-        self.sweep,
-        self.method,
-        # Ordered as in a sweep's names of folders.
-        {
-          n: {**given, **setting_values}[n]
-          for n in plan.sort_names([*given, *setting_values])
-        },
-      )
-      for setting_values in self.seeds
+      plan.make_run(self.sweep, self.method, {**given, **seed_values})
+      for seed_values in self.seeds
     ]
 
 
