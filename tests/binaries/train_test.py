@@ -10,7 +10,6 @@ import shutil
 import sys
 from unittest import mock
 
-import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
@@ -134,16 +133,9 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
   assert metrics["round"].tolist() == [1, 2, 3]
   assert (metrics["aggregator/num_clients"] == 4).all()
   assert metrics["client_work/train/loss"].is_monotonic_decreasing
-  assert pd.read_csv(folder.evaluations)["round"].tolist() == [0, 2, 3]
   costs = pd.read_csv(folder.costs)
   assert costs["num_clients"].tolist() == [4, 4, 4]
   assert costs["bytes_down"].tolist() == [4 * 2600] * 3
-  cohorts = pd.read_csv(folder.cohorts)
-  assert cohorts["round"].tolist() == [*[1] * 4, *[2] * 4, *[3] * 4]
-  sums = cohorts.groupby("round")["coefficient"].sum()
-  np.testing.assert_allclose(sums, 1, rtol=1e-6)
-  assert cohorts["loss_before"].isna().all()
-  assert (cohorts["loss"] > 0).all()
   history = pd.read_csv(folder.client_evaluations)
   assert history["round"].tolist() == [0] * 6 + [2] * 6 + [3] * 6
   assert history["client_id"].tolist() == [*range(6)] * 3
@@ -214,7 +206,6 @@ def test_results_are_there_for_honest_clients_alone(program):
     "--attack_share=0.4",
     "--attack_strength=-5",
     "--evaluation_clients=5",
-    "--criterion=mean",
     "--output_dir=run",
   )
   assert outcome.status == 0
@@ -235,11 +226,6 @@ def test_results_are_there_for_honest_clients_alone(program):
   text = f"Over the {len(honest)} honest clients only"
   _, _, table = outcome.stdout.partition(text)
   assert f"{100 * honest['test_accuracy'].mean():.2f}" in table
-  evaluations = pd.read_csv(folder.evaluations)
-  trained = evaluations[evaluations["round"] > 0]
-  best = trained["accuracy/mean"].idxmax()
-  assert summary["best"]["round"] == evaluations["round"][best]
-  assert (folder.path / summary["best"]["checkpoint"]).exists()
 
 
 @pytest.mark.long

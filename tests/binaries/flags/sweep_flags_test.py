@@ -255,9 +255,7 @@ _ON_A_CLUSTER = ["--executor=submitit", "--executor_option=cluster=local"]
 @pytest.mark.parametrize(
   ("arguments", "is_search", "room"),
   [
-    ([], False, 1),
     (["--jobs=2"], False, 2),
-    ([], True, 1),
     (_ON_A_CLUSTER, False, 999),
     (_ON_A_CLUSTER, True, 1),
     ([*_ON_A_CLUSTER, "--jobs=2"], True, 2),
