@@ -140,7 +140,7 @@ INPUTS = {
 
 PACKED = ("csv.gz", "csv.bz2", "csv.xz", "csv.zip")
 # What is built for the others is the same.
-TRAINED = ("csv", "sqlite")
+TRAINED = "csv"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_documented_input_trains_by_flag_and_loads_in_python(
 
   def given_to(spec, task, cache):
     given.append(task)
-    if kind not in TRAINED:
+    if kind != TRAINED:
       raise RunError("ends before training")
     return run_parts(spec, task, cache)
 
@@ -181,7 +181,7 @@ def test_a_documented_input_trains_by_flag_and_loads_in_python(
       strict=True,
     ):
       np.testing.assert_array_equal(a, b)
-  if kind not in TRAINED:
+  if kind != TRAINED:
     assert "ends before training" in done.stderr
     return
   assert done.status in (0, None), done.stderr

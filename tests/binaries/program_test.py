@@ -90,14 +90,14 @@ def stop_in_the_middle(directory, python, signal_number, num_rounds):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
+def uninterrupted(tmp_path_factory, warm_python):
   directory = tmp_path_factory.mktemp("uninterrupted")
-  return directory, finish(directory)
+  return directory, finish(directory, warm_python)
 
 
 @pytest.mark.long
-def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
-  directory, result = uninterrupted
+def test_a_run_ends_also_where_its_output_is_piped(tmp_path):
+  result = finish(tmp_path)
   assert result.returncode == 0, result.stderr
   assert result.stdout.startswith("Test accuracy over 12 clients after 20 ")
   # No noise of TensorFlow's between what the program says.
@@ -114,7 +114,7 @@ def test_a_run_ends_also_where_its_output_is_piped(uninterrupted):
     f"{n}/20," for n in (0, 7, 14, 20)
   ]
   assert last.startswith("run: done")
-  assert run_folder.RunFolder(directory / "run").is_finished
+  assert run_folder.RunFolder(tmp_path / "run").is_finished
 
 
 @pytest.mark.parametrize(
