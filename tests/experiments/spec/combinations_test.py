@@ -50,6 +50,7 @@ _DRFA: dict[str, Any] = {"algorithm": "drfa"}
     ({**_NOISE, "join_round": "0.5:3"}, "join_round"),
     ({"proximal_mu": -1.0}, "proximal_mu"),
     ({"local_steps": "0-3"}, "local_steps"),
+    ({"model": "mlp", "task_options": {"model": "mlp_64"}}, "model"),
   ],
 )
 def test_settings_that_do_not_go_together(values, field):
@@ -132,8 +133,3 @@ def test_settings_without_effect_are_named(given, beginnings):
   lines = combinations.ineffective_settings(RunSpec(**given))
   for line, beginning in zip(lines, beginnings, strict=True):
     assert line.startswith(beginning)
-
-
-def test_a_model_is_given_once():
-  with rejected("model", value="mlp"):
-    RunSpec(model="mlp", task_options={"model": "logistic_regression"})
