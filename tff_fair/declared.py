@@ -537,12 +537,16 @@ def positive_number(
   )
 
 
-@functools.cache
-def fields_of(cls: Any) -> Mapping[str, Field]:
+def fields_of(cls: type) -> Mapping[str, Field]:
   """Returns the declared fields of a dataclass by name, in order.
 
   If a subclass only changes a field's default, the declaration still applies.
   """
+  return _fields_of(cls)  # mypy does not take classes as hashable arguments.
+
+
+@functools.cache
+def _fields_of(cls: Any) -> Mapping[str, Field]:
   if not dataclasses.is_dataclass(cls):
     return {}
   hints = typing.get_type_hints(cls)

@@ -204,9 +204,11 @@ def _checked(place: str, name: str, value: object) -> Value:
       f"{place} must be a text, a number, true or false, found {value!r}."
     )
   if field is not None:
-    check = field.parse if isinstance(value, str) else field.check
     try:
-      check(value)
+      if isinstance(value, str):
+        field.parse(value)
+      else:
+        field.check(value)
     except FieldError as error:
       text = declared.as_text(value)
       raise RunError(f"{place}={text}: {error.problem}") from error
