@@ -49,7 +49,9 @@ def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
   }
   # One place for the four titles; the last two lines have fewer.
   assert len({start[:2] for start in starts}) == 1
-  shown = [name for column in fairness_table._TABLE for name in column.values()]
+  shown = [
+    name for column in fairness_table._COLUMNS for name in column.values()
+  ]
   assert sorted(shown) == sorted(summary)
 
 

@@ -152,7 +152,7 @@ def audit(
     ValueError: If an argument is not valid, or does not fit the others.
     tasks.DataError: If the data cannot be used.
   """
-  of_model: dict[str, Any] = {
+  of_model = {
     "model": model,
     "task": task,
     "task_options": task_options or None,
@@ -170,55 +170,26 @@ def audit(
     _check_unused(of_model)
     clients = audit_table.read(results)
     return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
-  for name in ("model", "task"):
-    if of_model[name] is None:
-      raise FieldError(name, "is missing; give a model and a task, or results.")
-  return _audit_model(**of_model)
-
-
-# Arguments that are not None by default.
-_DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
-
-
-def _check_unused(of_model: Mapping[str, object]) -> None:
-  """Checks that no argument about a model is given together with results."""
-  for name, value in of_model.items():
-    if value != _DEFAULTS.get(name):
-      raise FieldError(
-        name,
-        "does not go with results, which have no model and no outputs for each "
-        "example; leave it or the results out.",
-        value=value if isinstance(value, str) else None,
-      )
-
-
-def _audit_model(
-  model: object,
-  task: tasks.Task | str,
-  *,
-  task_options: Mapping[str, Any] | None,
-  data_dir: str | os.PathLike[str] | None,
-  seed: int,
-  split: Split,
-  outputs: Outputs,
-  trust: bool,
-  threshold_for: str | None,
-  **scores: Any,
-) -> Audit:
+  if model is None or task is None:
+    missing = "model" if model is None else "task"
+    raise FieldError(
+      missing, "is missing; give a model and a task, or results."
+    )
   # Imported late: they import TensorFlow, which results do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
   from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
 
-  for name, value, valid in (
-    ("split", split, model_evaluation.SPLITS),
-    ("outputs", outputs, model_evaluation.OUTPUTS),
-  ):
-    declared.check_choice(name, value, valid)
+  declared.check_choice("split", split, model_evaluation.SPLITS)
+  declared.check_choice("outputs", outputs, model_evaluation.OUTPUTS)
   found = model_evaluation.read_model(model, trust=trust)
   if isinstance(task, str):
     task = _load(task, task_options or {}, data_dir, seed)
   scoring = audit_scores.build_scoring(
-    task, threshold_for=threshold_for, **scores
+    task,
+    score=score,
+    measures=measures,
+    score_class=score_class,
+    threshold_for=threshold_for,
   )
   if threshold_for is not None and found.decides:
     raise FieldError(
@@ -239,6 +210,22 @@ def _audit_model(
   about = f"{task.description}. {_SPLIT_TITLES[split]}{decided}"
   title = f"Audit of {pathlib.Path(found.name).name} on {task.name}"
   return _audit(clients, title, about, scoring.score, more)
+
+
+# Arguments that are not None by default.
+_DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
+
+
+def _check_unused(of_model: Mapping[str, object]) -> None:
+  """Checks that no argument about a model is given together with results."""
+  for name, value in of_model.items():
+    if value != _DEFAULTS.get(name):
+      raise FieldError(
+        name,
+        "does not go with results, which have no model and no outputs for each "
+        "example; leave it or the results out.",
+        value=value if isinstance(value, str) else None,
+      )
 
 
 _SPLIT_TITLES = {

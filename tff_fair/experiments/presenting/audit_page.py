@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,20 +22,13 @@ from tff_fair.experiments.presenting.report.frame import (
   Path,
   line_path,
 )
-from tff_fair.experiments.presenting.report.html_tables import (
-  Cell,
-  Head,
-  Row,
-  Table,
-)
+from tff_fair.experiments.presenting.report.html_tables import Cell, Head, Row
 from tff_fair.experiments.presenting.report.task_runs import Method
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.experiments.texts import layout, sentences
 from tff_fair.metrics.statistics import tail_size
 
-# The width of the terminal.
-_WIDTH = 80
 _WORST = 5  # The number of worst-off clients that are listed.
 # Titles by statistic; those in `_UNIFORMITY` have no unit.
 _ROWS = {
@@ -48,7 +40,6 @@ _ROWS = {
   "best_10": "best 10 %",
   "max": "max",
 }
-_ENDS = ("low", "high")
 _UNIFORMITY = {"relative_std": "relative std", "jain": "Jain's index"}
 
 
@@ -58,12 +49,6 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
   worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
   heads += ["interval"] if score.name == ACCURACY.name else []
-  lines_below = [
-    textwrap.fill(
-      sentence, _WIDTH, break_on_hyphens=False, break_long_words=False
-    )
-    for sentence in _sentences(clients, summary)
-  ]
   return "\n\n".join(
     [
       f"{_caption(score, summary)}, with 95 % intervals",
@@ -71,7 +56,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
       layout.table(
         [heads, *(_cells(row, score) for _, row in worst.iterrows())]
       ),
-      *lines_below,
+      *map(layout.wrap, _sentences(clients, summary)),
     ]
   )
 
@@ -94,15 +79,12 @@ def _caption(score: Score, summary: Mapping[str, Any]) -> str:
 def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
   """Returns title, value and interval (maybe empty) of each statistic."""
   found = summary[f"test_{score.name}"]
+  ratio = dataclasses.replace(score, scale=1.0, digits=4)
   lines = []
   for name, title in {**_ROWS, **_UNIFORMITY}.items():
     if math.isnan(found[name]):  # An undefined ratio.
       continue
-    shown = (
-      score
-      if name in _ROWS
-      else dataclasses.replace(score, scale=1.0, digits=4)
-    )
+    shown = score if name in _ROWS else ratio
     interval = summary["intervals"].get(name)
     ends = f"[{', '.join(map(shown.number, interval))}]" if interval else ""
     lines.append([title, shown.number(found[name]), ends])
@@ -142,29 +124,26 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   known = clients.dropna(subset=[score.name])
   worst = known[score.name].agg("min" if score.higher_is_better else "max")
   of_worst = known[known[score.name] == worst]
+  first = of_worst.iloc[0]
   data: dict[str, Any] = {}
   if is_accuracy := score.name == ACCURACY.name:
-    mean, p_value = (
-      summary["test_accuracy"]["mean"],
-      summary["equality_p_value"],
-    )
-    below, noise = known["accuracy_high"] < mean, summary[summaries.NOISE]
-    std = summary["test_accuracy"]["std"]
+    found, noise = summary["test_accuracy"], summary[summaries.NOISE]
+    mean, p_value = found["mean"], summary["equality_p_value"]
     data = {
-      "ends": [score.number(of_worst.iloc[0][f"accuracy_{e}"]) for e in _ENDS],
-      "noise": sentences.noise(std, noise) if noise else "",
+      "ends": [score.number(first[f"accuracy_{e}"]) for e in ("low", "high")],
+      "noise": sentences.noise(found["std"], noise) if noise else "",
       "differ": p_value < _LEVEL,
       "p_value": f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}",
       "mean": score.number(mean),
-      "num_below": int(below.sum()),
+      "num_below": int((known["accuracy_high"] < mean).sum()),
       "num_expected": f"{_TAIL * len(clients):,.1f}",
     }
   return rendering.sentences(
     "audit_verdict.txt",
     score=score,
-    name=str(of_worst.iloc[0][audit_table.CLIENT]),
+    name=str(first[audit_table.CLIENT]),
     value=f"{score.number(worst)}{score.sign}",
-    examples=f"{of_worst.iloc[0][audit_table.COUNT]:,}",
+    examples=f"{first[audit_table.COUNT]:,}",
     num_worst=len(of_worst),
     num_known=len(known),
     num_clients=len(clients),
@@ -248,6 +227,12 @@ def _client_figure(
     x_label="clients, from the worst off to the best (%)",
   )
   across, mean = frame.x_pixels(x), summary[f"test_{score.name}"]["mean"]
+  whiskers = "".join(
+    f"M{place:.1f} {top:.1f}V{floor:.1f}"
+    for place, top, floor in zip(
+      across, frame.y_pixels(high), frame.y_pixels(low), strict=True
+    )
+  )
   level = frame.y_pixels([score.scale * mean])[0]
   drawing = frame.drawing(
     "ordered",
@@ -256,7 +241,7 @@ def _client_figure(
     f"{score.sign}.",
     [
       *frame.axes(),
-      Path(_whiskers(frame, x, low, high), "band c0"),
+      Path(whiskers, "band c0"),
       Path(line_path(across, frame.y_pixels(y)), "line c0"),
       Path(
         f"M{frame.left} {level:.1f}H{frame.width - frame.right}",
@@ -265,29 +250,19 @@ def _client_figure(
       ),
     ],
   )
-  notes = "Solid line across: mean."
-  if is_accuracy:
-    notes = "Upright lines: 95 % interval of each client. " + notes
+  intervals = "Upright lines: 95 % interval of each client. "
   return Figure(
     drawing,
     f"Clients in order: {score.noun} ({score.sign.strip() or '1'})",
-    notes,
-  )
-
-
-def _whiskers(
-  frame: Frame, x: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> str:
-  tops, floors = frame.y_pixels(high), frame.y_pixels(low)
-  return "".join(
-    f"M{place:.1f} {top:.1f}V{floor:.1f}"
-    for place, top, floor in zip(frame.x_pixels(x), tops, floors, strict=True)
+    f"{intervals if is_accuracy else ''}Solid line across: mean.",
   )
 
 
 def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Figure:
   accuracies = clients[ACCURACY.name].to_numpy(np.float64)
   bins = client_sections.histogram_shares([accuracies])
+  x = scale.linear(0, 100, is_tight=True)
+  y = scale.linear(0, 100 * float(bins.max()), bounds=(0, 100))
   found = summary["test_accuracy"]
   mean, worst = 100 * found["mean"], 100 * found["worst_10"]
   drawing = client_sections.draw_histogram(
@@ -295,11 +270,7 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Figure:
     bins,
     mean,
     worst,
-    Frame(
-      scale.linear(0, 100, is_tight=True),
-      scale.linear(0, 100 * float(bins.max()), bounds=(0, 100)),
-      x_label="accuracy (%)",
-    ),
+    Frame(x, y, x_label="accuracy (%)"),
     identifier="histogram",
   )
   return Figure(
@@ -310,21 +281,20 @@ def _histogram(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Figure:
   )
 
 
-def _table(clients: pd.DataFrame, score: Score) -> Table:
+def _table(clients: pd.DataFrame, score: Score) -> html_tables.Table:
   ordered = _worst_first(clients, score).iloc[:_MOST_ROWS]
   columns = [c for c in clients.columns if c != audit_table.CLIENT]
-  rows = [
-    Row(
-      row[audit_table.CLIENT],
-      [Cell(row[name], _cell_text(name, row[name])) for name in columns],
-    )
-    for row in ordered.to_dict("records")
-  ]
-  return Table(
+  return html_tables.Table(
     f"Clients, the worst off first ({score.in_unit})",
     "Client",
     [Head(_column_title(name), "ascending") for name in columns],
-    rows,
+    [
+      Row(
+        row[audit_table.CLIENT],
+        [Cell(row[name], _cell_text(name, row[name])) for name in columns],
+      )
+      for row in ordered.to_dict("records")
+    ],
   )
 
 

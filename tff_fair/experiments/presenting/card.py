@@ -93,11 +93,7 @@ def text(subject: Subject) -> str:
       for kind, number in layers.items()
     ),
     usage=usage(
-      subject.predictor,
-      subject.architecture,
-      subject.kind,
-      subject.file_name,
-      in_folder=subject.all_clients,
+      subject.predictor, subject.architecture, subject.kind, _path(subject)
     ),
     threshold=sentences.threshold(summary),
     reference=methods.reference(run.algorithm),
@@ -125,11 +121,9 @@ def _gain(subject: Subject) -> dict[str, str]:
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}
-  summaries_by_title = {found.title: found.summary or {} for found in baselines}
+  others = {found.title: found.summary or {} for found in baselines}
   return {
-    "gain": fairness_table.compare_worst_clients(
-      run.summary or {}, summaries_by_title
-    ),
+    "gain": fairness_table.compare_worst_clients(run.summary or {}, others),
     "weights": references.weights_note(run_groups.group([run, *baselines])),
   }
 
@@ -190,34 +184,31 @@ def _limits(subject: Subject) -> list[str]:
 _MOST_CLASS_NAMES = 50
 
 
+def _path(subject: Subject) -> str:
+  """Returns the path of a model as shown in code."""
+  if not subject.all_clients:
+    return subject.file_name
+  return f"{subject.file_name}/CLIENT{export_paths.SUFFIXES[subject.kind]}"
+
+
 def usage(
-  model: Predictor,
-  described: Architecture,
-  kind: str,
-  file_name: str,
-  *,
-  in_folder: bool = False,
+  model: Predictor, described: Architecture, kind: str, path: str
 ) -> str:
   """Returns how to load and call a model."""
-  name = file_name
-  if in_folder:
-    name += f"/CLIENT{export_paths.SUFFIXES[kind]}"
   shape: Sequence[int | None] = () if model.takes_columns else model.x.shape
   sizes = [
     usual if size is None else size
     for size, usual in zip(shape, [2, *described.x_shape], strict=False)
   ]
-  numbers = (
-    [n for n in model.model.output_shape[1:] if n != 1]
-    if (described.num_classes is None)
-    else []
-  )
+  numbers = []
+  if described.num_classes is None:
+    numbers = [n for n in model.model.output_shape[1:] if n != 1]
   return rendering.markdown(
     "usage.md",
     model=model,
     described=described,
     kind=kind,
-    name=name,
+    name=path,
     sizes=sizes,
     shape=", ".join(
       str(size or ("any" if place else "n")) for place, size in enumerate(shape)

@@ -16,7 +16,6 @@ from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
-from tff_fair.metrics.intervals import Interval
 
 _SMALL = 30  # With fewer test examples, an accuracy says little.
 _WITH_INTERVAL = ("mean", "std", "worst_10", "jain")
@@ -134,12 +133,12 @@ def _single_client_texts(clients: pd.DataFrame, score: Score) -> dict[str, str]:
   (row,) = clients.to_dict("records")
   found = {"loss": f"{row['loss']:.4g}", "value": "", "interval": ""}
   if not np.isnan(row[score.name]):
-    found["value"] = _formatter(score)(row[score.name])
+    text = _formatter(score)
+    found["value"] = text(row[score.name])
     examples = _examples_of_shares(clients, score)
     if examples is not None:
       (low,), (high,) = metrics.wilson_interval(clients[score.name], examples)
-      interval = Interval(float(low), float(high))
-      found["interval"] = _interval_text(_formatter(score), interval)
+      found["interval"] = f"{text(low)} to {text(high)}"
   return found
 
 
@@ -156,7 +155,7 @@ def _rows(
   )
   texts: dict[str, Callable[[float], str]] = {
     "jain": "{:.3f}".format,
-    "std": _spread_formatter(score),
+    "std": _formatter(score, " points"),
   }
   rows = []
   for title, name in {
@@ -169,9 +168,8 @@ def _rows(
     text = texts.get(name, _formatter(score))
     value = float(score.statistics[name](values, np.ones_like(values)))
     if not np.isnan(value):  # A ratio is NaN if it is undefined.
-      interval = intervals.get(name)
-      shown = _interval_text(text, interval) if interval else ""
-      rows.append((title, text(value), shown))
+      ends = map(text, intervals.get(name, ()))
+      rows.append((title, text(value), " to ".join(ends)))
   return rows
 
 
@@ -201,7 +199,7 @@ def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
   )
   if not noise:
     return {}
-  std = _spread_formatter(score)(noise["std"])
+  std = _formatter(score, " points")(noise["std"])
   return {"std": std, "share": f"{100 * noise['share']:.0f}"}
 
 
@@ -209,19 +207,8 @@ def _is_accuracy(score: Score) -> bool:
   return score.name == ACCURACY.name
 
 
-def _formatter(score: Score) -> Callable[[float], str]:
-  """Returns a function from a value to text."""
+def _formatter(score: Score, unit: str = "") -> Callable[[float], str]:
+  """Returns a function from a value to text, maybe in another unit."""
   if _is_accuracy(score):
-    return lambda value: f"{score.scale * value:.1f}{score.sign}"
+    return lambda value: f"{score.scale * value:.1f}{unit or score.sign}"
   return score.text
-
-
-def _spread_formatter(score: Score) -> Callable[[float], str]:
-  """Returns a function from a standard deviation to text."""
-  if _is_accuracy(score):
-    return lambda value: f"{score.scale * value:.1f} points"
-  return score.text
-
-
-def _interval_text(text: Callable[[float], str], interval: Interval) -> str:
-  return f"{text(interval.low)} to {text(interval.high)}"

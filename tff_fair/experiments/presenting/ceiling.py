@@ -55,9 +55,7 @@ def text(found: Ceilings) -> str:
   """Returns the ceiling and the runs for a terminal."""
   parts = []
   for title, tables in _by_title(found).items():
-    parts += [title, layout.table(_ceiling_lines(tables))]
-    if len(tables.runs):
-      parts.append(layout.table(_method_lines(tables)))
+    parts += [title, *map(layout.table, _tables(tables).values())]
     parts += [layout.wrap(line) for line in sentences(tables)]
   parts += [layout.wrap(note) for note in found.notes]
   return "\n\n".join(parts)
@@ -104,12 +102,8 @@ def parts(
       "title": title,
       "sentences": sentences(tables),
       "tables": [
-        html_tables.of_text("The least losses", _ceiling_lines(tables)),
-        *(
-          [html_tables.of_text("Training losses", _method_lines(tables))]
-          if len(tables.runs)
-          else []
-        ),
+        html_tables.of_text(caption, lines)
+        for caption, lines in _tables(tables).items()
       ],
       "figures": [_chart(tables, styles, f"{identifier}-{number}")],
       "legend": [
@@ -158,19 +152,13 @@ def sentence(found: Ceilings) -> str:
   [run] = found.runs.to_dict("records")
   is_deep = found.data["representation"].iloc[0] != ""
   kind = "last layer on its features" if is_deep else "model of its kind"
-  above = [
-    f"{run[f'excess_{risk}']:.3g} {words}"
-    for risk, words in (
-      (MEAN, "in the mean over clients"),
-      (TAIL, f"in the mean over the {found.names[TAIL]} of the clients"),
-      (LARGEST, "at the client with the largest"),
-    )
-  ]
+  mean, tail, largest = (f"{run[f'excess_{risk}']:.3g}" for risk in RISKS)
   radius = float(found.data["radius"].iloc[0])
   return (
     f"On training data, its loss is above the least that any {kind} with "
-    f"weights of norm up to {radius:g} can reach by {above[0]}, {above[1]} and "
-    f"{above[2]} (in {found.unit})."
+    f"weights of norm up to {radius:g} can reach by {mean} in the mean over "
+    f"clients, {tail} in the mean over the {found.names[TAIL]} of the clients "
+    f"and {largest} at the client with the largest (in {found.unit})."
   )
 
 
@@ -209,8 +197,15 @@ def sentences(found: Ceilings) -> list[str]:
   return [*lines, _TRAINING.format(unit=unit)]
 
 
+def _tables(found: Ceilings) -> dict[str, list[list[str]]]:
+  """Returns the lines of each table, the heads first, by caption."""
+  tables = {"The least losses": _ceiling_lines(found)}
+  if len(found.runs):
+    tables["Training losses"] = _method_lines(found)
+  return tables
+
+
 def _ceiling_lines(found: Ceilings) -> list[list[str]]:
-  """Returns table lines with the least value of each risk, the heads first."""
   names = found.names
   heads = ["Least", "value", "gap at most", "|W|"]
   lines = [[*heads, *(f"its {names[name]}" for name in RISKS), "test"]]
@@ -230,7 +225,6 @@ def _ceiling_lines(found: Ceilings) -> list[list[str]]:
 
 
 def _method_lines(found: Ceilings) -> list[list[str]]:
-  """Returns table lines of methods' losses and excesses, the heads first."""
   names = found.names
   heads = ["Method", "runs"]
   for risk in RISKS:

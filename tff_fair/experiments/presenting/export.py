@@ -213,11 +213,11 @@ def _threshold(
   # A run chooses it for the models after the last round: for personal models if
   # the method trains any, else for the global model.
   summary = run.summary or {}
-  is_of_last = weights.round_num == summary.get("rounds")
-  is_evaluated = is_personal == (weights.personal is not None)
-  return (
-    summary.get(summaries.THRESHOLD) if is_of_last and is_evaluated else None
-  )
+  if weights.round_num != summary.get("rounds"):
+    return None
+  if is_personal != (weights.personal is not None):
+    return None
+  return summary.get(summaries.THRESHOLD)
 
 
 @contextlib.contextmanager
@@ -247,12 +247,10 @@ def _write_personal_models(
 ) -> None:
   """Writes all personal models, and an index of their clients."""
   folder.mkdir()
-  wanted = {*(weights.personal or {})}
-  ids = _ids_by_name(run, trust, lambda found: {*found.values()} >= wanted)
+  wanted = weights.personal or {}
+  ids = _ids_by_name(run, trust, lambda found: {*found.values()} >= {*wanted})
   names = {client_id: name for name, client_id in ids.items()}
-  clients = {
-    client_id: names[client_id] for client_id in weights.personal or {}
-  }
+  clients = {client_id: names[client_id] for client_id in wanted}
   file_names = _file_names(clients, export_paths.SUFFIXES[writer.kind])
   for client_id, name in file_names.items():
     writer.write(weights.as_list(client_id), folder / name)

@@ -18,8 +18,6 @@ _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 _WIDTH, _HEIGHT, _LEFT, _TOP = 74, 30, 164, 56
 # Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 _FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
-
-
 _DIGITS = 3
 
 
@@ -49,12 +47,8 @@ def federation_table(
   results: Sequence[Result], titles: Mapping[str, str]
 ) -> str:
   """Returns a Markdown table: a row for each federation and method."""
-  head = [
-    "federation",
-    "method",
-    *(f"{words}, difference" for words in _SHOWN.values()),
-  ]
-  lines = [_row(head), _row(["---"] * len(head))]
+  differences = (f"{words}, difference" for words in _SHOWN.values())
+  rows = [["federation", "method", *differences]]
   cells = {(r.federation, r.method, r.column): r for r in results}
   last = ""
   for federation, method in dict.fromkeys(
@@ -63,44 +57,40 @@ def federation_table(
     found = [cells.get((federation, method, column)) for column in _SHOWN]
     score = next(r.score for r in found if r is not None)
     shown = f"{titles.get(federation, federation)} ({score})"
-    lines.append(
-      _row(
-        [
-          "" if federation == last else shown,
-          method_title(method),
-          *("" if r is None else difference_cell(r) for r in found),
-        ]
-      )
+    rows.append(
+      [
+        "" if federation == last else shown,
+        method_title(method),
+        *("" if r is None else difference_cell(r) for r in found),
+      ]
     )
     last = federation
-  return "\n".join(lines)
+  return _markdown(rows)
 
 
-def method_table(rows: Sequence[MethodSummary]) -> str:
+def method_table(summaries: Sequence[MethodSummary]) -> str:
   """Returns a Markdown table: a row for each method."""
-  head = ("method", "federations", "clear gain", "clear loss", "neither")
-  lines = [
-    _row([*head, "median gain, in std", "p", "p, Holm"]),
-    _row(["---"] * (len(head) + 3)),
-  ]
-  for row in rows:
-    neither = row.num_federations - row.gains - row.losses
-    lines.append(
-      _row(
-        [
-          method_title(row.method),
-          str(row.num_federations),
-          *(f"{n}" for n in (row.gains, row.losses, neither)),
-          number_text.short(row.median, _DIGITS, "+"),
-          *(number_text.short(p, _DIGITS) for p in row[5:]),
-        ]
-      )
+  heads = ["method", "federations", "clear gain", "clear loss", "neither"]
+  rows = [[*heads, "median gain, in std", "p", "p, Holm"]]
+  for of in summaries:
+    neither = of.num_federations - of.gains - of.losses
+    counts = (of.num_federations, of.gains, of.losses, neither)
+    rows.append(
+      [
+        method_title(of.method),
+        *map(str, counts),
+        number_text.short(of.median, _DIGITS, "+"),
+        *(number_text.short(p, _DIGITS) for p in of[5:]),
+      ]
     )
-  return "\n".join(lines)
+  return _markdown(rows)
 
 
-def _row(cells: Sequence[str]) -> str:
-  return f"| {' | '.join(cells)} |"
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+  """Returns a table, the heads first."""
+  head, *body = rows
+  lines = [head, ["---"] * len(head), *body]
+  return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def picture(

@@ -33,23 +33,26 @@ Threshold: TypeAlias = Mapping[str, Any]
 # For classification, it returns probabilities, not logits, and with a decision
 # threshold also the class; for regression, it returns the predicted numbers.
 
-
-X, NUMBER = "x", "number"
+_NUMBER = "number"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Predictor:
-  """A Keras model to write, and the names of its inputs and output."""
+  """A Keras model to write, and the name of its output."""
 
   model: tf.keras.Model
   trained: tf.keras.Model  # The layer of `model` that has the trained weights.
-  arguments: Mapping[str, str]  # Input names after export, by name.
   output: str
 
   @property
   def x(self) -> tf.Tensor:
     """The symbolic input of a model that takes x."""
     return self.model.inputs[0]
+
+  @property
+  def arguments(self) -> Mapping[str, str]:
+    """The names of the inputs after export, by column."""
+    return {column: x.name for column, x in self.model.input.items()}
 
   @property
   def takes_columns(self) -> bool:
@@ -70,8 +73,7 @@ def _build(found: BuildableModel, threshold: Threshold | None) -> Predictor:
   if found.build_with_preprocessing is None:
     return _build_of_x(found, threshold)
   model, trained = found.build_with_preprocessing()
-  arguments = {column: tensor.name for column, tensor in model.input.items()}
-  return _predictor(found, model, trained, arguments, threshold)
+  return _predictor(found, model, trained, threshold)
 
 
 def _build_of_x(
@@ -85,38 +87,32 @@ def _build_of_x(
   described = found.architecture
   trained = found.build()
   shape = described.x_shape if fixed_shape else trained.input_shape[1:]
-  x = tf.keras.Input(shape, batch_size, dtype=described.x_dtype, name=X)
+  x = tf.keras.Input(shape, batch_size, dtype=described.x_dtype, name="x")
   last = tf.keras.layers.Activation(described.activation, name=_output(found))
   model = tf.keras.Model(x, last(trained(x)))
-  return _predictor(found, model, trained, {X: X}, threshold)
+  return _predictor(found, model, trained, threshold)
 
 
 def _output(found: BuildableModel) -> str:
   is_number = found.architecture.num_classes is None
-  return NUMBER if is_number else PROBABILITIES
+  return _NUMBER if is_number else PROBABILITIES
 
 
 def _predictor(
   found: BuildableModel,
   model: tf.keras.Model,
   trained: tf.keras.Model,
-  arguments: Mapping[str, str],
   threshold: Threshold | None,
 ) -> Predictor:
-  return Predictor(
-    model=model
-    if threshold is None
-    else _with_predicted_class(model, threshold),
-    trained=trained,
-    arguments=arguments,
-    output=_output(found),
-  )
+  if threshold is not None:
+    model = _with_predicted_class(model, threshold)
+  return Predictor(model=model, trained=trained, output=_output(found))
 
 
 def _with_predicted_class(
   model: tf.keras.Model, threshold: Threshold
 ) -> tf.keras.Model:
-  """Returns a model that also returns the class it chooses: int64[n]."""
+  """Adds the class that a threshold chooses, int64[n], to a model's outputs."""
   positive, least = threshold["class_number"], threshold["probability"]
   of_positive = model.output[:, positive]
   is_second = of_positive >= least if positive == 1 else of_positive < least

@@ -21,19 +21,11 @@ _OF_ALL = {
   "max": "max",
 }
 _WORST = {
-  "worst  5 %": "worst_5",
-  "worst 10 %": "worst_10",
-  "worst 20 %": "worst_20",
-  "worst 30 %": "worst_30",
+  **{f"worst {q:2} %": f"worst_{q}" for q in (5, 10, 20, 30)},
   "percentile 10": "percentile_10",
   "percentile 90": "percentile_90",
 }
-_BEST = {
-  "best  5 %": "best_5",
-  "best 10 %": "best_10",
-  "best 20 %": "best_20",
-  "best 30 %": "best_30",
-}
+_BEST = {f"best {q:2} %": f"best_{q}" for q in (5, 10, 20, 30)}
 _RATIOS = {
   "relative std": "relative_std",
   "angle": "angle",
@@ -42,7 +34,7 @@ _RATIOS = {
   "Jain's index": "jain",
   "Gini": "gini",
 }
-_TABLE: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
+_COLUMNS: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 
 
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
@@ -140,7 +132,7 @@ def fairness_table(
     _column(
       {title: _format(name, found[name], score) for title, name in c.items()}
     )
-    for c in _TABLE
+    for c in _COLUMNS
   ]
   widths = [len(column[0]) for column in columns]
   return "\n".join(

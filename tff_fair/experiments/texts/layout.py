@@ -10,7 +10,12 @@ _WIDTH = 80
 
 def wrap(text: str) -> str:
   """Wraps a sentence to the width of a terminal."""
-  return textwrap.fill(escaping.line(text), _WIDTH, break_on_hyphens=False)
+  return textwrap.fill(
+    escaping.line(text),
+    _WIDTH,
+    break_on_hyphens=False,
+    break_long_words=False,
+  )
 
 
 def align(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:

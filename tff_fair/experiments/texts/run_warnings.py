@@ -4,14 +4,13 @@ import collections
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tff_fair import spelling
 from tff_fair.experiments.runs.diagnosis import POOLED, Diagnosis, Kind
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import BY_NAME
 
 _SMALLER = "a smaller client_learning_rate ({rate:g} here)"
 _ALIKE = {"labels": "the same labels", "number": "the same number"}
-
-
 _SUMMARIES: Mapping[Kind, str] = {
   "not_finite": "training diverged",
   "above_initial": "training diverged",
@@ -21,7 +20,6 @@ _SUMMARIES: Mapping[Kind, str] = {
   "constant_prediction": "one prediction for all test examples",
   "unchanged": "training changed nothing",
 }
-_MOST_LABELS = 10
 
 
 def of_run(run: Run, last: int | None = None) -> list[str]:
@@ -39,13 +37,10 @@ def summarize(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
       for problem in {_SUMMARIES[found.kind] for found in run.diagnosis}
     )
     for problem, number in counts.items():
-      seed_count = f" ({number} of {len(runs)} seeds)" if len(runs) > 1 else ""
-      found.setdefault(problem, []).append(f"“{label}”{seed_count}")
-  for problem, labels in found.items():
-    shown = labels[:_MOST_LABELS]
-    if more := len(labels) - len(shown):
-      shown.append(f"{more} more")
-    yield f"{problem[0].upper()}{problem[1:]}: {', '.join(shown)}."
+      method = f"“{label}”{_of_seeds(number, runs)}"
+      found.setdefault(problem, []).append(method)
+  for problem, names in found.items():
+    yield f"{problem[0].upper()}{problem[1:]}: {spelling.join_names(names)}."
 
 
 def of_groups(
@@ -60,10 +55,12 @@ def of_groups(
       for found in run.diagnose(last):
         of_kinds[found.kind].append((run, found))
     for members in of_kinds.values():
-      number = (
-        f" ({len(members)} of {len(runs)} seeds)" if len(runs) > 1 else ""
-      )
+      number = _of_seeds(len(members), runs)
       yield f"{label}{number}: {_sentence(*members[0])}"
+
+
+def _of_seeds(number: int, runs: Sequence[Run]) -> str:
+  return f" ({number} of {len(runs)} seeds)" if len(runs) > 1 else ""
 
 
 def _sentence(run: Run, found: Diagnosis) -> str:

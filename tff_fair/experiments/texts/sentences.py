@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_fair import spelling
 from tff_fair.experiments import number_text
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
@@ -300,15 +301,8 @@ def majority(summary: Mapping[str, Any]) -> list[str]:
 
 def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
   score = BY_NAME[found["score"]]
-  reference, value, low, high = (
-    score.number(number)
-    for number in (
-      found["reference"],
-      found["reference"] + found["difference"],
-      found["low"],
-      found["high"],
-    )
-  )
+  low, high = score.number(found["low"]), score.number(found["high"])
+  value = _number(score, found["reference"] + found["difference"])
   wheres = [] if found["is_better"] else ["on average"]
   if number := found.get("not_better"):
     wheres.append(f"at {number:,} of {found['num_clients']:,} clients")
@@ -318,7 +312,7 @@ def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     given.append(summaries.THRESHOLD)
   return (
     f"Always predicting “{found['class']}” gets a mean {score.noun} of "
-    f"{reference}{score.sign}, the model {value}{score.sign} (difference "
+    f"{_number(score, found['reference'])}, the model {value} (difference "
     f"{score.number(found['difference'])}{interval}): {' and '.join(wheres)}, "
     "it is not shown to be better, by 95 % intervals. "
     f"{_remedies(found['num_classes'], given)}"
@@ -345,33 +339,28 @@ def left_out(names: Sequence[str], score: Score) -> list[str]:
   """Returns the sentence that names the clients without the score, if any."""
   if not names:
     return []
-  shown = ", ".join(names[:_MOST_NAMES])
-  if more := len(names) - _MOST_NAMES:
-    shown += f" and {more:,} more" if more > 0 else ""
   return [
-    f"Clients left out: {len(names):,} ({shown}), whose test data do not have "
+    f"Clients left out: {len(names):,} "
+    f"({spelling.join_names(names, _MOST_NAMES)}), whose test data do not have "
     f"{score.needs}."
   ]
 
 
 def extra_score(score: Score, found: Mapping[str, float]) -> str:
   """Returns the mean, the median and the worst client of an extra score."""
-  worst = "min" if score.higher_is_better else "max"
-  values = (
-    f"{title} {score.number(found[statistic])}"
-    for title, statistic in {
-      "mean": "mean",
-      "median": "percentile_50",
-      "lowest" if score.higher_is_better else "largest": worst,
-    }.items()
+  worst, least = (
+    ("lowest", "min") if score.higher_is_better else ("largest", "max")
   )
-  return f"{score.title}: {', '.join(values)}{score.sign}"
+  return (
+    f"{score.title}: mean {score.number(found['mean'])}, "
+    f"median {score.number(found['percentile_50'])}, "
+    f"{worst} {_number(score, found[least])}"
+  )
 
 
 def noise(std: float, found: Mapping[str, Any]) -> str:
   """Returns the sentence on how much of the std small test sets explain."""
-  median = found["median_examples"]
-  examples = number_text.count(median, "example")
+  examples = number_text.count(found["median_examples"], "example")
   if found["share"] >= 1:
     return (
       f"The std of {100 * std:.2f} is no more than test sets of {examples} "

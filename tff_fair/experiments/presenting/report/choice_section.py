@@ -1,6 +1,7 @@
 """Section: how tff-fair-choose selected the method that it recommends."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from tff_fair.experiments.analysis import group_measures
@@ -32,55 +33,38 @@ def _choice(task: TaskRuns, found: Mapping[str, Any]) -> dict[str, Any]:
     name: group_measures.find(name, task.score) for name in (criterion, "mean")
   }
   measure = shown[criterion]
-  differences = [
-    [
-      f"{row['method']}, {row['settings']}",
-      *(_difference(row, name, m) for name, m in shown.items()),
-      _number(measure, row["largest_loss"]),
-    ]
-    for row in found["confirmation"]
-  ]
-  tried = [
-    [
-      f"{row['stage']}: {row['method']}, {row['settings']}",
-      f"{row['seeds']}",
-      _number(measure, row["value"]),
-    ]
-    for row in found["path"]
-  ]
+  titles = (m.title for m in shown.values())
+  differences = [["Finalist", *titles, "Largest loss of a client"]]
+  for row in found["confirmation"]:
+    changes = (_difference(row, name, m) for name, m in shown.items())
+    finalist = f"{row['method']}, {row['settings']}"
+    loss = _number(measure, row["largest_loss"])
+    differences.append([finalist, *changes, loss])
+  tried = [["Stage and setting", "Seeds", measure.title]]
+  for row in found["path"]:
+    setting = f"{row['stage']}: {row['method']}, {row['settings']}"
+    value = _number(measure, row["value"])
+    tried.append([setting, str(row["seeds"]), value])
   return {
     **found,
     "words": measure.words,
     "differences": html_tables.of_text(
-      "Against the better FedAvg, on test data and fresh seeds",
-      [
-        [
-          "Finalist",
-          *(m.title for m in shown.values()),
-          "Largest loss of a client",
-        ],
-        *differences,
-      ],
+      "Against the better FedAvg, on test data and fresh seeds", differences
     ),
-    "tried": html_tables.of_text(
-      "Each setting, on validation data",
-      [["Stage and setting", "Seeds", measure.title], *tried],
-    ),
+    "tried": html_tables.of_text("Each setting, on validation data", tried),
   }
 
 
 def _difference(row: Mapping[str, Any], name: str, measure: Measure) -> str:
   """Returns a difference and its interval, such as "+6.1 [+2.0, +10.2]"."""
   signed = measure._replace(is_signed=True)
-  shown: Sequence[str] = [
+  estimate, low, high = (
     _number(signed, row[f"{name}_difference{part}"])
     for part in ("", "_low", "_high")
-  ]
-  return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+  )
+  return f"{estimate} [{low}, {high}]"
 
 
 def _number(measure: Measure, value: float | None) -> str:
   """Returns a number as text; None, which JSON has for NaN, is valid."""
-  return value_text(
-    measure, Value(float("nan") if value is None else value, None)
-  )
+  return value_text(measure, Value(math.nan if value is None else value, None))

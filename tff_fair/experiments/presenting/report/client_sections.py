@@ -24,12 +24,7 @@ from tff_fair.experiments.presenting.report.frame import (
   Text,
   box_path,
 )
-from tff_fair.experiments.presenting.report.html_tables import (
-  Cell,
-  Head,
-  Row,
-  Table,
-)
+from tff_fair.experiments.presenting.report.html_tables import Cell, Head, Row
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
@@ -39,7 +34,6 @@ from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import tail_size
 
 _MAX_QUANTILES = 200
-_WORST_PERCENT = 10
 
 # Methods, each with its runs' client scores, the worst first.
 _Scored = Sequence[tuple[Method, list[np.ndarray]]]
@@ -50,20 +44,16 @@ def build(task: TaskRuns) -> section.Section:
   score = task.score
   title = f"{score.title} over clients"
   scores = {method.number: _scores(method) for method in task.methods}
-  known = {
-    n: found for n, found in scores.items() if all(a.size for a in found)
-  }
+  known = {n: of for n, of in scores.items() if all(a.size for a in of)}
   if not known:
-    return section.Section(
-      title, absence="no finished run has evaluated its clients"
-    )
+    absence = "no finished run has evaluated its clients"
+    return section.Section(title, absence=absence)
   found = {
-    n: a for n, a in known.items() if np.isfinite(np.concatenate(a)).all()
+    n: of for n, of in known.items() if np.isfinite(np.concatenate(of)).all()
   }
   if not found:
-    return section.Section(
-      title, absence=f"no run has only finite {score.plural}"
-    )
+    absence = f"no run has only finite {score.plural}"
+    return section.Section(title, absence=absence)
   shown = [(m, found[m.number]) for m in task.methods if m.number in found]
   return section.build(
     title,
@@ -92,25 +82,22 @@ def _ordered(task: TaskRuns, shown: _Scored) -> Figure:
   score = task.score
   lines = [_quantile_line(method, scores, score) for method, scores in shown]
   values = np.concatenate([line.y for line in lines])
+  ends = float(values.min()), float(values.max())
+  medians = ", ".join(
+    f"{line.label} {np.median(line.y):.{score.short_digits}f}{score.sign}"
+    for line in lines
+  )
+  order = f"from the {score.worst} to the {score.best}"
   chart = line_chart.draw(
     lines,
     Frame(
       scale.linear(0, 100, is_tight=True),
-      scale.linear(
-        float(values.min()),
-        float(values.max()),
-        bounds=(score.lowest, score.limit),
-      ),
-      x_label=f"clients, from the {score.worst} to the {score.best} (%)",
+      scale.linear(*ends, bounds=(score.lowest, score.limit)),
+      x_label=f"clients, {order} (%)",
     ),
     identifier=f"{task.identifier}-ordered",
     title=f"{score.title} of clients in order",
-    description=f"Clients from the {score.worst} to the {score.best}. Median: "
-    + ", ".join(
-      f"{line.label} {np.median(line.y):.{score.short_digits}f}{score.sign}"
-      for line in lines
-    )
-    + ".",
+    description=f"Clients {order}. Median: {medians}.",
     x_name="share of clients (%)",
     y_unit=score.sign,
     decimals=score.digits,
@@ -135,40 +122,24 @@ def _histograms(task: TaskRuns, shown: _Scored) -> list[Figure]:
     height=170,
     left=32,
   )
-  return [
-    _histogram(task, method, scores, bins[place], frame)
-    for place, (method, scores) in enumerate(shown)
-  ]
-
-
-def _histogram(
-  task: TaskRuns,
-  method: Method,
-  scores: list[np.ndarray],
-  bins: np.ndarray,
-  frame: Frame,
-) -> Figure:
-  score = task.score
-  mean = score.scale * float(np.mean([a.mean() for a in scores]))
-  worst = score.scale * float(
-    np.mean([a[: tail_size(_WORST_PERCENT, a.size)].mean() for a in scores])
-  )
-  drawing = draw_histogram(
-    method,
-    bins,
-    mean,
-    worst,
-    frame,
-    identifier=f"{task.identifier}-histogram-{method.number}",
-    score=score,
-  )
-  digits = score.short_digits
-  return Figure(
-    drawing,
-    method.label,
-    f"mean {mean:.{digits}f}, worst 10 % {worst:.{digits}f}",
-    class_=f"m{method.number}",
-  )
+  figures = []
+  for (method, scores), shares in zip(shown, bins, strict=True):
+    tails = [a[: tail_size(10, a.size)] for a in scores]
+    mean, worst = (
+      score.scale * float(np.mean([a.mean() for a in found]))
+      for found in (scores, tails)
+    )
+    identifier = f"{task.identifier}-histogram-{method.number}"
+    digits = score.short_digits
+    figures.append(
+      Figure(
+        draw_histogram(method, shares, mean, worst, frame, identifier, score),
+        method.label,
+        f"mean {mean:.{digits}f}, worst 10 % {worst:.{digits}f}",
+        class_=f"m{method.number}",
+      )
+    )
+  return figures
 
 
 def _quantile_line(
@@ -177,9 +148,8 @@ def _quantile_line(
   """Returns the line of a method's score quantiles over clients."""
   count = min(max(a.size for a in scores), _MAX_QUANTILES)
   shares = (np.arange(count) + 0.5) / count
-  values = score.scale * np.array(
-    [a[(shares * a.size).astype(int)] for a in scores]
-  )
+  quantiles = [a[(shares * a.size).astype(int)] for a in scores]
+  values = score.scale * np.array(quantiles)
   spread = values.std(axis=0, ddof=1) if len(values) > 1 else None
   return Line(
     method.label, method.style, 100 * shares, values.mean(axis=0), spread
@@ -262,14 +232,13 @@ def build_each(task: TaskRuns) -> section.Section:
   scores = pd.DataFrame(
     {r.path: final_measures.scores_of_run(r) for r in task.runs}
   )
+  absence = ""
   if not 0 < len(scores) <= _MAX_CLIENTS:
-    return section.Section(
-      _EACH_TITLE, absence=f"it has room for 1 to {_MAX_CLIENTS} clients"
-    )
-  if scores.isna().any(axis=None):
-    return section.Section(
-      _EACH_TITLE, absence="not all runs have the same clients"
-    )
+    absence = f"it has room for 1 to {_MAX_CLIENTS} clients"
+  elif scores.isna().any(axis=None):
+    absence = "not all runs have the same clients"
+  if absence:
+    return section.Section(_EACH_TITLE, absence=absence)
   examples = pd.DataFrame(
     {
       run.path: run.last_evaluation.set_index("client_id")["num_examples"]
@@ -291,9 +260,8 @@ def build_each(task: TaskRuns) -> section.Section:
     _Client(task, client, scores.loc[client], examples.loc[client], are_shares)
     for client in order
   ]
-  halves = np.array_split(
-    np.arange(len(rows)), 1 if len(rows) <= _ONE_CHART else 2
-  )
+  num_charts = 1 if len(rows) <= _ONE_CHART else 2
+  places = np.array_split(np.arange(len(rows)), num_charts)
   x = _x_scale(task, rows)
   seeds = {len(method.runs) > 1 for method in task.methods}
   return section.build(
@@ -303,7 +271,7 @@ def build_each(task: TaskRuns) -> section.Section:
     intervals=final_measures.INTERVALS,
     of_seeds=True in seeds,
     of_examples=False in seeds and are_shares,
-    charts=[_chart(task, rows, half, x) for half in halves],
+    charts=[_chart(task, rows, of_chart, x) for of_chart in places],
     table=_table(task, rows),
   )
 
@@ -329,10 +297,9 @@ class _Client:
       of_seeds = [scores[run.path] for run in method.runs]
       result = final_measures.over_seeds(task.measures["mean"], of_seeds)
       if len(of_seeds) == 1 and are_shares:
-        low, high = metrics.wilson_interval(
-          of_seeds, [examples[method.runs[0].path]]
-        )
-        interval = Interval(100 * float(low[0]), 100 * float(high[0]))
+        count = examples[method.runs[0].path]
+        (low,), (high,) = metrics.wilson_interval(of_seeds, [count])
+        interval = Interval(100 * float(low), 100 * float(high))
         result = result._replace(interval=interval)
       self.results.append(result)
 
@@ -364,36 +331,25 @@ def _chart(
   which = "Each client"
   if len(shown) < len(rows):
     which = f"Clients {places[0] + 1} to {places[-1] + 1} of {len(rows)}"
+  right = frame.width - frame.right
+  between = frame.y_pixels(np.arange(len(shown) - 1) + 0.5)
+  grid = "".join(f"M0 {at:.1f}H{right}" for at in between)
+  shapes = [*frame.axes(), Path(frame.vertical_grid() + grid, "grid")]
+  descriptions = []
+  for place, (row, name) in enumerate(zip(shown, names, strict=True)):
+    shapes += _row(task, row, name, place, frame)
+    values = ", ".join(
+      f"{method.label} {_text(result)}"
+      for method, result in zip(task.methods, row.results, strict=True)
+    )
+    descriptions.append(f"{task.clients.full(row.client)}: {values}")
   drawing = frame.drawing(
     f"{task.identifier}-clients-{places[0]}",
     f"{score.title} of each client",
-    "; ".join(
-      f"{task.clients.full(row.client)}: "
-      + ", ".join(
-        f"{method.label} {_text(result)}"
-        for method, result in zip(task.methods, row.results, strict=True)
-      )
-      for row in shown
-    ),
-    [
-      *frame.axes(),
-      Path(_grid(frame, len(shown)), "grid"),
-      *(
-        shape
-        for place, (row, name) in enumerate(zip(shown, names, strict=True))
-        for shape in _row(task, row, name, place, frame)
-      ),
-    ],
+    "; ".join(descriptions),
+    shapes,
   )
   return Figure(drawing, f"{which}: {score.noun}{score.in_brackets}")
-
-
-def _grid(frame: Frame, num_rows: int) -> str:
-  right = frame.width - frame.right
-  between = frame.y_pixels(np.arange(num_rows - 1) + 0.5)
-  return frame.vertical_grid() + "".join(
-    f"M0 {at:.1f}H{right}" for at in between
-  )
 
 
 def _row(
@@ -429,23 +385,24 @@ def _text(result: Result) -> str:
   return f"{result.mean_text}{result.measure.sign}"
 
 
-def _table(task: TaskRuns, rows: Sequence[_Client]) -> Table:
+def _table(task: TaskRuns, rows: Sequence[_Client]) -> html_tables.Table:
   measure = task.measures["mean"]
-  columns = [
-    html_tables.column(measure, [r.results[place].value for r in rows]).cells
-    for place in range(len(task.methods))
-  ]
-  heads = [Head("Test examples", "descending")]
   first = html_tables.head(measure).first
-  heads += [Head(method.label, first) for method in task.methods]
-  return Table(
+  return html_tables.Table(
     f"Test {task.score.noun} of each client{task.score.in_brackets}",
     "Client",
-    heads,
+    [
+      Head("Test examples", "descending"),
+      *(Head(method.label, first) for method in task.methods),
+    ],
     [
       Row(
-        task.clients.full(row.client), [Cell(row.least, row.examples), *cells]
+        task.clients.full(row.client),
+        [
+          Cell(row.least, row.examples),
+          *html_tables.column(measure, [r.value for r in row.results]).cells,
+        ],
       )
-      for row, *cells in zip(rows, *columns, strict=True)
+      for row in rows
     ],
   )

@@ -43,9 +43,8 @@ def coefficients_of_method(
   for run in method.runs:
     if (table := _coefficient_table(run)) is not None:
       order, is_ordered = client_order(run)
-      values = matrix(
-        table, order, int(_MAX_ROWS * share), int(_MAX_COLUMNS * share)
-      )
+      limits = int(_MAX_ROWS * share), int(_MAX_COLUMNS * share)
+      values = matrix(table, order, *limits)
       num_rounds = int(table[ROUND].max())
       return Coefficients(method, run, num_rounds, order, is_ordered, values)
   return None
@@ -66,10 +65,10 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
   clients = set() if run.cohorts is None else set(run.cohorts["client_id"])
   if not clients <= set(scores.index):
     return np.array(sorted(clients | set(scores.index))), False
-  ordered = scores.sort_values(
+  order = scores.sort_values(
     kind="stable", ascending=run.score.higher_is_better
-  )
-  return ordered.index.to_numpy(), True
+  ).index
+  return order.to_numpy(), True
 
 
 def matrix(
@@ -142,23 +141,16 @@ _FULL_MAPS = 10
 def build(task: TaskRuns) -> section.Section:
   """Returns the section: a map of each method's coefficients in one run."""
   share = min(1.0, (_FULL_MAPS / max(1, len(task.methods))) ** 0.5)
-  maps = [
-    found
-    for method in task.methods
-    if (found := coefficients_of_method(method, share)) is not None
-  ]
+  found_maps = (coefficients_of_method(m, share) for m in task.methods)
+  maps = [found for found in found_maps if found is not None]
   title = "Coefficients over rounds"
   if not maps:
-    return section.Section(
-      title, absence="no run has recorded them (coefficient in cohorts.csv)"
-    )
+    absence = "no run has recorded them (coefficient in cohorts.csv)"
+    return section.Section(title, absence=absence)
+  prefix = f"{task.identifier}-coefficients-"
   figures = [
     Figure(
-      draw_coefficients(
-        found,
-        task.clients,
-        f"{task.identifier}-coefficients-{found.method.number}",
-      ),
+      draw_coefficients(found, task.clients, f"{prefix}{found.method.number}"),
       f"{found.method.label}, seed {found.run.seeds}",
       class_=f"m{found.method.number}",
     )

@@ -82,38 +82,31 @@ class _Axis(NamedTuple):
   units: tuple[str, ...] = ("",)
 
 
-_AXES = (
-  _Axis("rounds", "Rounds", "round"),
-  _Axis(
-    "bytes",
-    "Bytes communicated",
-    "bytes down and up",
-    ("bytes_down", "bytes_up"),
-    scale.BYTES,
-  ),
-  _Axis(
-    "operations",
-    "Local operations",
-    "local operations",
-    ("local_operations",),
-    scale.COUNTS,
-  ),
+_ROUNDS = _Axis("rounds", "Rounds", "round")
+_BYTES = _Axis(
+  name="bytes",
+  title="Bytes communicated",
+  label="bytes down and up",
+  columns=("bytes_down", "bytes_up"),
+  units=scale.BYTES,
 )
+_OPERATIONS = _Axis(
+  name="operations",
+  title="Local operations",
+  label="local operations",
+  columns=("local_operations",),
+  units=scale.COUNTS,
+)
+_AXES = (_ROUNDS, _BYTES, _OPERATIONS)
 
 
 def build(task: TaskRuns) -> section.Section:
   """Returns the section: a chart for each measure and axis."""
   found = _measures_of_task(task)
-  sizes = [
-    c.rounds.size
-    for curves_by_method in found.values()
-    for c in curves_by_method.values()
-  ]
+  sizes = [c.rounds.size for of in found.values() for c in of.values()]
   if max(sizes, default=0) == 1:
-    return section.Section(
-      _TITLE,
-      absence="each run was evaluated once; the tables show all results",
-    )
+    absence = "each run was evaluated once; the tables show all results"
+    return section.Section(_TITLE, absence=absence)
   costs = {axis: _costs(task, axis) for axis in _AXES}
   shown = {name: of for name, of in found.items() if name not in _FOLDED}
   more = {name: of for name, of in found.items() if name in _FOLDED}
@@ -128,7 +121,7 @@ def build(task: TaskRuns) -> section.Section:
     offered=offered,
     absent=[a.title.lower() for a in _AXES if a not in offered],
     costs=costs,
-    more=_figures(task, _AXES[0], costs[_AXES[0]], more),
+    more=_figures(task, _ROUNDS, costs[_ROUNDS], more),
   )
 
 
@@ -165,19 +158,18 @@ def _figure(
   unit = scale.unit(max(line.x[-1] for line in lines), axis.units)
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
   slug = measure.column.replace("/", "-").replace("_", "-")
+  is_percent = bool(measure.sign)
   chart = line_chart.draw(
     lines,
     Frame(
       curves.x_scale(lines, is_whole=not axis.columns),
-      curves.y_scale(
-        lines, is_percent=bool(measure.sign), least=measure.lowest
-      ),
+      curves.y_scale(lines, is_percent=is_percent, least=measure.lowest),
       x_label=f"{axis.label} ({unit.name})" if unit.name else axis.label,
     ),
     identifier=f"{task.identifier}-{axis.name}-{slug}",
     title=f"{title} against {axis.title.lower()}",
     description=curves.describe_ends(lines, "the end", measure.sign),
-    x_name=" ".join(filter(None, [axis.label, unit.name])),
+    x_name=f"{axis.label} {unit.name}".rstrip(),
     y_unit=measure.sign,
     decimals=measure.digits,
   )

@@ -69,15 +69,10 @@ def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
 def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
   """Returns means over at most `limit` windows of rounds, and their length."""
   length = -(-len(curve.rounds) // limit)
-  starts = np.arange(0, len(curve.rounds), length)
-  ends = np.append(starts[1:], len(curve.rounds))
-  means = [_mean(curve.mean[a:b]) for a, b in zip(starts, ends, strict=True)]
-  return Curve(curve.rounds[ends - 1], np.array(means), None), length
-
-
-def _mean(values: np.ndarray) -> float:
-  present = values[~np.isnan(values)]
-  return float(present.mean()) if present.size else np.nan
+  table = pd.DataFrame({"round": curve.rounds, "mean": curve.mean})
+  of_windows = table.groupby(np.arange(len(table)) // length)
+  means = of_windows["mean"].mean().to_numpy()  # It ignores NaN.
+  return Curve(of_windows["round"].last().to_numpy(), means, None), length
 
 
 def line(

@@ -29,6 +29,10 @@ def build(task: TaskRuns) -> str | None:
   if not shown:
     return None
   seeds = {len(method.runs) for method in shown}
+  if compared:
+    data = _joining(task, compared)
+  else:
+    data = _single_method_scores(task, finished[-1])
   return rendering.html(
     "decision.html",
     score=task.score,
@@ -41,11 +45,7 @@ def build(task: TaskRuns) -> str | None:
       for method in shown[:_MOST_WARNED]
       for sentence in sentences.majority(method.runs[0].summary or {})
     ],
-    **(
-      _joining(task, compared)
-      if compared
-      else _single_method_scores(task, finished[-1])
-    ),
+    **data,
   )
 
 
@@ -66,17 +66,16 @@ def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
     for kind in ("federated", joining_gains.LOCAL, joining_gains.POOLED)
     if all(kind in f for f in found)
   }
-  pairs = zip(
-    means.get(joining_gains.POOLED, ()), means["federated"], strict=False
-  )
+  pooled = means.get(joining_gains.POOLED, ())
   counts: dict[str, list[int]] = {}
   if all("gaining" in f for f in found):
     counts = {name: [int(f[name]) for f in found] for name in _COUNTS}
   total = sum(values[0] for values in counts.values())
+  is_better = task.score.is_better
   return {
     "table": joining_section.of_methods(task, methods),
     "means": {kind: _range(task, values) for kind, values in means.items()},
-    "is_pooled_better": any(task.score.is_better(p, f) for p, f in pairs),
+    "is_pooled_better": any(map(is_better, pooled, means["federated"])),
     "total": total,
     "counts": {n: number_text.how_many(v, total) for n, v in counts.items()},
     "most": {name: max(values) for name, values in counts.items()},
@@ -101,21 +100,18 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
     clients = method.runs[0].clients
     if clients is None or joining_gains.GAIN not in clients:
       continue
-    is_sure = clients[joining_gains.P_VALUE] < joining_gains.LEVEL
-    for verb, is_so in (
-      ("gain", clients[joining_gains.GAIN] > 0),
-      ("lose", clients[joining_gains.GAIN] < 0),
-    ):
-      ids = clients.loc[is_sure & is_so, "client_id"].tolist()
+    sure = clients[clients[joining_gains.P_VALUE] < joining_gains.LEVEL]
+    for verb, sign in (("gain", 1), ("lose", -1)):
+      is_so = sign * sure[joining_gains.GAIN] > 0
+      ids = sure.loc[is_so, "client_id"].tolist()
       if 0 < len(ids) <= _MOST_NAMES:
         names = ", ".join(task.clients.full(int(k)) for k in ids)
         ending = "s" if len(ids) == 1 else ""
         found.setdefault(f"{names} {verb}{ending}", []).append(method.label)
   which = " in the first run" if len(shown[0].runs) > 1 else ""
   for words, labels in found.items():
-    method_names = (
-      "each method" if len(labels) == len(shown) > 1 else ", ".join(labels)
-    )
+    is_each = len(labels) == len(shown) > 1
+    method_names = "each method" if is_each else ", ".join(labels)
     yield f"With {method_names}, {words}{which}."
 
 

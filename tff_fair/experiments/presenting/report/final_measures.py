@@ -154,20 +154,16 @@ _LOSS = ("loss", "loss_std", "loss_max")
 
 def build(task: TaskRuns) -> section.Section:
   """Returns the section: tables of all final measures."""
-  score = task.score
-  honest = (
-    f"Test {score.noun} over honest clients only{score.in_brackets}",
-    _ENDS,
-    tables.HONEST,
-  )
+  score, honest = task.score, None
+  if any(map(_has_honest, task.methods)):
+    caption = f"Test {score.noun} over honest clients only{score.in_brackets}"
+    honest = _table(task, caption, _ENDS, tables.HONEST)
   shown = [*_of_score(task), *map(_of_other, score.extra_scores)]
   return section.build(
     "All measures",
     "measures",
     task,
-    honest=_table(task, *honest)
-    if any(map(_has_honest, task.methods))
-    else None,
+    honest=honest,
     tables={
       title: _table(task, caption, names)
       for title, caption, names in shown

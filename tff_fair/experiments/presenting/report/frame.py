@@ -106,23 +106,19 @@ class Frame:
     """Returns the grid, the ticks with their labels, and the label of x."""
     right, floor = self.width - self.right, self.height - self.bottom
     parts: list[Shape] = []
-    y_places, x_places = (
-      self.y_pixels(self.y.ticks),
-      self.x_pixels(self.x.ticks),
-    )
-    for place, label in zip(y_places, self.y.labels, strict=True):
+    heights = self.y_pixels(self.y.ticks)
+    for place, label in zip(heights, self.y.labels, strict=True):
       if has_grid:
         parts.append(Path(f"M{self.left} {place:.1f}H{right}", "grid"))
       parts.append(Text(label, self.left - 7, place + 4, "end"))
-    for place, label in zip(x_places, self.x.labels, strict=True):
+    places = self.x_pixels(self.x.ticks)
+    for place, label in zip(places, self.x.labels, strict=True):
       parts.append(Path(f"M{place:.1f} {floor}v4", "axis"))
       parts.append(Text(label, place, floor + 17, "middle"))
     parts.append(Path(f"M{self.left} {floor}H{right}", "axis"))
     if self.x_label:
-      middle = self.left + self.inner_width / 2
-      parts.append(
-        Text(self.x_label, middle, self.height - 6, "middle", "label")
-      )
+      x, y = self.left + self.inner_width / 2, self.height - 6
+      parts.append(Text(self.x_label, x, y, "middle", "label"))
     return parts
 
   def vertical_grid(self) -> str:

@@ -1,7 +1,8 @@
 """Section: fairness between groups of people, not between clients."""
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tff_fair.experiments import number_text
@@ -70,11 +71,8 @@ def _of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
   ]
   for name in sentences.GAPS:
     measure = Measure(_head(name), False, 100.0, 1)
-    columns.append(
-      html_tables.over_seeds(
-        measure, [[_gap(run, name) for run in m.runs] for m in methods]
-      )
-    )
+    gaps = [[_gap(run, name) for run in method.runs] for method in methods]
+    columns.append(html_tables.over_seeds(measure, gaps))
   caption = (
     f"Test {task.score.noun}{task.score.in_brackets} over clients, and gaps "
     "between groups (points of percent)"
@@ -90,10 +88,8 @@ def _tension(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
   """Yields sentences if fairness to clients and fairness to groups conflict."""
   first, *others = methods
   for method in others:
-    worst, before = (
-      final_measures.of_method(task, m, "worst_10").mean
-      for m in (method, first)
-    )
+    worst = final_measures.of_method(task, method, "worst_10").mean
+    before = final_measures.of_method(task, first, "worst_10").mean
     changes = {
       title: _mean_gap(method, name) - _mean_gap(first, name)
       for name, title in sentences.GAPS.items()
@@ -126,7 +122,7 @@ def _of_groups(label: str, run: Run) -> Table:
       name,
       [
         Cell(of_group["examples"], f"{of_group['examples']:,}"),
-        *(_share(of_group.get(share)) for share in shown),
+        *(_share(of_group.get(share, math.nan)) for share in shown),
       ],
     )
     for name, of_group in groups.items()
@@ -139,42 +135,31 @@ def _of_groups(label: str, run: Run) -> Table:
   )
 
 
-def _share(share: float | None) -> Cell:
-  if share is None:
-    return Cell(math.nan, "-")
-  return Cell(share, number_text.percent(share))
+def _share(share: float) -> Cell:
+  return Cell(share, "-" if math.isnan(share) else number_text.percent(share))
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
   """Returns the gaps at each client in a run; only the widest if many."""
-  found, clients = (
-    run.of_summary(summaries.GROUPS),
-    tables.drop_unseen(run.clients),
-  )
+  found = run.of_summary(summaries.GROUPS)
+  clients = tables.drop_unseen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]
-  lows = clients[[f"{name}_low" for name in names]]
-  known = clients[lows.notna().any(axis=1)]
-  widest = (
-    lows.max(axis=1)
-    .loc[known.index]
-    .sort_values(ascending=False, kind="stable")
-  )
-  shown = known.loc[widest.index[:_MAX_CLIENTS]]
+  widest = clients[[f"{name}_low" for name in names]].max(axis=1).dropna()
+  known = clients.loc[widest.index]
+  order = widest.sort_values(ascending=False, kind="stable").index
+  shown = known.loc[order[:_MAX_CLIENTS]]
   rows = []
-  if not known.empty:
+  if len(shown):
     examples = clients["num_test_examples"].sum()
-    rows.append(_row("All clients", examples, found["gaps"]))
+    gaps = [
+      [gap.get(end, math.nan) for end in ("value", "low", "high")]
+      for gap in found["gaps"].values()
+    ]
+    rows.append(_row("All clients", examples, gaps))
   for row in shown.to_dict("records"):
-    gaps = {
-      name: {}
-      if math.isnan(row[name])
-      else {
-        "value": row[name],
-        "low": row[f"{name}_low"],
-        "high": row[f"{name}_high"],
-      }
-      for name in names
-    }
+    gaps = [
+      [row[f"{name}{end}"] for end in ("", "_low", "_high")] for name in names
+    ]
     name = task.clients.full(int(row["client_id"]))
     rows.append(_row(name, row["num_test_examples"], gaps))
   return {
@@ -203,16 +188,13 @@ def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
   }
 
 
-def _row(
-  client: str, examples: int, gaps: Mapping[str, Mapping[str, float]]
-) -> Row:
+def _row(client: str, examples: int, gaps: Sequence[Sequence[float]]) -> Row:
+  """Returns a row of gaps, each with its interval, or NaN."""
   cells = [Cell(int(examples), f"{int(examples):,}")]
-  for gap in gaps.values():
-    if gap:
-      value, low, high = (
-        number_text.percent(gap[end]) for end in ("value", "low", "high")
-      )
-      cells.append(Cell(gap["value"], value, f" {low} to {high}"))
-    else:
-      cells.append(Cell(math.nan, "-"))
+  for gap in gaps:
+    cell = _share(gap[0])
+    if not math.isnan(gap[0]):
+      low, high = map(number_text.percent, gap[1:])
+      cell = dataclasses.replace(cell, small=f" {low} to {high}")
+    cells.append(cell)
   return Row(client, cells)

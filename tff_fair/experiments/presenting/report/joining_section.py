@@ -38,9 +38,8 @@ def build(task: TaskRuns) -> section.Section:
   """Returns the section: a table of methods, then of each method's clients."""
   methods = task.with_summary(summaries.JOINING)
   if not methods:
-    return section.Section(
-      _TITLE, absence="no run has a baseline without a federation"
-    )
+    absence = "no run has a baseline without a federation"
+    return section.Section(_TITLE, absence=absence)
   return section.build(
     _TITLE,
     "joining",
@@ -151,13 +150,13 @@ def build_newcomers(task: TaskRuns) -> section.Section:
   if not unseen and not late:
     return section.Section(_NEWCOMERS)
   of_clients = f"{task.score.noun}{task.score.in_brackets} of clients that"
-  of_unseen: dict[str, tuple[str, ...]] = {
+  of_unseen = {
     "Mean, took part": (f"test_{task.score.name}", "mean"),
     "Mean, did not": (summaries.UNSEEN, "mean"),
     "Worst, did not": (summaries.UNSEEN, "worst"),
     "80 % get": (summaries.UNSEEN, "bound"),
   }
-  of_late: dict[str, tuple[str, ...]] = {
+  of_late = {
     f"{whose}, {when}": (summaries.LATE, group, when)
     for group, whose in (("joining", "Late"), ("others", "Others"))
     for when in ("before", "after")

@@ -52,11 +52,12 @@ def merge_rows(counts: np.ndarray, limit: int) -> np.ndarray:
 
 def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
   """Draws the sizes of clients above their shares of labels."""
-  counts = found.counts
+  counts, x_label = found.counts, "client"
   num_clients, num_classes = counts.shape
   is_ordered = num_clients > _MAX_LABEL_COLUMNS
   if is_ordered:  # Sort clients so that similar ones share a column.
     counts = counts[np.lexsort((counts.max(axis=1), counts.argmax(axis=1)))]
+    x_label = "clients, those with the same largest class side by side"
   columns = merge_rows(counts, _MAX_LABEL_COLUMNS)
   members = merge_rows(np.ones((num_clients, 1)), _MAX_LABEL_COLUMNS)[:, 0]
   # A column shows the mean size of its clients.
@@ -66,9 +67,7 @@ def draw_labels(found: Labels, names: ClientNames, identifier: str) -> Chart:
     _columns(found, names, is_ordered=is_ordered),
     num_classes,
     float(sizes.max()),
-    "clients, those with the same largest class side by side"
-    if is_ordered
-    else "client",
+    x_label,
     max(_CLIENT_WIDTH, names.width if names.fit_side_by_side else 0),
   )
   shades = heat_map.shades_for(shares)
@@ -103,26 +102,25 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
   count = len(found.clients)
   if is_ordered:  # Column numbers would look like client ids.
     return Scale(-0.5, count - 0.5, ())
-  ticks = linear(
-    -0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True
-  ).ticks
   if names.fit_side_by_side:
     ticks = tuple(float(place) for place in range(count))
-  clients = [int(found.clients[int(tick)]) for tick in ticks]
-  words = [
-    names.short(client) if names.fit_side_by_side else f"{client:,}"
-    for client in clients
-  ]
+    words = [names.short(int(client)) for client in found.clients]
+  else:
+    ticks = _places(count).ticks
+    words = [f"{found.clients[int(tick)]:,}" for tick in ticks]
   return Scale(-0.5, count - 0.5, ticks, names=tuple(words))
+
+
+def _places(count: int) -> Scale:
+  """Returns the scale of the numbers from 0 to `count` - 1."""
+  return linear(-0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True)
 
 
 def _frames(
   clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
   """Returns the frames of client sizes and labels, given a column's width."""
-  classes = linear(
-    -0.5, num_classes - 0.5, num_ticks=10, is_tight=True, is_whole=True
-  )
+  classes = _places(num_classes)
   num_clients = int(clients.high - clients.low)
   width = min(_LEFT + column * num_clients + _RIGHT, _MAX_WIDTH)
   height = min(_CLASS_HEIGHT * num_classes + 56, _MAX_HEIGHT)
@@ -165,10 +163,8 @@ def build(task: TaskRuns) -> section.Section:
   """Returns the section: the labels in the first run that has them."""
   title = "Labels of the split"
   for run in task.runs:
-    if run.labels is None:
-      continue
-    found = labels_of_table(run.labels)
-    if found.counts.size and found.counts.sum() > 0:
+    found = None if run.labels is None else labels_of_table(run.labels)
+    if found is not None and found.counts.sum() > 0:
       clients, classes = found.counts.shape
       chart = draw_labels(found, task.clients, f"{task.identifier}-labels")
       figure = Figure(chart, f"{clients:,} clients, {classes:,} classes")

@@ -100,43 +100,34 @@ def _of_share(task: TaskRuns, series: _Series) -> section.Section:
   note = " Mean over seeds." if task.has_seeds else ""
   if longest > 1:
     note += f" Each point is the mean of up to {longest} rounds."
-  return _over_rounds(
-    task,
-    series,
-    lines,
-    note,
-    f"their runs have no {series.column} in metrics.csv",
-  )
+  reason = f"their runs have no {series.column} in metrics.csv"
+  return _over_rounds(task, series, lines, note, reason)
 
 
 def _over_rounds(
   task: TaskRuns, series: _Series, lines: Sequence[Line], note: str, reason: str
 ) -> section.Section:
   if not lines:
-    absence = (
-      f"no run has measured {series.pronoun} ({series.column} in metrics.csv)"
-    )
+    where = f"{series.column} in metrics.csv"
+    absence = f"no run has measured {series.pronoun} ({where})"
     return section.Section(series.title, absence=absence)
   if all(line.x.size == 1 for line in lines):
     return section.Section(series.title, absence="there is only one round")
-  is_share = bool(series.unit)
-  where = "the last rounds" if is_share else "the end"
+  if series.unit:
+    y, decimals = curves.y_scale(lines, is_percent=True), 2
+    where, caption = "the last rounds", f"{series.title} (%)"
+  else:
+    y, decimals = scale.linear(0, 1), 3
+    where, caption = "the end", "Length, relative"
   chart = line_chart.draw(
     lines,
-    Frame(
-      curves.x_scale(lines, is_whole=True),
-      curves.y_scale(lines, is_percent=True)
-      if is_share
-      else scale.linear(0, 1),
-      x_label="round",
-    ),
+    Frame(curves.x_scale(lines, is_whole=True), y, x_label="round"),
     identifier=f"{task.identifier}-{series.identifier}",
     title=f"{series.name} over rounds",
     description=curves.describe_ends(lines, where, series.unit),
     y_unit=series.unit,
-    decimals=2 if is_share else 3,
+    decimals=decimals,
   )
-  caption = f"{series.title} (%)" if is_share else "Length, relative"
   return section.build(
     series.title,
     "charts",
@@ -175,11 +166,9 @@ def build_replay(task: TaskRuns) -> section.Section:
       caption = f"Rules on the rounds of {run.path.name}"
       found.append(html_tables.of_text(caption, replay.cells(compared)))
   title = "Rules on the same rounds"
-  return (
-    section.build(title, "replay", task, found=found)
-    if found
-    else section.Section(title)
-  )
+  if not found:
+    return section.Section(title)
+  return section.build(title, "replay", task, found=found)
 
 
 _LOSS_TITLE = "Losses of two clients"
@@ -198,16 +187,16 @@ class Losses(NamedTuple):
 def build_losses(task: TaskRuns) -> section.Section:
   """Returns the section: a small chart of one run of each method."""
   lines = {
-    method.number: found
+    method: found
     for method in task.methods
     if (found := _loss_lines(task, method))
   }
   if not lines:
-    return section.Section(
-      _LOSS_TITLE,
-      absence="no two clients of the first round have losses in a later one "
-      "(loss_before or loss in cohorts.csv)",
+    absence = (
+      "no two clients of the first round have losses in a later one "
+      "(loss_before or loss in cohorts.csv)"
     )
+    return section.Section(_LOSS_TITLE, absence=absence)
   everything = [line for of_method in lines.values() for line in of_method]
   frame = Frame(
     curves.x_scale(everything, is_whole=True),
@@ -222,11 +211,10 @@ def build_losses(task: TaskRuns) -> section.Section:
     "losses",
     task,
     figures=[
-      _loss_figure(task, method, lines[method.number], frame)
-      for method in task.methods
-      if method.number in lines
+      _loss_figure(task, method, of_method, frame)
+      for method, of_method in lines.items()
     ],
-    shown=lines,
+    shown={method.number for method in lines},
   )
 
 
@@ -273,9 +261,9 @@ def _loss_lines(task: TaskRuns, method: Method) -> list[Line]:
 def _loss_figure(
   task: TaskRuns, method: Method, lines: Sequence[Line], frame: Frame
 ) -> Figure:
+  arrow = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}"
   ends = "; ".join(
-    # The arrow has a no-break space on each side.
-    f"{line.label}: {number_text.grouped(line.y[0], 2)}\u00a0→\u00a0"
+    f"{line.label}: {number_text.grouped(line.y[0], 2)}{arrow}"
     f"{number_text.grouped(line.y[-1], 2)}"
     for line in lines
   )

@@ -21,15 +21,14 @@ def build(task: TaskRuns) -> section.Section:
   """Returns the section: settings of all runs, of methods, and of each run."""
   runs = [*task.runs, *task.unfinished]
   common = _common(runs)
-  groups: list[tuple[str, Sequence[Run]]] = [
-    (method.label, method.runs) for method in task.methods
+  pruned = [run for run in task.unfinished if run.is_pruned]
+  others = [run for run in task.unfinished if not run.is_pruned]
+  all_groups = [
+    *((method.label, method.runs) for method in task.methods),
+    ("Unfinished", others),
+    ("Pruned by their search", pruned),
   ]
-  for words, found in (
-    ("Unfinished", [run for run in task.unfinished if not run.is_pruned]),
-    ("Pruned by their search", [r for r in task.unfinished if r.is_pruned]),
-  ):
-    if found:
-      groups.append((words, found))
+  groups = [(label, found) for label, found in all_groups if found]
   differing = [
     (label, _texts(_exclude(_common(found), common))) for label, found in groups
   ]
@@ -69,7 +68,7 @@ def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
 def _run(run: Run, known: _Settings) -> dict[str, Any]:
   """Returns the row of a run, with the settings that are not in `known`."""
   return {
-    "seed": str(run.seeds),
+    "seed": run.seeds,
     "rounds": _rounds(run),
     "duration": _duration(run),
     "words": run.config["command"]["line"].split(" "),
@@ -132,10 +131,9 @@ def _rounds(run: Run) -> str:
 
 def _duration(run: Run) -> str:
   try:
-    table = run.timing
+    seconds = run.timing.filter(regex="_seconds$")
   except RunError:
     return "unknown"
-  columns = [name for name in table if str(name).endswith("_seconds")]
-  if not columns:
+  if seconds.columns.empty:
     return "unknown"
-  return number_text.duration(float(table[columns].sum().sum()))
+  return number_text.duration(float(seconds.sum().sum()))

@@ -21,7 +21,6 @@ from tff_fair.experiments.presenting.report import (
   task_runs,
 )
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
-from tff_fair.experiments.presenting.report.html_tables import Table
 from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
@@ -51,15 +50,11 @@ def build(task: TaskRuns) -> section.Section:
       if found is None:
         continue
       for study in found.studies.values():
-        study_runs = [
-          runs[n] for t in study.trials for n in t.runs if n in runs
-        ]
-        if study_runs:
-          known_trials = trials.with_outcomes(folder, found, study)
-          clients = _deciding_clients(
-            study_runs, found.settings.validation_fraction
-          )
+        shown = [runs[n] for t in study.trials for n in t.runs if n in runs]
+        if shown:
           identifier = f"{task.identifier}-search{len(studies)}"
+          known_trials = trials.with_outcomes(folder, found, study)
+          clients = _deciding_clients(shown, found.settings)
           studies.append(
             _study(identifier, study, known_trials, found.settings, clients)
           )
@@ -70,8 +65,9 @@ def build(task: TaskRuns) -> section.Section:
   return section.build("Search", "search", task, studies=studies)
 
 
-def _deciding_clients(runs: Sequence[Run], fraction: float) -> str:
+def _deciding_clients(runs: Sequence[Run], settings: SearchSettings) -> str:
   """Returns the clients and data that a study's objectives cover."""
+  fraction = settings.validation_fraction
   if any(tables.has_validation(run.last_evaluation) for run in runs):
     return "validation data of the clients"
   numbers = {len(run.last_evaluation) for run in runs}
@@ -88,15 +84,12 @@ def _study(
   clients: str,
 ) -> dict[str, Any]:
   states = [trial.outcome.state for trial in known_trials]
-  complete = [
-    trial for trial in known_trials if trial.outcome.state == COMPLETE
-  ]
+  complete = [t for t in known_trials if t.outcome.state == COMPLETE]
   best = trials.best(known_trials, settings)
   figures = []
   if complete:
     figures = _histories(identifier, complete, settings)
-    front = _front(identifier, complete, best, settings)
-    figures += [front] if front else []
+    figures += _fronts(identifier, complete, best, settings)
   return {
     "name": study.name,
     "num_trials": len(known_trials),
@@ -125,16 +118,14 @@ def _histories(
     if not np.isfinite(values).any():
       continue
     x = np.array([trial.number for trial in complete], float)
-    best_so_far = (
-      np.fmax.accumulate(values)
-      if measure.higher_is_better
-      else np.fmin.accumulate(values)
-    )
+    better = np.fmax if measure.higher_is_better else np.fmin
+    best_so_far = better.accumulate(values)
     lines = [
       Line("this trial", _TRIAL_STYLE, x, values),
       Line("best so far", _BEST_STYLE, x, best_so_far),
     ]
-    best = number_text.grouped(lines[1].y[-1], measure.digits)
+    best = number_text.grouped(best_so_far[-1], measure.digits)
+    title = f"{measure.title} by trial"
     chart = line_chart.draw(
       lines,
       Frame(
@@ -143,93 +134,88 @@ def _histories(
         x_label="trial",
       ),
       identifier=f"{identifier}-{name}",
-      title=f"{measure.title} by trial",
+      title=title,
       description=f"The best of {len(complete)} complete trials has {best}.",
       decimals=measure.digits,
     )
     direction = _direction_text(measure)
     note = f"Diamonds: each trial. Circles: the best so far; {direction}."
-    figures.append(Figure(chart, f"{measure.title} by trial", note))
+    figures.append(Figure(chart, title, note))
   return figures
 
 
-def _front(
+def _fronts(
   identifier: str,
   complete: Sequence[Trial],
   best: Sequence[Trial],
   settings: SearchSettings,
-) -> Figure | None:
-  """Returns a chart of the first two objectives; None with a single one."""
+) -> list[Figure]:
+  """Returns a chart of the first two objectives, if there are two."""
   if len(settings.objectives) < 2:
-    return None
+    return []
   one, other = (_measures(complete)[n] for n in settings.objectives[:2])
-  all_x = _values(complete, 0, one)
-  all_y = _values(complete, 1, other)
-  known = np.isfinite(all_x) & np.isfinite(all_y)
-  if not known.any():
-    return None
-  shown = [t for t, is_known in zip(complete, known, strict=True) if is_known]
-  x, y = all_x[known], all_y[known]
   unbeaten = {trial.number for trial in best}
   points = [
     Point(
       str(trial.number),
       _BEST_STYLE if trial.number in unbeaten else _TRIAL_STYLE,
-      *(a, b),
+      *(x, y),
       trials.values_text(trial, settings),
     )
-    for trial, a, b in zip(shown, x, y, strict=True)
+    for trial, x, y in zip(
+      complete,
+      _values(complete, 0, one),
+      _values(complete, 1, other),
+      strict=True,
+    )
+    if np.isfinite([x, y]).all()
   ]
+  if not points:
+    return []
   front = scatter_chart.front_of(points, one, other)
+  names = ", ".join(points[place].label for place in front)
+  title = f"{other.title} against {one.words}"
   chart = scatter_chart.draw(
     points,
-    Frame(_scale(x), _scale(y), x_label=one.words),
+    Frame(
+      _scale(np.array([point.x for point in points])),
+      _scale(np.array([point.y for point in points])),
+      x_label=one.words,
+    ),
     identifier=f"{identifier}-front",
-    title=f"{other.title} against {one.words}",
-    description="Pareto front: trials "
-    f"{', '.join(points[place].label for place in front)}.",
+    title=title,
+    description=f"Pareto front: trials {names}.",
     front=front,
   )
-  return Figure(
-    chart,
-    f"{other.title} against {one.words}",
+  note = (
     f"Trials by number. {one.title}: {_direction_text(one)}. "
-    f"{other.title}: {_direction_text(other)}.",
+    f"{other.title}: {_direction_text(other)}."
   )
+  return [Figure(chart, title, note)]
 
 
 def _importances(
   study: RecordedStudy, known_trials: Sequence[Trial], settings: SearchSettings
 ) -> dict[str, Any]:
   """Returns the importances of settings, as far as they can be estimated."""
-  has_optuna = importlib.util.find_spec("optuna") is not None
-  shares: dict[str, Mapping[str, float]] = {}
-  if has_optuna:
-    from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
+  if importlib.util.find_spec("optuna") is None:
+    return {"has_optuna": False}
+  from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
-    for place, name in enumerate(settings.objectives):
-      found = optuna_study.importances(
-        study.space, settings, known_trials, place
-      )
-      if found:
-        shares[name] = found
-  table: Table | None = None
+  shares: dict[str, Mapping[str, float]] = {}
+  for place, name in enumerate(settings.objectives):
+    title = _measures(known_trials)[name].title
+    found = optuna_study.importances(study.space, settings, known_trials, place)
+    if found:
+      shares[title] = found
+  table = None
   if len(study.space) > 1 and shares:
-    titles = (_measures(known_trials)[name].title for name in shares)
-    order = dict.fromkeys(key for found in shares.values() for key in found)
-    rows = [
-      [
-        key,
-        *(
-          number_text.grouped(100 * found[key], 1) for found in shares.values()
-        ),
-      ]
-      for key in order
-    ]
-    table = html_tables.of_text(
-      "Importance of settings (%)", [["Setting", *titles], *rows]
-    )
-  return {"has_optuna": has_optuna, "importances": table}
+    rows = [["Setting", *shares]]
+    for key in dict.fromkeys(key for found in shares.values() for key in found):
+      percents = (100 * found[key] for found in shares.values())
+      rows.append([key, *(number_text.grouped(n, 1) for n in percents)])
+    table = html_tables.of_text("Importance of settings (%)", rows)
+  return {"has_optuna": True, "importances": table}
 
 
 def _measures(known_trials: Sequence[Trial]) -> Mapping[str, Measure]:

@@ -1,5 +1,6 @@
 """Sections with charts of final results: bars, and score against fairness."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,6 @@ from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 
 # Bars follow Figures 1 and 2 of Malekmohammadi and Yu, "Semi-Variance Reduction
 # for Fair Federated Learning".
-
 _BARS = ("mean", "worst_10", "worst_20")
 _BARS_TITLE = "Mean and worst clients"
 _WIDTH = 370  # In pixels.
@@ -47,21 +47,15 @@ def build_bars(task: TaskRuns) -> section.Section:
     name: [final_measures.of_method(task, m, name) for m in task.methods]
     for name in _BARS
   }
-  known = [
-    end
-    for results in found.values()
-    for result in results
-    for end in result.ends
-    if np.isfinite(end)
-  ]
+  results = itertools.chain.from_iterable(found.values())
+  known = [end for of in results for end in of.ends if np.isfinite(end)]
+  absence = ""
   if not known:
-    return section.Section(
-      _BARS_TITLE, absence=f"no run has finite {task.score.plural}"
-    )
-  if min(known) < 0:
-    return section.Section(
-      _BARS_TITLE, absence=f"bars begin at 0, {task.score.noun} does not"
-    )
+    absence = f"no run has finite {task.score.plural}"
+  elif min(known) < 0:
+    absence = f"bars begin at 0, {task.score.noun} does not"
+  if absence:
+    return section.Section(_BARS_TITLE, absence=absence)
   limit = task.score.limit
   x = scale.linear(0, min(max(known), limit), bounds=(0, limit))
   return section.build(
@@ -139,9 +133,8 @@ def build(task: TaskRuns) -> section.Section:
   title = f"{task.score.title} and fairness"
   figures = _figures(task, _PAIRS)
   if not figures:
-    return section.Section(
-      title, absence=f"no run has finite {task.score.plural}"
-    )
+    absence = f"no run has finite {task.score.plural}"
+    return section.Section(title, absence=absence)
   return section.build(
     title,
     "trade_off",
@@ -155,12 +148,8 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Figure]:
-  figures = [
-    _figure(task, x, y)
-    for x, y in pairs
-    if x in task.measures and y in task.measures
-  ]
-  return [figure for figure in figures if figure is not None]
+  known = [pair for pair in pairs if {*pair} <= {*task.measures}]
+  return [*filter(None, (_figure(task, x, y) for x, y in known))]
 
 
 def _has_front(task: TaskRuns) -> bool:
@@ -169,11 +158,8 @@ def _has_front(task: TaskRuns) -> bool:
 
 
 def _figure(task: TaskRuns, x_name: str, y_name: str) -> Figure | None:
-  points = [
-    point
-    for method in task.methods
-    if np.isfinite((point := _point(task, method, x_name, y_name)).x + point.y)
-  ]
+  all_points = [_point(task, method, x_name, y_name) for method in task.methods]
+  points = [point for point in all_points if np.isfinite(point.x + point.y)]
   if not points:
     return None
   x, y = task.measures[x_name], task.measures[y_name]
@@ -213,17 +199,14 @@ def _title(task: TaskRuns, name: str) -> str:
 
 
 def _point(task: TaskRuns, method: Method, x_name: str, y_name: str) -> Point:
-  x, y = (
-    final_measures.of_method(task, method, name) for name in (x_name, y_name)
-  )
+  x = final_measures.of_method(task, method, x_name)
+  y = final_measures.of_method(task, method, y_name)
   return Point(
     method.label,
     method.style,
-    x.mean,
-    y.mean,
+    *(x.mean, y.mean),
     f"{x.text}, {y.text}",
-    x.interval,
-    y.interval,
+    *(x.interval, y.interval),
   )
 
 

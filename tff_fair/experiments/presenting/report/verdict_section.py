@@ -32,7 +32,6 @@ from tff_fair.experiments.presenting.report.html_tables import (
   Cell,
   Column,
   Head,
-  Table,
 )
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
@@ -61,25 +60,22 @@ def build(task: TaskRuns) -> section.Section:
     methods, {group.label for group in baselines}, task, contrasts
   )
   tail = final_measures.tail_clients(task, 10)
+  caption = f"Test {task.score.noun} over clients{task.score.in_brackets}"
+  caption += f"; worst 10 %: {tail}" if tail else ""
+  if len(methods) > 1:
+    conclusion = " ".join(reversed(differences.notes))
+    caption += "; Δ: difference to the baseline"
+  else:
+    conclusion = _single_method(task, rows[0])
   return section.build(
     _TITLE,
     "verdict",
     task,
-    conclusion=" ".join(reversed(differences.notes))
-    if len(methods) > 1
-    else _single_method(task, rows[0]),
+    conclusion=conclusion,
     notes=[*run_tables.run_notes(groups, chosen)],
     best=_sentences(task, rows, groups),
-    table=html_tables.of_methods(
-      f"Test {task.score.noun} over clients{task.score.in_brackets}"
-      f"{f'; worst 10 %: {tail}' if tail else ''}"
-      f"{'; Δ: difference to the baseline' if len(methods) > 1 else ''}",
-      methods,
-      columns,
-    ),
-    has_marks=any(
-      mark for place in range(len(_NAMES)) for mark in _marks(rows, place)
-    ),
+    table=html_tables.of_methods(caption, methods, columns),
+    has_marks=any(any(_marks(rows, place)) for place in range(len(_NAMES))),
     noise=table_columns.NOISE_EXPLANATION if has_noise else "",
     baseline=method_tables.baseline_text(baselines) if contrasts else "",
     confidence=f"{100 * paired.CONFIDENCE:.0f}",
@@ -91,7 +87,7 @@ def build(task: TaskRuns) -> section.Section:
 
 def _decomposition_table(
   task: TaskRuns, contents: TaskComparison
-) -> Table | None:
+) -> html_tables.Table | None:
   """Returns the table of methods' gains from weights and from their rules."""
   found = references.decompose(contents)
   if found is None:
@@ -238,9 +234,8 @@ def _difference_columns(
   ]
   records = []
   for method in methods:
-    if method.label in rows:
-      record = rows[method.label].cells[-1]
-      assert isinstance(record, Wins)
+    record = rows[method.label].cells[-1] if method.label in rows else None
+    if isinstance(record, Wins):
       value = record.wins - record.losses
       records.append(Cell(value, counts=record, class_="record"))
     else:
@@ -261,13 +256,10 @@ def _differences(
     for label, row in rows.items()
     if isinstance(cell := row.cells[place], Contrast)
   }
-  ends = [
-    end
-    for d in (contrast.difference for contrast in found.values())
-    for end in (d.estimate, d.low, d.high)
-  ]
-  # The scale includes 0 and all intervals.
-  known = [0.0, *filter(math.isfinite, ends)]
+  known = [0.0]  # The scale includes 0 and all intervals.
+  for contrast in found.values():
+    d = contrast.difference
+    known += filter(math.isfinite, (d.estimate, d.low, d.high))
   cells = []
   for method in methods:
     if method.label in found:
@@ -285,10 +277,8 @@ def _difference(
   measure: Measure, contrast: Contrast, drawn: _Interval | None
 ) -> Cell:
   found = contrast.difference
-  text = number_text.with_minus(
-    comparison_table.difference_text(measure, found)
-  )
-  estimate, bracket, interval = text.partition(" [")
+  text = comparison_table.difference_text(measure, found)
+  estimate, bracket, interval = number_text.with_minus(text).partition(" [")
   p_value = number_text.p_value(contrast.p_holm)
   is_significant = contrast.p_holm < comparison_table.LEVEL
   return Cell(
