@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.experiments import report_runs
+from tests.experiments import report_runs, run_folders
 from tests.experiments.presenting.report.page_parts import drawn
 from tff_fair.experiments.presenting.report import (
   coefficient_section,
@@ -16,27 +16,28 @@ from tff_fair.experiments.presenting.report import (
 )
 from tff_fair.experiments.presenting.report.frame import Frame, Text
 from tff_fair.experiments.presenting.report.task_runs import ClientNames, Method
-from tff_fair.experiments.runs.discovery import find
+from tff_fair.experiments.runs.discovery import open_run
 
 FRAME = Frame(scale.linear(0, 100), scale.linear(0, 100), right=60)
 
 
-def test_shades_are_equal_steps_from_zero():
-  values = np.array([[0, 0.1, 0.11, 0.8, np.nan]])
-  shades = heat_map.shades_for(values)
-  assert (shades.num_positive, shades.num_negative) == (8, 0)
-  assert shades.step == pytest.approx(0.1)
-  assert shades.levels(values).tolist() == [[1, 1, 2, 8, 0]]
-
-
-def test_negative_values_have_shades_of_their_own():
-  values = np.array([-0.2, 0, 0.8])
-  shades = heat_map.shades_for(values)
-  assert (shades.num_positive, shades.num_negative) == (8, 2)
-  assert shades.levels(values).tolist() == [-2, 1, 8]
-  shades = heat_map.shades_for(np.array([-1.0, -0.5]))
-  assert (shades.num_positive, shades.num_negative) == (0, 8)
-  assert shades.levels(np.array([-1.0, -0.5])).tolist() == [-8, -4]
+@pytest.mark.parametrize(
+  ("values", "num_positive", "num_negative", "levels"),
+  [
+    ([0, 0.1, 0.11, 0.8, np.nan], 8, 0, [1, 1, 2, 8, 0]),
+    ([-0.2, 0, 0.8], 8, 2, [-2, 1, 8]),
+    ([-1.0, -0.5], 0, 8, [-8, -4]),
+  ],
+)
+def test_shades_are_equal_steps_from_zero(
+  values, num_positive, num_negative, levels
+):
+  shades = heat_map.shades_for(np.array(values))
+  assert (shades.num_positive, shades.num_negative) == (
+    num_positive,
+    num_negative,
+  )
+  assert shades.levels(np.array(values)).tolist() == levels
 
 
 def test_few_values_far_out_do_not_hide_all_others():
@@ -118,11 +119,21 @@ def test_clients_and_rounds_that_share_a_place_are_averaged():
   )
 
 
+def make(path, **settings):
+  report_runs.make(path, num_rounds=4, **settings)
+  return open_run(path)
+
+
 @pytest.fixture
 def run(tmp_path):
-  report_runs.make(tmp_path / "run", num_clients=6, num_rounds=4)
-  (found,) = find([tmp_path])
-  return found
+  return make(tmp_path / "run", num_clients=6)
+
+
+def drawn_coefficients(run):
+  """Returns the chart of a run whose clients have their names."""
+  found = coefficient_section.coefficients_of_method(Method("m", 0, (run,)))
+  names = ClientNames([run])
+  return coefficient_section.draw_coefficients(found, names, "i")
 
 
 def test_clients_are_in_the_order_of_their_accuracy(run):
@@ -137,31 +148,21 @@ def test_without_the_accuracy_of_one_they_are_in_the_order_of_their_ids(run):
   (run.path / "cohorts.csv").write_text(
     "round,client_id,coefficient,loss,excluded\n1,5,1,,\n1,11,1,,\n"
   )
-  (again,) = find([run.path])
+  (run.path / "clients.csv").unlink()
+  again = open_run(run.path)
   order, is_ordered = coefficient_section.client_order(again)
   assert not is_ordered
   assert order.tolist() == [0, 1, 2, 3, 4, 5, 11]
-  found = coefficient_section.coefficients_of_method(Method("m", 0, (again,)))
-  assert found is not None
-  chart = coefficient_section.draw_coefficients(found, ClientNames([]), "i")
+  chart = drawn_coefficients(again)
   assert "by number" in chart.description
   assert texts(chart)[:7] == ["0", "1", "2", "3", "4", "5", "11"]
 
 
 def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
-  method = Method("m", 0, (run,))
-  found = coefficient_section.coefficients_of_method(method)
-  assert found is not None
   order, _ = coefficient_section.client_order(run)
-  names = ClientNames([run])
-  rows = texts(coefficient_section.draw_coefficients(found, names, "i"))[:6]
-  assert rows == [f"client_{client:02}" for client in order]
-  report_runs.make(tmp_path / "many", num_clients=30, num_rounds=4)
-  (many,) = find([tmp_path / "many"])
-  found = coefficient_section.coefficients_of_method(Method("m", 0, (many,)))
-  rows = texts(
-    coefficient_section.draw_coefficients(found, ClientNames([many]), "i")
-  )
+  rows = texts(drawn_coefficients(run))
+  assert rows[:6] == [f"client_{client:02}" for client in order]
+  rows = texts(drawn_coefficients(make(tmp_path / "many", num_clients=30)))
   # Not the numbers of rows, which would look like those of clients.
   assert rows[:3] == ["worst", "best", "1"]
 
@@ -186,50 +187,44 @@ def test_each_map_has_a_scale_that_shows_its_differences(tmp_path):
 
 
 def test_columns_of_labels_have_the_names_of_the_clients(tmp_path):
-  path = report_runs.make(tmp_path / "run", num_clients=3)
-  (found,) = find([path])
-  of_table = label_section.labels_of_table(found.labels)
-  named = texts(label_section.draw_labels(of_table, ClientNames([found]), "i"))
-  numbered = texts(label_section.draw_labels(of_table, ClientNames([]), "i"))
-  assert [t for t in named if t.startswith("client_")] == [
-    *("client_00", "client_01", "client_02")
-  ]
-  assert not any(t.startswith("client_") for t in numbered)
+  run = make(tmp_path / "run", num_clients=3)
+  labels = label_section.labels_of_table(run.labels)
+  for runs, words in ([run], ["client_00", "client_01", "client_02"]), ([], []):
+    chart = label_section.draw_labels(labels, ClientNames(runs), "i")
+    assert [t for t in texts(chart) if t.startswith("client_")] == words
+
+
+def with_names(path, *names):
+  """Returns a run whose clients have names."""
+  run_folders.make(path)
+  rows = [f"{client_id},{name}\n" for client_id, name in enumerate(names)]
+  (path / "clients.csv").write_text(f"client_id,client\n{''.join(rows)}")
+  return open_run(path)
 
 
 def test_clients_go_by_names_only_where_all_runs_agree(tmp_path):
-  runs = []
-  for number, clients in enumerate(["0,a\n1,b", "0,a\n1,c", "0,a\n1,a"]):
-    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
-    (path / "clients.csv").write_text(f"client_id,client\n{clients}\n")
-    runs += find([path])
-  a_b, a_c, a_a = runs
+  a_b, a_c, a_a = (with_names(tmp_path / n, *n) for n in ("ab", "ac", "aa"))
   named = ClientNames([a_b])
   assert (named.short(1), named.full(1)) == ("b", "b")
   for found in (ClientNames([a_b, a_c]), ClientNames([a_a]), ClientNames([])):
     assert (found.short(1), found.full(1)) == ("1", "Client 1")
-  assert ClientNames([a_b]).short(7) == "7"  # A client that no table has.
+  assert named.short(7) == "7"  # A client that no table has.
 
 
 def test_long_names_of_clients_are_cut_where_they_still_differ(tmp_path):
-  for number, last in enumerate("xy"):
-    path = report_runs.make(tmp_path / f"{number}", num_clients=2)
-    names = [f"{first}{'-' * 30}{last}" for first in ("a", last)]
-    (path / "clients.csv").write_text(
-      f"client_id,client\n0,{names[0]}\n1,{names[1]}\n"
-    )
-  run, _ = find([tmp_path])
-  named = ClientNames([run])
-  assert named.full(0) == f"a{'-' * 30}x"
-  assert named.short(0) == f"a{'-' * 22}…"
+  dashes = "-" * 30
+  differ = ClientNames([with_names(tmp_path / "a", f"a{dashes}", f"b{dashes}")])
+  assert differ.full(0) == f"a{dashes}"
+  assert differ.short(0) == f"a{'-' * 22}…"
+  alike = ClientNames([with_names(tmp_path / "b", f"{dashes}a", f"{dashes}b")])
+  assert alike.short(0) == f"{dashes}a"
 
 
 @pytest.mark.parametrize("row", ["1,2,,,\n", ""])
 def test_cohorts_without_coefficients_have_none(run, row):
   text = f"round,client_id,coefficient,loss,excluded\n{row}"
   (run.path / "cohorts.csv").write_text(text)
-  (again,) = find([run.path])
-  assert coefficient_section._coefficient_table(again) is None
+  assert coefficient_section._coefficient_table(open_run(run.path)) is None
 
 
 def test_labels_are_in_the_order_of_the_clients():

@@ -107,22 +107,18 @@ def test_other_ranges_are_not(ends):
 
 
 @pytest.mark.parametrize(
-  ("largest", "size", "name"),
+  ("largest", "names", "unit"),
   [
-    (0, 1, "B"),
-    (999, 1, "B"),
-    (1000, 1e3, "kB"),
-    (2.5e9, 1e9, "GB"),
-    (1e15, 1e15, "PB"),
-    (1e30, 1e18, "EB"),
-    (math.nan, 1, "B"),
+    (0, scale.BYTES, (1, "B")),
+    (999, scale.BYTES, (1, "B")),
+    (1000, scale.BYTES, (1e3, "kB")),
+    (2.5e9, scale.BYTES, (1e9, "GB")),
+    (1e15, scale.BYTES, (1e15, "PB")),
+    (1e30, scale.BYTES, (1e18, "EB")),
+    (math.nan, scale.BYTES, (1, "B")),
+    (12, scale.COUNTS, (1, "")),
+    (3e10, scale.COUNTS, (1e9, "10⁹")),
   ],
 )
-def test_units_of_bytes(largest, size, name):
-  assert scale.unit(largest, scale.BYTES) == (size, name)
-
-
-def test_units_of_counts():
-  assert scale.unit(12, scale.COUNTS) == (1, "")
-  assert scale.unit(3e7, scale.COUNTS) == (1e6, "million")
-  assert scale.unit(3e10, scale.COUNTS) == (1e9, "10⁹")
+def test_units_have_one_to_three_whole_digits(largest, names, unit):
+  assert scale.unit(largest, names) == unit

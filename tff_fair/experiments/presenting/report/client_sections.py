@@ -7,13 +7,14 @@ import pandas as pd
 
 from tff_fair import metrics
 from tff_fair.experiments.presenting.report import (
+  curves,
   final_measures,
   html_tables,
-  line_chart,
   scale,
   scatter_chart,
   section,
 )
+from tff_fair.experiments.presenting.report.curves import Line
 from tff_fair.experiments.presenting.report.final_measures import Result
 from tff_fair.experiments.presenting.report.frame import (
   Chart,
@@ -25,7 +26,6 @@ from tff_fair.experiments.presenting.report.frame import (
   box_path,
 )
 from tff_fair.experiments.presenting.report.html_tables import Cell, Head, Row
-from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
@@ -88,7 +88,7 @@ def _ordered(task: TaskRuns, shown: _Scored) -> Figure:
     for line in lines
   )
   order = f"from the {score.worst} to the {score.best}"
-  chart = line_chart.draw(
+  chart = curves.draw(
     lines,
     Frame(
       scale.linear(0, 100, is_tight=True),

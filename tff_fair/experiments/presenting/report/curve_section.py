@@ -11,13 +11,11 @@ from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report import (
   curves,
   final_measures,
-  line_chart,
   scale,
   section,
 )
-from tff_fair.experiments.presenting.report.curves import Curve
+from tff_fair.experiments.presenting.report.curves import Curve, Line
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
-from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.scores import BY_NAME, Score
@@ -159,7 +157,7 @@ def _figure(
   lines = [dataclasses.replace(line, x=line.x / unit.size) for line in lines]
   slug = measure.column.replace("/", "-").replace("_", "-")
   is_percent = bool(measure.sign)
-  chart = line_chart.draw(
+  chart = curves.draw(
     lines,
     Frame(
       curves.x_scale(lines, is_whole=not axis.columns),

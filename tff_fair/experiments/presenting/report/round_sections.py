@@ -13,13 +13,12 @@ from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import (
   curves,
   html_tables,
-  line_chart,
   scale,
   section,
 )
+from tff_fair.experiments.presenting.report.curves import Line
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
 from tff_fair.experiments.presenting.report.html_tables import Table
-from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import ROUND, Run
 
@@ -119,7 +118,7 @@ def _over_rounds(
   else:
     y, decimals = scale.linear(0, 1), 3
     where, caption = "the end", "Length, relative"
-  chart = line_chart.draw(
+  chart = curves.draw(
     lines,
     Frame(curves.x_scale(lines, is_whole=True), y, x_label="round"),
     identifier=f"{task.identifier}-{series.identifier}",
@@ -267,7 +266,7 @@ def _loss_figure(
     f"{number_text.grouped(line.y[-1], 2)}"
     for line in lines
   )
-  chart = line_chart.draw(
+  chart = curves.draw(
     lines,
     frame,
     identifier=f"{task.identifier}-losses-{method.number}",

@@ -13,15 +13,15 @@ from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report import (
+  curves,
   html_tables,
-  line_chart,
   scale,
   scatter_chart,
   section,
   task_runs,
 )
+from tff_fair.experiments.presenting.report.curves import Line
 from tff_fair.experiments.presenting.report.frame import Figure, Frame
-from tff_fair.experiments.presenting.report.line_chart import Line
 from tff_fair.experiments.presenting.report.scatter_chart import Point
 from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 from tff_fair.experiments.runs import tables
@@ -126,7 +126,7 @@ def _histories(
     ]
     best = number_text.grouped(best_so_far[-1], measure.digits)
     title = f"{measure.title} by trial"
-    chart = line_chart.draw(
+    chart = curves.draw(
       lines,
       Frame(
         scale.linear(0, max(x[-1], 1), is_tight=True, is_whole=True),
