@@ -24,9 +24,9 @@ def table(**columns):
   )
 
 
-def text_of(clients, **values):
+def text_of(clients, question=OTHER, **values):
   evaluation = LastEvaluation(round_num=7, clients=clients, **values)
-  return card_fairness.paragraphs(evaluation, 7, OTHER)
+  return card_fairness.paragraphs(evaluation, 7, question)
 
 
 def test_accuracies_are_in_percent_with_intervals():
@@ -42,10 +42,7 @@ def test_accuracies_are_in_percent_with_intervals():
 
 
 def test_for_these_clients_only_their_examples_are_drawn():
-  evaluation = LastEvaluation(
-    round_num=7, clients=table(accuracy=ACCURACIES, num_examples=[4] * 6)
-  )
-  text = card_fairness.paragraphs(evaluation, 7, THESE)
+  text = text_of(table(accuracy=ACCURACIES, num_examples=[4] * 6), THESE)
   assert "question=these_clients" in text
   assert "other test examples of these clients" in text
   found = re.search(r"\| mean \| \S+ % \| (.*?) % to (.*?) % \|", text)
@@ -56,12 +53,8 @@ def test_for_these_clients_only_their_examples_are_drawn():
   assert 0.5 * most < high - shares.mean() * 100 < most
   assert high - low < 2 * most + 0.2
   # No number of examples tells how far an error strays.
-  errors = LastEvaluation(
-    round_num=7,
-    clients=table(rmse=ACCURACIES, r2=ACCURACIES, num_examples=[4] * 6),
-    score=RMSE,
-  )
-  text = card_fairness.paragraphs(errors, 7, THESE)
+  errors = table(rmse=ACCURACIES, r2=ACCURACIES, num_examples=[4] * 6)
+  text = text_of(errors, THESE, score=RMSE)
   assert " to " not in text.split("|---|")[1].split("\n\n")[0]
   assert "without intervals" in text
 
@@ -102,18 +95,24 @@ def test_limits_name_the_clients_that_are_not_in_the_numbers():
   assert "3 of 6 clients have test data of fewer than 30 examples" in text
 
 
+def read(path, round_num=2, *, of_global=False, client_id=None):
+  run = discovery.open_run(path)
+  return card_fairness.read(
+    run, round_num, of_global=of_global, client_id=client_id
+  )
+
+
 def test_the_last_evaluation_up_to_a_round_counts(tmp_path):
   path = report_runs.make(
     tmp_path / "run", num_rounds=20, rounds_per_evaluation=10
   )
-  run = discovery.open_run(path)
   for round_num, expected in {20: 20, 19: 10, 10: 10, 9: None}.items():
-    found = card_fairness.read(run, round_num, of_global=False, client_id=None)
+    found = read(path, round_num)
     assert found.round_num == expected
     text = card_fairness.paragraphs(found, round_num, OTHER)
     assert ("was after round 10" in text) == (round_num == 19)
     assert ("fairness is unknown" in text) == (round_num == 9)
-  of_one = card_fairness.read(run, 20, of_global=False, client_id=3)
+  of_one = read(path, 20, client_id=3)
   assert of_one.clients["client_id"].tolist() == [3]
   assert of_one.is_single_client
 
@@ -124,9 +123,7 @@ def test_global_models_have_their_own_columns(tmp_path, is_personal):
   file = path / "client_evaluations.csv"
   rows = pd.read_csv(file)
   rows.assign(global_accuracy=0.125, global_loss=9.0).to_csv(file, index=False)
-  found = card_fairness.read(
-    discovery.open_run(path), 2, of_global=not is_personal, client_id=None
-  )
+  found = read(path, of_global=not is_personal)
   assert (found.clients["accuracy"] == 0.125).all() == (not is_personal)
   assert (found.clients["loss"] == 9).all() == (not is_personal)
 
@@ -136,9 +133,7 @@ def test_attackers_are_left_out_and_counted(tmp_path):
   clients = pd.read_csv(path / "clients.csv")
   is_attacker = clients["client_id"] < 2
   clients.assign(attacker=is_attacker).to_csv(path / "clients.csv", index=False)
-  found = card_fairness.read(
-    discovery.open_run(path), 2, of_global=False, client_id=None
-  )
+  found = read(path)
   assert found.num_attackers == 2
   assert found.clients["client_id"].min() == 2
   assert "2 clients that attacked" in card_fairness.paragraphs(found, 2, OTHER)

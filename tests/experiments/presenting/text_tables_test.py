@@ -25,21 +25,17 @@ from tff_fair.experiments.presenting.text_tables import latex
 HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
 
 
-def table(
-  labels=("a", "b", "c"),
-  means=(1.0, 3.0, 2.0),
-  std=0.5,
-  notes=(),
-  marks=(None, BEST, SECOND),
-):
-  marks = (*marks, *(None for _ in labels)) if std is not None else (None,) * 9
+def table(labels="abc", means=(1.0, 3.0, 2.0), std=0.5, notes=()):
+  marks = [None] * len(labels)
+  if std is not None:
+    marks[1:3] = (BEST, SECOND)[: len(labels) - 1]
   return Table(
     task="digits",
     caption="accuracy in percent",
     measures={"mean": measures.MEASURES["mean"]},
     rows=tuple(
       Row(label, 1 if std is None else 2, (Value(mean, std),), (mark,))
-      for label, mean, mark in zip(labels, means, marks, strict=False)
+      for label, mean, mark in zip(labels, means, marks, strict=True)
     ),
     notes=notes,
   )
@@ -69,7 +65,7 @@ def test_one_run_has_neither_deviation_nor_mark():
   ]
 
 
-def test_markdown_is_aligned():
+def test_markdown_is_aligned_and_escapes_what_would_end_a_cell():
   lines = text_tables.markdown([table()]).splitlines()
   assert lines[0].endswith(
     "over seeds. **Not separable from the best**, *second best*."
@@ -82,12 +78,9 @@ def test_markdown_is_aligned():
     "| c      |     2 |   *2.00 ± 0.50* |",
   ]
 
-
-def test_markdown_escapes_what_would_end_a_cell():
-  text = text_tables.markdown([table([HARD], [1.0])])
-  row = text.splitlines()[4]
-  assert len(re.findall(r"(?<!\\)\|", row)) == 4
-  assert r"\*" in row
+  hard = text_tables.markdown([table([HARD], [1.0])]).splitlines()[4]
+  assert len(re.findall(r"(?<!\\)\|", hard)) == 4
+  assert r"\*" in hard
 
 
 def test_latex_is_a_table_of_booktabs():
@@ -102,6 +95,14 @@ def test_latex_is_a_table_of_booktabs():
   assert text.isascii()
 
 
+def check_pairs(text):
+  """Checks that braces and dollars come in pairs."""
+  bare = re.sub(r"\\[{}$&%#_]", "", text)
+  assert bare.count("{") == bare.count("}")
+  assert bare.count("$") % 2 == 0
+  return bare
+
+
 def test_latex_escapes_all_that_it_would_read():
   text = latex([table([HARD], [1.0], notes=("50 % of a_b.",))])
   (row,) = (line for line in text.splitlines() if "FL" in line)
@@ -111,10 +112,7 @@ def test_latex_escapes_all_that_it_would_read():
     r" \$2 * &"
   )
   assert r"50 \% of a\_b." in text
-  # Braces and dollars come in pairs.
-  bare = re.sub(r"\\[{}$]", "", text)
-  assert bare.count("{") == bare.count("}")
-  assert bare.count("$") % 2 == 0
+  check_pairs(text)
 
 
 @pytest.mark.skipif(
@@ -136,8 +134,9 @@ def test_latex_takes_the_tables(tmp_path):
     rf"\documentclass{{article}}{rules}\begin{{document}}"
     r"\input{tables}\end{document}"
   )
+  command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode"]
   result = subprocess.run(
-    ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", document.name],
+    [*command, document.name],
     check=False,
     cwd=tmp_path,
     capture_output=True,
@@ -199,11 +198,9 @@ def test_siunitx_gets_numbers_with_their_uncertainty():
 
 def test_siunitx_gets_text_in_braces():
   text = latex([table([HARD, "b"], (1.0, math.inf))], with_siunitx=True)
-  bare = re.sub(r"\\[{}$&%#_]", "", text)
-  assert bare.count("{") == bare.count("}")
-  assert bare.count("$") % 2 == 0
-  head, *rows = [line for line in bare.splitlines() if " & " in line]
-  assert all(line.count(" & ") == 2 for line in (head, *rows))
+  bare = check_pairs(text)
+  rows = [line for line in bare.splitlines() if " & " in line]
+  assert {line.count(" & ") for line in rows} == {2}
   assert r"\bfseries {inf $\pm$ 0.50}" in text
 
 
