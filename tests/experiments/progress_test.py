@@ -4,7 +4,6 @@ import io
 import os
 import pty
 import struct
-import sys
 import termios
 import time
 from types import SimpleNamespace
@@ -210,13 +209,6 @@ class Terminal(io.StringIO):
     return True
 
 
-def on_terminal(monkeypatch):
-  # Not a fixture: pytest sets stderr anew between that and the test.
-  terminal = Terminal()
-  monkeypatch.setattr(sys, "stderr", terminal)
-  return terminal
-
-
 def _run(steps, total=200):
   with progress.AmountProgress("Reading x", total) as amount:
     for step in steps:
@@ -234,9 +226,9 @@ def test_lines_now_and_then_without_a_terminal(capsys, monkeypatch):
   )
 
 
-def test_a_bar_on_a_terminal(monkeypatch):
-  terminal = on_terminal(monkeypatch)
-  _run([50, 150])
+def test_a_bar_on_a_terminal():
+  with contextlib.redirect_stderr(Terminal()) as terminal:
+    _run([50, 150])
   last = terminal.getvalue().split("\r")[-1]
   assert last.startswith("Reading x: 100%")
   assert "200/200" in last
