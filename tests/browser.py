@@ -10,20 +10,14 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 _PROGRAMS = ("chromium", "chromedriver")
 _ARGUMENTS = (
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--window-size=1280,900",
+  *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+  *("--no-first-run", "--disable-background-networking"),
+  *("--disable-component-update", "--disable-sync", "--window-size=1280,900"),
 )
 _SECONDS = 60
 # The name under which the protocol hands elements back and forth.
@@ -35,10 +29,6 @@ def missing() -> str | None:
   """Returns what a browser would need that is not installed."""
   absent = [name for name in _PROGRAMS if shutil.which(name) is None]
   return f"needs {' and '.join(absent)}" if absent else None
-
-
-class BrowserError(Exception):
-  """The browser refused a command."""
 
 
 class Browser:
@@ -59,7 +49,7 @@ class Browser:
     deadline = time.monotonic() + _SECONDS
     while self.run(state) != [url, "complete"]:
       if time.monotonic() > deadline:
-        raise BrowserError(f"{url} did not load in {_SECONDS} seconds.")
+        raise TimeoutError(f"{url} did not load in {_SECONDS} seconds.")
       time.sleep(0.05)
 
   def run(self, script: str) -> Any:
@@ -129,7 +119,7 @@ class Browser:
 
 
 @contextlib.contextmanager
-def started(arguments: Sequence[str] = ()) -> Iterator[Browser]:
+def started() -> Iterator[Browser]:
   """Yields a new browser, which ends with the context."""
   driver = subprocess.Popen(
     ["chromedriver", "--port=0"],
@@ -141,7 +131,7 @@ def started(arguments: Sequence[str] = ()) -> Iterator[Browser]:
   try:
     address = f"http://127.0.0.1:{_port(driver)}/session"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-      url = f"{address}/{_session(address, profile, arguments)}"
+      url = f"{address}/{_session(address, profile)}"
       browser = Browser(url)
       try:
         # Away from the page of a new tab, which asks for much.
@@ -157,9 +147,9 @@ def started(arguments: Sequence[str] = ()) -> Iterator[Browser]:
       driver.stdout.close()
 
 
-def _session(address: str, profile: str, arguments: Sequence[str]) -> str:
+def _session(address: str, profile: str) -> str:
   options = {
-    "args": [*_ARGUMENTS, f"--user-data-dir={profile}", *arguments],
+    "args": [*_ARGUMENTS, f"--user-data-dir={profile}"],
     "binary": shutil.which("chromium"),
   }
   capabilities = {
@@ -176,7 +166,7 @@ def _port(driver: "subprocess.Popen[str]") -> int:
     lines.append(line)
     if found := re.search(r"successfully on port (\d+)", line):
       return int(found[1])
-  raise BrowserError(f"chromedriver did not start: {''.join(lines)}")
+  raise RuntimeError(f"chromedriver did not start: {''.join(lines)}")
 
 
 def _send(url: str, method: str, values: dict[str, Any]) -> Any:
@@ -190,4 +180,4 @@ def _send(url: str, method: str, values: dict[str, Any]) -> Any:
     with opener.open(request, timeout=_SECONDS) as response:
       return json.load(response)["value"]
   except urllib.error.HTTPError as error:
-    raise BrowserError(json.load(error)["value"]["message"]) from error
+    raise RuntimeError(json.load(error)["value"]["message"]) from error
