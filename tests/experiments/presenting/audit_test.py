@@ -49,6 +49,8 @@ def test_the_summary_is_that_of_the_metrics(tmp_path):
 def test_the_verdict_names_the_worst_off_and_the_noise(tmp_path):
   text = described(tmp_path, UNEQUAL)
   assert "Accuracy over 3 clients, in percent; 10 % = 1 of 3 clients" in text
+  assert " mean 70.00 [" in text
+  assert " Jain's index 0.8282 [" in text
   assert "Worst off is north: its accuracy is 25.00 % of 40 test" in text
   assert "differ by more than noise" in text
   assert "1 of 3 clients is clearly below the mean of 70.00 %" in text

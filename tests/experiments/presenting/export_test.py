@@ -193,8 +193,8 @@ def test_exports_give_the_evaluations_without_this_library(run, tmp_path):
   check_evaluation(own, predictions["one.keras"], "loss", "accuracy")
   expected = probabilities_of_towns([[1.5, 2], [0, 0], [2, 0]])
   for exported in towns:
-    found = predictions[exported.path.name]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    probabilities = predictions[exported.path.name]
+    np.testing.assert_allclose(probabilities, expected, atol=1e-6)
 
 
 def test_a_model_needs_no_data_but_its_description(run, tmp_path, monkeypatch):

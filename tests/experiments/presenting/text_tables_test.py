@@ -26,7 +26,7 @@ HARD = r"Δ-FL_α & 5 % #1 {x} \y ~^ <a|b> $2 *"
 
 
 def table(labels="abc", means=(1.0, 3.0, 2.0), std=0.5, notes=()):
-  marks = [None] * len(labels)
+  marks: list[int | None] = [None] * len(labels)
   if std is not None:
     marks[1:3] = (BEST, SECOND)[: len(labels) - 1]
   return Table(

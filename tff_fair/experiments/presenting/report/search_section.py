@@ -118,8 +118,11 @@ def _histories(
     if not np.isfinite(values).any():
       continue
     x = np.array([trial.number for trial in complete], float)
-    better = np.fmax if measure.higher_is_better else np.fmin
-    best_so_far = better.accumulate(values)
+    best_so_far = (
+      np.fmax.accumulate(values)
+      if measure.higher_is_better
+      else np.fmin.accumulate(values)
+    )
     lines = [
       Line("this trial", _TRIAL_STYLE, x, values),
       Line("best so far", _BEST_STYLE, x, best_so_far),
