@@ -104,8 +104,8 @@ def _row(
   setting = {"rate": spec.client_learning_rate, "seed": spec.seed}
   found: dict[str, Any] = {"method": spec.title, **setting}
   for name, risk in {
-    MEAN: risk_ceiling.mean_loss(weights),
-    TAIL: risk_ceiling.tail_loss(weights, 0.1),
+    MEAN: risk_ceiling.Risk(weights),
+    TAIL: risk_ceiling.Risk(weights, tail=1.0, share=0.1),
     LARGEST: risk_ceiling.largest_loss(weights),
   }.items():
     found[f"margin_{name}"] = (

@@ -53,8 +53,7 @@ DISAGREEMENTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
 def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
   """Returns the lowest coverage over disagreements, and the mean width."""
-  counts = [(b, c) for b in range(size + 1) for c in range(size + 1 - b)]
-  ends = np.array([_accuracy_ends(size, b, c) for b, c in counts])
+  counts, ends = _accuracy_ends(size)
   covers = (ends[:, 0] <= gain + 1e-12) & (ends[:, 1] >= gain - 1e-12)
   coverages, widths = [], []
   for share in {max(share, gain) for share in DISAGREEMENTS}:
@@ -68,15 +67,21 @@ def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
   return min(coverages), float(np.mean(widths))
 
 
-def _accuracy_ends(size: int, gained: int, lost: int) -> tuple[float, float]:
-  logits, counts = np.eye(2), [gained, lost, size - gained - lost]
-  before, after = (  # The first row of logits is right for label 0.
-    np.repeat(logits[rows], counts, 0) for rows in ([1, 0, 0], [0, 1, 0])
-  )
-  found = gains.client_gain(
-    "accuracy", Outputs(np.zeros(size, int), before, after)
-  )
-  return found.low, found.high
+@functools.cache
+def _accuracy_ends(size: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+  """Returns all counts of examples that one model gets right, and intervals."""
+  counts = [(b, c) for b in range(size + 1) for c in range(size + 1 - b)]
+  logits, ends = np.eye(2), []
+  for gained, lost in counts:
+    before, after = (  # The first row of logits is right for label 0.
+      np.repeat(logits[rows], [gained, lost, size - gained - lost], 0)
+      for rows in ([1, 0, 0], [0, 1, 0])
+    )
+    found = gains.client_gain(
+      "accuracy", Outputs(np.zeros(size, int), before, after)
+    )
+    ends.append((found.low, found.high))
+  return counts, np.array(ends)
 
 
 class Kind(NamedTuple):

@@ -3,10 +3,12 @@
 Since calls take turns, a busy machine slows all of them alike.
 """
 
+import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import psutil
 from absl import app, logging
 
 _WARM_UP = 2  # The number of calls of each function before it is timed.
@@ -57,17 +59,9 @@ def ratio_table(seconds: Mapping[str, Sequence[float]], baseline: str) -> str:
 
 def peak_memory_mb() -> float:
   """Returns the peak resident memory of this process in MiB (Linux)."""
-  return _memory_mb("VmHWM:")
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def current_memory_mb() -> float:
-  """Returns the resident memory of this process in MiB (Linux)."""
-  return _memory_mb("VmRSS:")
-
-
-def _memory_mb(name: str) -> float:
-  with open("/proc/self/status", encoding="ascii") as status:
-    for line in status:
-      if line.startswith(name):
-        return int(line.split()[1]) / 1024
-  raise ValueError(f"/proc/self/status has no line {name}")
+  """Returns the resident memory of this process in MiB."""
+  return float(psutil.Process().memory_info().rss) / 2**20

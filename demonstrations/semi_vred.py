@@ -29,6 +29,8 @@ _SHARES = np.array(
   ]
 )
 _STEP = 1e-5  # The step of difference quotients.
+# For expectations over a standard normal distribution.
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 
 def _objective(loss: np.ndarray) -> float:
@@ -135,22 +137,14 @@ def semi_vred_example_1() -> Demonstration:
   )
 
 
-@functools.cache
-def _normal_quadrature() -> tuple[np.ndarray, np.ndarray]:
-  """Returns points and weights for expectations over a standard normal."""
-  points, weights = np.polynomial.hermite_e.hermegauss(60)
-  return points, weights / weights.sum()
-
-
 def _class_losses(threshold: float) -> np.ndarray:
   """Returns the losses of a logistic model with slope 2 on both classes.
 
   Inputs of the classes are normal with unit variance around -1 and 1.
   """
-  grid, weights = _normal_quadrature()
-  first = np.logaddexp(0, 2 * (grid - 1 - threshold)) @ weights
-  second = np.logaddexp(0, -2 * (grid + 1 - threshold)) @ weights
-  return np.array([first, second])
+  first = np.logaddexp(0, 2 * (_POINTS - 1 - threshold)) @ _WEIGHTS
+  second = np.logaddexp(0, -2 * (_POINTS + 1 - threshold)) @ _WEIGHTS
+  return np.array([first, second]) / _WEIGHTS.sum()
 
 
 def _example_objective(threshold: float) -> float:

@@ -132,7 +132,7 @@ def test_the_tail_is_that_of_the_linear_program():
   rng = np.random.default_rng(2)
   for number, share in itertools.product((1, 2, 5, 30), (0.1, 0.35, 1.0)):
     losses = rng.normal(size=number)
-    risk = ceiling.tail_loss(np.full(number, 1 / number), share)
+    risk = ceiling.Risk(np.full(number, 1 / number), 1.0, share)
     # CVaR as min over t of t + mean of the excess / share, at a kink.
     excess = [
       t + min(1, 1 / (share * number)) * np.maximum(losses - t, 0).sum()

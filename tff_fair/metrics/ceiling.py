@@ -69,16 +69,6 @@ class Risk:
     return float(self.worst_multipliers(losses) @ losses)
 
 
-def mean_loss(weights: Array) -> Risk:
-  """Returns the mean loss as a risk."""
-  return Risk(weights)
-
-
-def tail_loss(weights: Array, share: float, tail: float = 1.0) -> Risk:
-  """Returns the CVaR over a share of clients, possibly mixed with the mean."""
-  return Risk(weights, tail, share)
-
-
 def largest_loss(weights: Array) -> Risk:
   """Returns the largest loss as a risk."""
   return Risk(weights, 1.0, 1 / weights.size)
@@ -129,10 +119,7 @@ class Ceiling(NamedTuple):
   value: float  # The risk at `weights`.
   bound: float  # L; no weights in the ball have a smaller risk.
   weights: Array  # W, float64[d, C], with |W| <= radius.
-  multipliers: Array  # lambda of the bound, float64[N].
-  losses: Array  # f_k(W), float64[N].
   radius: float  # R.
-  steps: int  # Newton steps.
 
   @property
   def gap(self) -> float:
@@ -226,8 +213,8 @@ class _Search:
     self.smoothing = 1.0
     self.damping, self.converged = _DAMPING, False
     self.steps = 0
-    self.best: tuple[float, Array, Array] | None = None
-    self.bound: tuple[float, Array] | None = None
+    self.best, self.best_weights = np.inf, self.start
+    self.bound = -np.inf
 
   def run(self) -> Ceiling:
     """Runs the search and returns the best result."""
@@ -252,26 +239,11 @@ class _Search:
       idle = idle + 1 if self.steps == before else 0
       last = slack
       self.anchor, self.ball = point.u, point.ball
-    assert self.best is not None  # _minimize has set both.
-    assert self.bound is not None
-    value, found, reached = self.best
-    bound, multipliers = self.bound
-    return Ceiling(
-      value,
-      bound,
-      found.reshape(self.losses.shape),
-      multipliers,
-      reached,
-      self.radius,
-      self.steps,
-    )
+    found = self.best_weights.reshape(self.losses.shape)
+    return Ceiling(self.best, self.bound, found, self.radius)
 
   def _is_done(self) -> bool:
-    return (
-      self.best is not None
-      and self.bound is not None
-      and self.best[0] - self.bound[0] <= self.tolerance
-    )
+    return self.best - self.bound <= self.tolerance
 
   def _slack(self, point: _Point) -> float:
     """Returns how far a point's multipliers are from complementarity."""
@@ -324,16 +296,15 @@ class _Search:
     """Stores a point's risk and bound if they are the best so far."""
     multipliers = self.risk.multipliers(point.u)
     bound = lower_bound(point.found, point.weights, multipliers, self.radius)
-    if self.bound is None or bound > self.bound[0]:
-      self.bound = bound, multipliers
+    self.bound = max(self.bound, bound)
     weights, f = point.weights, point.found.values
     norm = linalg.norm(weights)
     if norm > self.radius:
       weights = weights * (self.radius / norm)
       f = self.losses.values(weights)
     value = self.risk.evaluate(f)
-    if self.best is None or value < self.best[0]:
-      self.best = value, weights, f
+    if value < self.best:
+      self.best, self.best_weights = value, weights
 
   def _step(self, point: _Point) -> tuple[Array, float]:
     """Returns a descent direction, and the slope along it."""

@@ -50,6 +50,7 @@ Examples whose log odds are in the same histogram bin of `class_scores` share a
 rank, so a gain is the difference of two scores from histograms.
 """
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -103,7 +104,8 @@ def score(
   positive: int | None = None,
 ) -> float:
   """Returns a client's score; NaN if it is undefined for its examples."""
-  scored = _WeightedScore(name, labels, outputs, positive)
+  terms = _terms(name, labels, outputs)
+  scored = _WeightedScore(name, labels, terms, positive)
   return float(scored(np.ones([1, len(labels)]))[0])
 
 
@@ -124,11 +126,12 @@ def client_gain(
   if name == "accuracy":
     right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
     return _accuracy_gain(right[0], right[1])
-  before, after = (
-    _WeightedScore(name, outputs.labels, o, positive) for o in outputs[1:]
+  labels, number = outputs.labels, len(outputs.labels)
+  parts = [_terms(name, labels, o) for o in outputs[1:]]
+  before, after = (_WeightedScore(name, labels, t, positive) for t in parts)
+  both = _WeightedScore(
+    name, np.concatenate([labels] * 2), np.concatenate(parts), positive
   )
-  both = _WeightedScore.concatenate(before, after)
-  number = len(outputs.labels)
   sign = -1 if name in ERRORS else 1
   once = np.ones([1, number])
   gain = sign * float(after(once)[0] - before(once)[0])
@@ -147,7 +150,7 @@ def client_gain(
       - both(np.concatenate([stays, other], 1))
     )
 
-  reach = _half_width(name, outputs.labels, positive, weighted_gain)
+  reach = _half_width(name, labels, positive, weighted_gain)
   exchanged = np.abs(_draw_in_parts(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
   # The observed outputs are one more draw.
@@ -223,72 +226,44 @@ def _half_width(
   return float(quantile) * math.sqrt(variance)
 
 
+@dataclasses.dataclass(frozen=True)
 class _WeightedScore:
-  """A score of weighted examples.
+  """A score of weighted examples; `terms` are those of `_terms`."""
 
-  `terms`, float[n, ...], are what each example adds to the sums. For AUC and
-  average precision, they are each example's ranks by class, float[n, C].
-  """
-
-  def __init__(
-    self,
-    name: str,
-    labels: npt.NDArray[np.generic],
-    outputs: Vector,
-    positive: int | None,
-  ) -> None:
-    self._name, self._labels, self._positive = name, labels, positive
-    if name in class_scores.WITH_HISTOGRAM:
-      # Log odds have the outputs' dtype, as in the clients' histograms.
-      bins = class_scores.histogram_bins(log_odds(np.asarray(outputs)))
-      self.terms = np.stack([_ranks(column) for column in bins.T], 1)
-      return
-    outputs = np.asarray(outputs, np.float64)
-    if name in _REGRESSION_SCORES:
-      self.terms = _terms_of_numbers(labels, outputs)
-    else:
-      self.terms = _terms_of_classes(labels.astype(int), outputs)
-
-  @classmethod
-  def concatenate(
-    cls, first: "_WeightedScore", second: "_WeightedScore"
-  ) -> "_WeightedScore":
-    """Returns the score of the examples of `first`, then of `second`."""
-    both = object.__new__(cls)
-    both._name, both._positive = first._name, first._positive
-    both._labels = np.concatenate([first._labels, second._labels])
-    both.terms = np.concatenate([first.terms, second.terms])
-    return both
+  name: str
+  labels: npt.NDArray[np.generic]
+  terms: Vector
+  positive: int | None
 
   def __call__(self, weights: npt.NDArray[np.generic]) -> Vector:
     """Returns scores, float64[B], for weights [B, n]; NaN where undefined."""
     counts = np.asarray(weights, np.float64)
-    if self._name in class_scores.WITH_HISTOGRAM:
+    if self.name in class_scores.WITH_HISTOGRAM:
       return self._rank_scores(counts)
     sums = counts @ self.terms
-    if self._name in _REGRESSION_SCORES:
-      return _score_of_numbers(self._name, sums)
+    if self.name in _REGRESSION_SCORES:
+      return _score_of_numbers(self.name, sums)
     number = (sums.shape[1] - 2 - 3 * NUM_CONFIDENCES) // 3
     by_class, errors, confidences = np.split(
       sums, [3 * number, 3 * number + 2], axis=1
     )
     return class_scores.value(
-      self._name,
+      self.name,
       class_scores.ClassSums(
         by_class.reshape(-1, number, 3),
         errors,
         confidences.reshape(-1, NUM_CONFIDENCES, 3),
       ),
-      self._positive,
+      self.positive,
     )
 
   def _rank_scores(self, weights: Vector) -> Vector:
     chosen = (
-      range(self.terms.shape[1]) if self._positive is None else [self._positive]
+      range(self.terms.shape[1]) if self.positive is None else [self.positive]
     )
     of_classes = []
     for place in chosen:
-      ranks, own = self.terms[:, place], self._labels == place
+      ranks, own = self.terms[:, place], self.labels == place
       order = np.argsort(ranks, kind="stable")
       starts = np.flatnonzero(np.diff(ranks[order], prepend=-np.inf))
       histogram = np.stack(
@@ -301,7 +276,7 @@ class _WeightedScore:
       empty = np.zeros([len(weights), 1, 3])
       of_classes.append(
         class_scores.value(
-          self._name,
+          self.name,
           class_scores.ClassSums(empty, empty, empty, histogram[:, None]),
           0,
         )
@@ -309,6 +284,23 @@ class _WeightedScore:
     found = np.stack(of_classes)
     known = ~np.isnan(found)
     return class_scores.ratio(np.where(known, found, 0).sum(0), known.sum(0))
+
+
+def _terms(
+  name: str, labels: npt.NDArray[np.generic], outputs: Vector
+) -> Vector:
+  """Returns what each example adds to the sums of a score, float64[n, ...].
+
+  For AUC and average precision, it is the example's ranks by class, [n, C].
+  """
+  if name in class_scores.WITH_HISTOGRAM:
+    # Log odds have the outputs' dtype, as in the clients' histograms.
+    bins = class_scores.histogram_bins(log_odds(np.asarray(outputs)))
+    return np.stack([_ranks(column) for column in bins.T], 1)
+  outputs = np.asarray(outputs, np.float64)
+  if name in _REGRESSION_SCORES:
+    return _terms_of_numbers(labels, outputs)
+  return _terms_of_classes(labels.astype(int), outputs)
 
 
 def log_odds(logits: Vector) -> Vector:

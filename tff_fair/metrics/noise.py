@@ -109,9 +109,12 @@ def sampling_noise(
     has_several, sums / np.where(has_several, degrees, 1), pooled
   )
   of_client /= count
-  share = _shares(count, weighted=weighted)
+  share = (
+    count / count.sum() if weighted else np.full_like(count, 1 / count.size)
+  )
   expected = float((share * (1 - share) * of_client).sum())
-  return SamplingNoise(_variance(accuracy, share), expected)
+  variance = (share * (accuracy - vectors.mean(accuracy, share)) ** 2).sum()
+  return SamplingNoise(float(variance), expected)
 
 
 def are_shares_of_examples(
@@ -197,13 +200,3 @@ def _checked(
       "without examples out."
     )
   return accuracy, count
-
-
-def _shares(count: Vector, *, weighted: bool) -> Vector:
-  if weighted:
-    return np.asarray(count / count.sum())
-  return np.full_like(count, 1 / count.size)
-
-
-def _variance(accuracy: Vector, share: Vector) -> float:
-  return float((share * (accuracy - vectors.mean(accuracy, share)) ** 2).sum())

@@ -196,18 +196,25 @@ def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
   """Finds the ceilings of a problem, and how far its runs are above them."""
-  losses, scale = problem.train, _scale(problem.train)
-  usual = _RADIUS * scale.length
-  near, notes = _leave_out_diverged(problem.runs, _DIVERGENCE_FACTOR * usual)
+  losses = problem.train
+  unit, length = _scale(losses)
+  usual, tolerance = _RADIUS * length, _ACCURACY * unit
+  most = _DIVERGENCE_FACTOR * usual
+  near = [run for run in problem.runs if run.norm <= most]
+  notes = [
+    f"{run.run.path}: left out, as its training diverged."
+    for run in problem.runs
+    if not run.norm <= most  # NaN means divergence, too.
+  ]
   if radius is None:
     radius = max([usual, *(_RADIUS_FACTOR * run.norm for run in near)])
   measured = _ProblemRisks(problem, p, share)
-  rows = _least(measured, radius, _ACCURACY * scale.loss)
+  rows = _least(measured, radius, tolerance)
   notes += [
     f"The gap of the least {row['risk']} is {row['gap']:.2g}, above the "
-    f"{_ACCURACY * scale.loss:.2g} that was asked for."
+    f"{tolerance:.2g} that was asked for."
     for row in rows
-    if row["gap"] > _ACCURACY * scale.loss
+    if row["gap"] > tolerance
   ]
   notes += [
     f"{run.run.path}: its weights lie outside the ball, at {run.norm:.4g}; it "
@@ -227,18 +234,6 @@ def _solve(
   return _Part([data], rows, _run_rows(near, measured, rows), notes)
 
 
-def _leave_out_diverged(
-  runs: Sequence[RunWeights], most: float
-) -> tuple[list[RunWeights], list[str]]:
-  """Returns the runs that have not diverged, and a note on each other run."""
-  near = [run for run in runs if run.norm <= most]  # NaN means divergence, too.
-  return near, [
-    f"{run.run.path}: left out, as its training diverged."
-    for run in runs
-    if not run.norm <= most
-  ]
-
-
 class _ProblemRisks:
   """The risks of a problem, and their values for given weights."""
 
@@ -246,11 +241,11 @@ class _ProblemRisks:
     self.losses = problem.train
     self._test = problem.test
     self.risks = {
-      MEAN: risk_ceiling.mean_loss(p),
-      TAIL: risk_ceiling.tail_loss(p, share),
+      MEAN: risk_ceiling.Risk(p),
+      TAIL: risk_ceiling.Risk(p, tail=1.0, share=share),
       LARGEST: risk_ceiling.largest_loss(p),
     }
-    self.front = [risk_ceiling.tail_loss(p, share, tail) for tail in _TAILS]
+    self.front = [risk_ceiling.Risk(p, tail, share) for tail in _TAILS]
 
   def evaluate(self, weights: Array) -> dict[str, float]:
     """Returns the risks of training losses and of test losses by name."""
@@ -334,18 +329,12 @@ def _with_best_model(
   return {**best, **proof, "value": value(best), "gap": gap}
 
 
-class _Scale(NamedTuple):
-  """The units of losses and of the ball's radius, from the scale of labels."""
-
-  loss: float
-  length: float
-
-
-def _scale(losses: ClientLosses) -> _Scale:
+def _scale(losses: ClientLosses) -> tuple[float, float]:
+  """Returns the units of losses and of the ball's radius, by the labels."""
   if losses.loss != "squared":
-    return _Scale(1.0, 1.0)
+    return 1.0, 1.0
   squares = float((losses.y**2).mean()) or 1.0
-  return _Scale(float(losses.y.var(axis=0).mean()) or squares, squares**0.5)
+  return float(losses.y.var(axis=0).mean()) or squares, squares**0.5
 
 
 def _client_weights(problem: Problem, weighting: str) -> Array:

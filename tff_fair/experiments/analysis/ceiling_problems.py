@@ -141,7 +141,8 @@ def of_runs(
         run.spec.data_dir,
         run.spec.model,
         run.spec.unseen_clients,
-        run.path if _is_deep(run) else "",
+        # More weights than those of one dense layer make a representation.
+        run.path if len(run.weights()) > 2 else "",
       )
       same.setdefault(key, []).append((run, group.label))
   problems = []
@@ -167,11 +168,6 @@ def _changed_data(run: Run, task: tasks.Task) -> str:
   now = digests.data_digests(task)
   names = sorted(before.keys() | now.keys())
   return ", ".join(n for n in names if before.get(n) != now.get(n))
-
-
-def _is_deep(run: Run) -> bool:
-  """Returns whether a run has more weights than those of one dense layer."""
-  return len(run.weights()) > 2
 
 
 def _participants(run: Run) -> np.ndarray | None:

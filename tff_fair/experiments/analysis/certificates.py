@@ -22,11 +22,9 @@ def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
   if STATIONARITY_COLUMN not in rounds:
     return {}
   found = rounds.dropna(subset=[STATIONARITY_COLUMN])
-  numbers, values = (
-    found[tables.ROUND],
-    found[STATIONARITY_COLUMN].astype(float),
-  )
-  return dict(zip(numbers.tolist(), values.tolist(), strict=True))
+  of_rounds = found.set_index(tables.ROUND)[STATIONARITY_COLUMN]
+  measured: dict[int, float] = of_rounds.astype(float).to_dict()
+  return measured
 
 
 def stationarity(
@@ -50,10 +48,8 @@ def stationarity(
 
 
 # A method whose coefficients hardly differ from the clients' weights computes
-# nearly the same mean as FedAvg; at its end, a run reports that.
-
-
-_AVERAGE = "fedavg"  # FedAvg's coefficients are the weights by definition.
+# nearly the same mean as FedAvg; at its end, a run reports that. FedAvg's own
+# are the weights by definition.
 
 
 def coefficient_change(
@@ -61,7 +57,7 @@ def coefficient_change(
 ) -> float | None:
   """Returns the largest |c / p - 1| for coefficients c and client weights p."""
   factory = methods.method(spec.algorithm).factory
-  if factory is None or spec.algorithm == _AVERAGE:
+  if factory is None or spec.algorithm == "fedavg":
     return None
   values = pd.to_numeric(cohorts["coefficient"], errors="coerce").to_numpy()
   counted = np.isfinite(values)

@@ -19,6 +19,7 @@ from tff_fair.experiments.analysis.client_results import ResultsBySeed
 from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.metrics.vectors import Vector
 
 
 class Wins(NamedTuple):
@@ -33,7 +34,17 @@ def count_wins(
   method: ResultsBySeed, baseline: ResultsBySeed, score: Score = ACCURACY
 ) -> Wins:
   """Counts the clients that win, tie or lose in their mean over seeds."""
-  changes: dict[int, list[tuple[float, float]]] = {}
+  changes, ties = client_changes(method, baseline, score)
+  rises, falls = int((changes > ties).sum()), int((changes < -ties).sum())
+  wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
+  return Wins(wins, changes.size - wins - losses, losses)
+
+
+def client_changes(
+  method: ResultsBySeed, baseline: ResultsBySeed, score: Score
+) -> tuple[Vector, Vector]:
+  """Returns each client's mean change over seeds, and how much is a tie."""
+  found: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):
       before, after = (
@@ -42,13 +53,10 @@ def count_wins(
       )
       of_pair = zip(after - before, score.tie(before, after), strict=True)
       for client, change in zip(pair.ids.tolist(), of_pair, strict=True):
-        changes.setdefault(client, []).append(change)
-    means = np.array([np.mean(found, 0) for found in changes.values()])
-    differences, limits = means.reshape(-1, 2).T
-  rises = int((differences > limits).sum())
-  falls = int((differences < -limits).sum())
-  wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
-  return Wins(wins, differences.size - wins - losses, losses)
+        found.setdefault(client, []).append(change)
+    means = np.array([np.mean(changes, 0) for changes in found.values()])
+  changes, ties = means.reshape(-1, 2).T
+  return changes, ties
 
 
 RECORD = "record"  # The name of the column that frames split into three.
@@ -188,18 +196,23 @@ def marks_of_column(
   if not rivals:
     return marks
   best = min(rivals, key=lambda place: shown[place])
-  compared = _rival_differences(measure, methods, rivals, best, question)
+  compared = [
+    place
+    for place in rivals
+    if place != best
+    and len(client_results.pairs(methods[place], methods[best])) >= NEEDED_SEEDS
+  ]
   levels = sorted({shown[place] for place in (best, *compared)})
   if len(levels) < 2:
     return marks
-  p_values = [difference.p_value for difference in compared.values()]
+  found = contrasts(
+    measure, [methods[k] for k in compared], methods[best], "", question
+  )
   separable = {
     place
-    for place, factor, p_value in zip(
-      compared, paired.holm_factors(p_values), p_values, strict=True
-    )
+    for place, contrast in zip(compared, found, strict=True)
     # If nothing varies, there is no p-value, and methods are not separable.
-    if factor * p_value < LEVEL and shown[place] > shown[best]
+    if contrast.p_holm < LEVEL and shown[place] > shown[best]
   }
   for place in {best, *compared} - separable:
     marks[place] = BEST
@@ -208,26 +221,6 @@ def marks_of_column(
     for place in seconds:
       marks[place] = SECOND
   return marks
-
-
-def _rival_differences(
-  measure: Measure,
-  methods: Sequence[ResultsBySeed],
-  rivals: Sequence[int],
-  best: int,
-  question: questions.Name,
-) -> dict[int, Difference]:
-  """Returns the differences of the rivals that have enough common seeds."""
-  assert measure.statistic is not None
-  known = paired.memoize(measure.statistic)
-  differences = {
-    place: paired.difference(
-      known, methods[place], methods[best], question=question
-    )
-    for place in rivals
-    if place != best
-  }
-  return {p: d for p, d in differences.items() if d.num_seeds >= NEEDED_SEEDS}
 
 
 def marks_note(num_seeds: Mapping[str, int]) -> str:

@@ -7,14 +7,12 @@ import numpy as np
 import pandas as pd
 
 from tff_fair.experiments.analysis import (
-  client_results,
+  comparison_table,
   group_measures,
   measures,
-  paired,
+  questions,
 )
 from tff_fair.experiments.analysis.client_results import Clients, ResultsBySeed
-from tff_fair.experiments.analysis.measures import Measure
-from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
 
@@ -56,8 +54,15 @@ def compare(
     fedavg = min(keys, key=lambda method: keys[method])
     baseline = of_methods[fedavg]
     measure = group_measures.find(name, score)
-    compared = _differences(measure, of_methods, finalists, baseline)
-    for method, (difference, p_value) in compared.items():
+    contrasts = comparison_table.contrasts(
+      measure,
+      [of_methods[method] for method in finalists],
+      baseline,
+      fedavg,
+      questions.OTHER_CLIENTS,
+    )
+    for method, contrast in zip(finalists, contrasts, strict=True):
+      difference = contrast.difference
       rows[method] |= {
         f"{name}_difference": difference.estimate,
         f"{name}_difference_low": difference.low,
@@ -66,7 +71,7 @@ def compare(
       if name == criterion:
         is_gain = (difference.estimate > 0) == measure.higher_is_better
         rows[method] |= {
-          "is_better": is_gain and p_value < 1 - paired.CONFIDENCE,
+          "is_better": is_gain and contrast.p_holm < comparison_table.LEVEL,
           "baseline": fedavg,
           "largest_loss": largest_loss(of_methods[method], baseline, score),
         }
@@ -75,31 +80,6 @@ def compare(
     ascending=not group_measures.find(criterion, score).higher_is_better,
     ignore_index=True,
   )
-
-
-def _differences(
-  measure: Measure,
-  of_methods: Mapping[str, ResultsBySeed],
-  finalists: Iterable[str],
-  baseline: ResultsBySeed,
-) -> dict[str, tuple[Difference, float]]:
-  """Returns Holm-corrected differences, in units of tables, and p-values."""
-  assert measure.statistic is not None
-  statistic = paired.memoize(measure.statistic)
-  found = {
-    method: paired.difference(
-      statistic, of_methods[method], baseline, measure.span
-    )
-    for method in finalists
-  }
-  factors = paired.holm_factors([d.p_value for d in found.values()])
-  return {
-    method: (
-      difference.scaled(measure.scale).corrected(factor),
-      factor * difference.p_value,
-    )
-    for (method, difference), factor in zip(found.items(), factors, strict=True)
-  }
 
 
 def sort_key(clients: Clients, score: Score, criterion: str) -> float:
@@ -112,13 +92,6 @@ def largest_loss(
   method: ResultsBySeed, fedavg: ResultsBySeed, score: Score
 ) -> float:
   """Returns the largest loss of a client against FedAvg, a mean over seeds."""
-  changes: dict[int, list[float]] = {}
-  for pair in client_results.pairs(method, fedavg):
-    [after], [before] = pair.method, pair.baseline
-    for client, change in zip(
-      pair.ids.tolist(), after.score - before.score, strict=True
-    ):
-      changes.setdefault(client, []).append(change)
+  changes, _ = comparison_table.client_changes(method, fedavg, score)
   sign = 1 if score.higher_is_better else -1
-  gains = [sign * score.scale * np.mean(found) for found in changes.values()]
-  return max(0.0, -float(np.min(gains)))
+  return max(0.0, -float((sign * score.scale * changes).min()))
