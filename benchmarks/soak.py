@@ -33,7 +33,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import psutil
 
@@ -222,21 +222,11 @@ def _results(folder: pathlib.Path) -> list[bytes]:
 class Soak:
   """Disturbs runs; counts outcomes, and lists violated requirements."""
 
-  def __init__(
-    self,
-    place: pathlib.Path,
-    *,
-    kinds: Sequence[str],
-    seed: int = 0,
-    seconds: float = math.inf,
-    most: float = math.inf,
-  ) -> None:
+  def __init__(self, place: pathlib.Path) -> None:
     """Trains an undisturbed run."""
     self._place = place
-    self._kinds = list(kinds)
-    self._seed = seed
-    self._deadline = time.monotonic() + seconds
-    self._left = most
+    self._deadline = time.monotonic() + _SECONDS.value
+    self._left = _CASES.value
     self._locked = threading.Lock()
     self.counts: collections.Counter[str] = collections.Counter()
     self.broken: list[str] = []
@@ -256,11 +246,11 @@ class Soak:
 
   def run(self, job: int) -> None:
     """Disturbs runs one after the other; the job's number seeds its draws."""
-    draw = random.Random(f"{self._seed} {job}")
+    draw = random.Random(f"{_SEED.value} {job}")
     number = 0
     folder = self._folder(f"{job}-{number}")
     while self._take_case():
-      kind = draw.choice(self._kinds)
+      kind = draw.choice(_KINDS.value)
       try:
         outcome = _DISTURBANCES[kind](folder, draw)
         if outcome == _FINISHED and _results(folder) != self._expected:
@@ -285,13 +275,7 @@ def main() -> None:
       f"--kinds={min(unknown)}: expected some of {', '.join(_DISTURBANCES)}."
     )
   place = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
-  soak = Soak(
-    place,
-    kinds=_KINDS.value,
-    seed=_SEED.value,
-    seconds=_SECONDS.value,
-    most=_CASES.value,
-  )
+  soak = Soak(place)
   with concurrent.futures.ThreadPoolExecutor(_JOBS.value) as jobs:
     for done in [jobs.submit(soak.run, job) for job in range(_JOBS.value)]:
       done.result()
