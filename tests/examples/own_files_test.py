@@ -1,6 +1,7 @@
 """Runs the files of examples/ that a command line names."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -32,41 +33,12 @@ def test_the_model_fits_other_tasks():
   assert digits.keras_model_fn().output_shape == (None, 10)
 
 
-def test_a_run_with_both_trains_goes_on_and_gives_its_model(tmp_path):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+  """Returns a run of a task, a model and a method of the user's own."""
   spec = RunSpec(
     task=TASK,
     model=MODEL,
-    task_options={"patients": 100},
-    algorithm="fedavg",
-    clients_per_round=3,
-    total_rounds=2,
-  )
-  finished = run(spec, tmp_path / "run", progress=False)
-  assert finished.client_names.tolist() == ["A", "B", "C"]
-  assert finished.spec == spec
-  assert finished.settings["model_file"]
-  weights = finished.model().get_weights()
-  assert weights[0].shape == (5, 32)
-  (tmp_path / "run" / "summary.json").unlink()  # As if interrupted.
-  config = finished.path / "config.json"
-  text = config.read_text()
-  digest = finished.config["own_files"]["model"]
-  config.write_text(text.replace(digest, "0" * len(digest)))
-  with pytest.raises(FolderTakenError, match=":build"):
-    run(spec, finished.path, progress=False)
-  # The folder has the model. One with layers of the user's own needs the file.
-  again = open_run(finished.path).model().get_weights()
-  np.testing.assert_array_equal(again[0], weights[0])
-  description = finished.path / "model.json"
-  content = {**json.loads(description.read_text()), "trained": None}
-  description.write_text(json.dumps(content))
-  with pytest.raises(RunError, match=":build"):
-    open_run(finished.path).model()
-
-
-def test_a_method_trains_and_is_compared_replayed_and_reported(tmp_path):
-  spec = RunSpec(
-    task=TASK,
     task_options={"patients": 100},
     algorithm=METHOD,
     hparams={"sharpness": 2.0},
@@ -74,12 +46,57 @@ def test_a_method_trains_and_is_compared_replayed_and_reported(tmp_path):
     total_rounds=1,
     tape=True,
   )
-  finished = run(spec, tmp_path / "mine", progress=False)
-  assert finished.spec == spec
+  found = run(spec, tmp_path_factory.mktemp("own") / "run", progress=False)
+  assert found.spec == spec
+  return found
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+  return open_run(shutil.copytree(finished.path, tmp_path / "run"))
+
+
+def test_a_run_knows_its_clients_method_and_files(finished):
+  assert finished.client_names.tolist() == ["A", "B", "C"]
   assert finished.title == "MaxFl"
+  assert finished.settings["model_file"]
   assert finished.settings["algorithm_file"]
+
+
+@pytest.mark.parametrize(
+  ("kind", "name"), [("model", ":build"), ("algorithm", ":MaxFl")]
+)
+def test_a_run_goes_on_with_the_same_files_alone(copied, kind, name):
+  change_digest(copied, kind)
+  with pytest.raises(FolderTakenError, match=name):
+    run(copied.spec.replace(total_rounds=2), copied.path, progress=False)
+  if kind == "algorithm":
+    with pytest.raises(RunError, match="another version"):
+      experiments.replay(open_run(copied.path), METHOD)
+
+
+def change_digest(found, kind):
+  config = found.path / "config.json"
+  digest = found.config["own_files"][kind]
+  config.write_text(config.read_text().replace(digest, "0" * len(digest)))
+
+
+def test_the_folder_has_the_model(copied):
+  weights = copied.model().get_weights()
+  assert weights[0].shape == (5, 32)
+  change_digest(copied, "model")
+  again = open_run(copied.path).model().get_weights()
+  np.testing.assert_array_equal(again[0], weights[0])
+  # One with layers of the user's own needs the file.
+  description = copied.path / "model.json"
+  content = {**json.loads(description.read_text()), "trained": None}
+  description.write_text(json.dumps(content))
+  with pytest.raises(RunError, match=":build"):
+    open_run(copied.path).model()
+
+
+def test_a_method_is_replayed_compared_and_reported(finished, tmp_path):
   cohorts = finished.cohorts
-  assert cohorts is not None
   q = 1 / np.cosh(cohorts["loss"].to_numpy()) ** 2  # With a sharpness of 2.
   np.testing.assert_allclose(cohorts["coefficient"], q / q.sum(), rtol=1e-4)
   again = experiments.replay(finished, METHOD)
@@ -88,13 +105,6 @@ def test_a_method_trains_and_is_compared_replayed_and_reported(tmp_path):
     np.sort(cohorts["coefficient"]),
     rtol=1e-6,
   )
-  assert "MaxFl" in str(experiments.compare(tmp_path))
-  experiments.report(tmp_path, tmp_path / "page.html")
+  assert "MaxFl" in str(experiments.compare(finished))
+  experiments.report(finished, tmp_path / "page.html")
   assert "MaxFl" in (tmp_path / "page.html").read_text()
-  config = finished.path / "config.json"
-  digest = finished.config["own_files"]["algorithm"]
-  config.write_text(config.read_text().replace(digest, "0" * len(digest)))
-  with pytest.raises(FolderTakenError, match=":MaxFl"):
-    run(spec.replace(total_rounds=2), finished.path, progress=False)
-  with pytest.raises(RunError, match="another version"):
-    experiments.replay(open_run(finished.path), METHOD)

@@ -109,10 +109,10 @@ def test_exchangeable_models_are_seldom_told_apart(name):
   """A short run of the benchmark, which has 1,000 federations."""
   draw = gain_intervals.exchangeable_draws(name)
   told = gain_intervals.rejection_rate(
-    name, draw, 60, sizes=(20, 30), draws=200
+    name, draw, 30, sizes=(20, 30), draws=200
   )
-  # 3 of 60 are expected at most; 9 have a probability of 0.3 %.
-  assert told <= 8 / 60
+  # 1.5 of 30 are expected at most; 6 have a probability of 0.3 %.
+  assert told <= 5 / 30
 
 
 # Intervals.
@@ -153,13 +153,6 @@ def test_intervals_of_accuracies_are_walds_with_one_in_each_cell(
   assert found.gain == pytest.approx(gain)
   assert found.low == pytest.approx(max(-1, min(gain, middle - reach)))
   assert found.high == pytest.approx(min(1, max(gain, middle + reach)))
-
-
-def test_few_examples_have_wide_intervals():
-  assert of_counts(3, 0, 0).high == pytest.approx(0.396, abs=1e-3)
-  assert of_counts(1, 0, 0).high > 0.49
-  all_gain = of_counts(3, 3, 0)
-  assert all_gain.low < 0 < all_gain.gain == all_gain.high == 1
 
 
 @pytest.mark.parametrize("name", ["rmse", "auc", "log_loss", "f1"])

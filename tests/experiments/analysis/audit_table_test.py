@@ -53,65 +53,40 @@ def test_clients_of_a_run_will_do(tmp_path):
   assert found["accuracy"].tolist() == [0.75, 1]
 
 
-@pytest.mark.parametrize(
-  ("lines", "message"),
-  [
-    (
-      ["client,n,correct", "a,2.5,1"],
-      "column 'n', row 1 (client 'a'): expected a whole number of 1 or more, "
-      "found '2.5'.",
-    ),
-    (
-      ["client,n,correct", "a,2,1", "b,0,0"],
-      "column 'n', row 2 (client 'b'): expected a whole number of 1 or more, "
-      "found '0'.",
-    ),
-    (["client,n,correct", "a,1e300,1"], "column 'n', row 1"),
-    (
-      ["client,n,correct", "a,,1"],
-      "column 'n', row 1 (client 'a'): expected a "
-      "whole number of 1 or more, found an empty cell.",
-    ),
-    (["client,n,correct", "a,nan,1"], "found 'nan'."),
-    (
-      ["client,n,correct", "a,9,9", "b,9,10"],
-      "column 'correct', row 2 (client 'b'): expected at most 9, the number "
-      "under 'n', found 10.",
-    ),
-    (["client,n,correct", "a,9,-1"], "column 'correct', row 1"),
-    (
-      ["client,n,accuracy", "a,9,92.1"],
-      "column 'accuracy', row 1 (client 'a'): expected a number in [0, 1] "
-      "(divide percentages by 100), found '92.1'.",
-    ),
-    (
-      ["client,n,correct,accuracy", "a,9,3,0.33", "b,10,5,0.9"],
-      "column 'accuracy', row 2 (client 'b'): expected 0.5, the share that "
-      "'correct' gives, found 0.9; leave one out.",
-    ),
-    (["client,n,loss", "a,9,inf"], "expected a finite number, found 'inf'."),
-    (["client,n,loss", "a,9," + "x" * 60], "found 'x"),
-    (
-      ["client,n,correct", "a,9,9", "b,9,9", "a,9,9"],
-      "column 'client', row 3 (client 'a'): is in row 1 already; expected each "
-      "client once.",
-    ),
-    (["client,n,correct", " ,9,9"], "column 'client', row 1: has no name."),
-    (["n,correct", "9,9"], "has no column 'client', found 'n', 'correct'."),
-    (["client,correct", "a,9"], "has no column 'n', found"),
-    (
-      ["client,n,hits", "a,9,9"],
-      "has no column 'correct', 'accuracy' or 'loss'",
-    ),
-    (["client,n,correct"], "has no rows"),
-    ([""], "is not a CSV table"),
-    (["client,n,correct", "a,9,9,9,9"], "is not a CSV table"),
-    (["client,n,correct", 'a,9,"9'], "is not a CSV table"),
-  ],
+COUNTS, SHARES, LOSSES = (
+  f"client,n,{score}" for score in ("correct", "accuracy", "loss")
 )
-def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, message):
+REFUSED = [
+  ([COUNTS, "a,2.5,1"], "'n', row 1 (client 'a')", "whole", "'2.5'"),
+  ([COUNTS, "a,2,1", "b,0,0"], "'n', row 2 (client 'b')", "1 or more", "'0'"),
+  ([COUNTS, "a,1e300,1"], "'n', row 1"),
+  ([COUNTS, "a,,1"], "'n', row 1", "an empty cell"),
+  ([COUNTS, "a,nan,1"], "'nan'"),
+  ([COUNTS, "a,9,9", "b,9,10"], "'correct', row 2 (client 'b')", "9", "10"),
+  ([COUNTS, "a,9,-1"], "'correct', row 1"),
+  ([SHARES, "a,9,92.1"], "'accuracy', row 1 (client 'a')", "[0, 1]", "'92.1'"),
+  (
+    [f"{COUNTS},accuracy", "a,9,3,0.33", "b,10,5,0.9"],
+    *("'accuracy', row 2 (client 'b')", "0.5,", "'correct'", "0.9;"),
+  ),
+  ([LOSSES, "a,9,inf"], "finite", "'inf'"),
+  ([LOSSES, "a,9," + "x" * 60], f"'{'x' * 40}'"),
+  ([COUNTS, "a,9,9", "b,9,9", "a,9,9"], "row 3 (client 'a')", "row 1 already"),
+  ([COUNTS, " ,9,9"], "'client', row 1", "no name"),
+  (["n,correct", "9,9"], "no column 'client'", "'n', 'correct'"),
+  (["client,correct", "a,9"], "no column 'n'"),
+  (["client,n,hits", "a,9,9"], "no column 'correct', 'accuracy' or 'loss'"),
+  ([COUNTS], "no rows"),
+  ([""], "not a CSV table"),
+  ([COUNTS, "a,9,9,9,9"], "not a CSV table"),
+  ([COUNTS, 'a,9,"9'], "not a CSV table"),
+]
+
+
+@pytest.mark.parametrize(("lines", "facts"), [(c[0], c[1:]) for c in REFUSED])
+def test_a_wrong_file_is_named_with_column_and_row(tmp_path, lines, facts):
   path = write(tmp_path, *lines)
-  with rejected("results", message, value=str(path)):
+  with rejected("results", *facts, value=str(path)):
     audit_table.read(path)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
-from tff_fair.declared import FieldError
+from tests.refusals import rejected
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.measures import Value
 from tff_fair.experiments.spec import scores
@@ -61,20 +61,6 @@ def test_by_examples_each_example_counts_as_one_client(sizes, score):
       assert found[f"worst_{percent}"] == pytest.approx(worst)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-def test_errors_are_what_lacks_to_an_accuracy_of_1(sizes):
-  accuracies = np.random.default_rng(1).random(20)
-  found = of_clients(accuracies, sizes)
-  for prefix, errors in (
-    ("", 1 - accuracies),
-    ("weighted_", np.repeat(1 - accuracies, sizes)),
-  ):
-    assert found[f"{prefix}error"] == pytest.approx(np.mean(errors))
-    assert found[f"{prefix}error_relative_std"] == pytest.approx(
-      np.std(errors) / np.mean(errors)
-    )
-
-
 def test_clients_without_an_error_are_uniform():
   for accuracies in ([1.0, 1.0, 1.0], [1.0]):
     found = of_clients(accuracies, np.arange(1, 1 + len(accuracies)))
@@ -84,18 +70,10 @@ def test_clients_without_an_error_are_uniform():
     assert found["weighted_worst_5"] == 1
 
 
-def test_a_tail_by_examples_is_of_as_many_clients_of_average_size():
-  # The worst 5 % of three clients are one: a third of the six examples.
-  found = of_clients([0.9, 0.3, 0.6], [3, 1, 2])
-  assert found["weighted_worst_5"] == pytest.approx((0.3 + 0.6) / 2)
-  assert found["worst_5"] == pytest.approx(0.3)
-
-
 def test_an_rmse_is_an_error_itself():
   name = "weighted_error_relative_std"
-  with pytest.raises(FieldError, match=r"cars: .* RMSEs") as error:
+  with rejected("columns", "cars: ", " RMSEs", value=name):
     measures.find(name, scores.RMSE, "cars")
-  assert (error.value.field, error.value.value) == ("columns", name)
   assert measures.find("weighted_std", scores.RMSE, "cars").scale == 1
 
 

@@ -69,6 +69,8 @@ def test_the_mean_over_one_seed_is_a_paired_t_test():
   # The bootstrap of a mean has a variance in closed form.
   method, baseline = random_seeds(1, 40)
   found = paired.difference(MEAN, method, baseline)
+  # It does not answer for these clients.
+  assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
   change = method[0][0].score - baseline[0][0].score
   expected = stats.ttest_1samp(change, 0)
   low, high = t_interval(change)
@@ -114,34 +116,6 @@ def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
   found = paired.difference(MEAN, method, baseline)
   assert found.high - found.estimate == pytest.approx(reach, rel=0.1)
   assert found.estimate - found.low == pytest.approx(reach, rel=0.1)
-
-
-@pytest.mark.parametrize("name", ["mean", "std", "worst_10"])
-def test_intervals_cover_the_truth_with_three_seeds(name):
-  generator = np.random.default_rng(7)
-  statistic = statistic_of(name)
-
-  def world(num_seeds, num_clients):
-    base = generator.beta(5, 2, num_clients)
-    gain = 0.03 * generator.standard_normal(num_clients)
-    noise = generator.standard_normal((2, num_seeds, num_clients)) * 0.05
-    noise += generator.standard_normal((2, num_seeds, 1)) * 0.02
-    both = np.clip([base + gain + noise[0], base + noise[1]], 0, 1)
-    return seeds(*both[0]), seeds(*both[1])
-
-  method, baseline = world(1000, 500)
-  all_clients = np.ones(500)
-  truth = np.mean(
-    [
-      statistic(method[s][0], all_clients)
-      - statistic(baseline[s][0], all_clients)
-      for s in method
-    ]
-  )
-  found = [paired.difference(statistic, *world(3, 20)) for _ in range(200)]
-  covered = np.mean([d.low <= truth <= d.high for d in found])
-  # 95 % is meant; percentiles of resampled seeds may cover 75 % here.
-  assert covered >= 0.89
 
 
 def test_the_same_results_in_any_order_give_the_same_interval():
@@ -240,11 +214,15 @@ def test_each_part_has_a_t_of_its_own():
   parts = paired.variance_parts(changes, covariance, 21, 1e-7)
   np.testing.assert_allclose(parts, [(4 / 3, 2), (5.0, 20)])
   found = paired.Difference(12.0, parts, 3, 21)
-  squares = [stats.t.ppf(0.975, f) ** 2 * v for v, f in parts]
-  assert found.high == pytest.approx(12 + math.sqrt(sum(squares)))
+  for factor in (1, 2):
+    level = 0.05 / factor
+    squares = [stats.t.isf(level / 2, f) ** 2 * v for v, f in parts]
+    ends = 12 + math.sqrt(sum(squares)) * np.array([-1, 1])
+    corrected = found.corrected(factor)
+    np.testing.assert_allclose([corrected.low, corrected.high], ends)
   # The p-value is that of the interval which ends at 0.
-  ends = found.corrected(0.05 / found.p_value)
-  assert ends.low == pytest.approx(0, abs=1e-6)
+  touching = found.corrected(0.05 / found.p_value)
+  assert touching.low == pytest.approx(0, abs=1e-6)
   one = paired.Difference(12.0, parts[:1], 3, 21)
   expected = 2 * stats.t.sf(12 / math.sqrt(4 / 3), 2)
   assert one.p_value == pytest.approx(expected)
@@ -287,11 +265,6 @@ def test_these_clients_have_an_interval_of_the_seeds():
   assert these.high - low < others.high - others.low < 2 * single
 
 
-def test_one_seed_does_not_answer_for_these_clients():
-  method, baseline = random_seeds(1, 40)
-  assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
-
-
 @pytest.mark.parametrize(
   ("name", "most"),
   [("mean", 1), ("min", 1), ("std", 0.5), ("jain", 1), ("angle", 90)],
@@ -308,24 +281,9 @@ def test_intervals_end_at_what_is_possible(name, most):
   )
   assert -most <= found.low <= found.estimate <= found.high <= most
   scaled = found.scaled(measure.scale)
-  assert scaled.high <= most * measure.scale
+  assert scaled.high == pytest.approx(found.high * measure.scale)
+  assert scaled.p_value == pytest.approx(found.p_value)
   assert math.isinf(measures.MEASURES["loss"].span)
-
-
-@pytest.mark.parametrize("question", questions.NAMES)
-def test_an_interval_has_the_correction_of_its_p_value(question):
-  method, baseline = random_seeds(4, 30)
-  found = paired.difference(MEAN, method, baseline, question=question)
-  for factor in (1, 2, 0.05 / found.p_value):
-    widened = found.corrected(factor)
-    level = 0.05 / factor
-    squares = [stats.t.isf(level / 2, f) ** 2 * v for v, f in found.parts]
-    reach = math.sqrt(sum(squares))
-    assert widened.high - widened.estimate == pytest.approx(reach)
-    assert widened.estimate - widened.low == pytest.approx(reach)
-  # Where the corrected p-value is 0.05, the interval ends at 0.
-  end = min(abs(widened.low), abs(widened.high))
-  assert end == pytest.approx(0, abs=1e-8)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -343,15 +301,10 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
   )
 
 
-def test_without_common_seeds_there_is_no_difference():
-  method = {of_seed(0): [clients([0.5])]}
-  baseline = {of_seed(1): [clients([0.4])]}
-  found = paired.difference(MEAN, method, baseline)
-  assert math.isnan(found.estimate)
-  assert (found.num_seeds, found.num_clients) == (0, 0)
-
-
 def test_seeds_with_other_clients_share_no_variance():
+  nothing = paired.difference(MEAN, {0: [clients([0.5])]}, {1: []})
+  assert math.isnan(nothing.estimate)
+  assert (nothing.num_seeds, nothing.num_clients) == (0, 0)
   generator = np.random.default_rng(4)
   ids = [np.arange(20), np.arange(20, 40)]
   method, baseline = (
@@ -386,13 +339,6 @@ def test_a_measure_that_remembers_gives_the_same():
   # have weights of their own in each comparison.
   drawn = 3 * (len(methods) + 1)
   assert len(calls) == drawn + 2 * 3 * len(methods)
-
-
-def test_differences_are_scaled():
-  found = paired.difference(MEAN, *random_seeds(2, 5))
-  scaled = found.scaled(100)
-  assert scaled.high == pytest.approx(100 * found.high)
-  assert scaled.p_value == found.p_value
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """Which question runs answer, by flag, by argument and by participation."""
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from tests.experiments import report_runs, run_folders
 from tff_fair import experiments
@@ -50,21 +48,6 @@ def test_participation_decides_and_is_said(tmp_path, settings, expected):
   said = [n for n in frame.attrs["notes"] if f"question={expected}" in n]
   assert len(said) == 1
   assert questions.resolve(None, discovery.find([tmp_path])).is_default
-
-
-def test_these_clients_have_the_paired_t_test_of_the_seeds(tmp_path):
-  make(tmp_path, clients_per_round=2)
-  frame = experiments.compare(
-    tmp_path, baseline="fedavg", columns=["min"], question="these_clients"
-  )
-  found = frame.loc["FedFV"]
-  expected = stats.ttest_1samp(GAINS, 0)
-  assert found["min_difference_p"] == pytest.approx(expected.pvalue, rel=1e-5)
-  low, high = stats.t.interval(0.95, 2, np.mean(GAINS), stats.sem(GAINS))
-  assert found["min_difference_low"] == pytest.approx(100 * low, abs=0.01)
-  assert found["min_difference_high"] == pytest.approx(100 * high, abs=0.01)
-  wide = experiments.compare(tmp_path, baseline="fedavg", columns=["min"])
-  assert wide.loc["FedFV", "min_difference_p"] > found["min_difference_p"]
 
 
 def test_an_unknown_question_is_refused(tmp_path):
