@@ -59,13 +59,10 @@ def test_a_notebook_keeps_its_outputs(path):
   assert not [o for o in outputs(notebook) if o.output_type == "error"]
   assert not [o for o in outputs(notebook) if o.get("name") == "stderr"]
   assert all(cell.outputs for cell in cells)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=by_name)
-def test_a_notebook_is_small_and_tells_nothing_of_the_machine(path):
+  # It is small and tells nothing of the machine.
   content = path.read_text()
   assert len(content) < 300_000
-  text, pictures = shown(notebooks.read(path))
+  text, pictures = shown(notebook)
   assert pictures
   for picture in pictures:
     assert picture.startswith(b"\x89PNG")

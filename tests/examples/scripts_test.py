@@ -57,11 +57,6 @@ CASES = {
     r"round 1: [\d.]+%\nround 2: [\d.]+%\nround 2: [\d.]+%\n",
   ),
 }
-WRITE = {"choose_and_compare", "first_fair_model", "tff_program"}
-LONG = {
-  *("choose_and_compare", "first_fair_model", "own_client_work", "own_data"),
-  *("stock_tff", "tff_program"),
-}
 
 
 def marked_processes(mark: str) -> list[str]:
@@ -93,14 +88,9 @@ def test_a_script_is_short(script):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled_once")
-@pytest.mark.parametrize(
-  "name",
-  [
-    pytest.param(name, marks=pytest.mark.long) if name in LONG else name
-    for name in CASES
-  ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
   name, tmp_path
 ):
@@ -124,7 +114,7 @@ def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
   if numbers:
     assert float(numbers["fair_worst"]) > float(numbers["worst"])
   assert processes_left(mark) == []
-  if name in WRITE:
+  if flags:
     assert os.listdir(tmp_path) == ["results"]
   else:
     assert os.listdir(tmp_path) == []

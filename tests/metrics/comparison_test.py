@@ -86,40 +86,39 @@ def test_bad_accuracies_are_refused(baseline, other, message):
     compare_clients(baseline, other)
 
 
-class TestShareNotWorse:
-  def test_equal_is_not_worse(self):
-    assert share_not_worse([1.0, 2.0, 3.0, 4.0], [1.0, 1.5, 3.5, 4.0]) == 0.75
+NAN, INF = math.nan, math.inf
 
-  def test_comparison_is_exact(self):
-    assert share_not_worse([1.0], [np.nextafter(1.0, 2.0)]) == 0.0
 
-  def test_a_loss_that_is_no_longer_finite_has_risen(self):
-    after = [math.nan, math.inf, -math.inf, 0.5]
-    assert share_not_worse([1.0] * 4, after) == 0.25
+@pytest.mark.parametrize(
+  ("before", "after", "share"),
+  [
+    ([1.0, 2.0, 3.0, 4.0], [1.0, 1.5, 3.5, 4.0], 0.75),
+    ([1.0], [np.nextafter(1.0, 2.0)], 0.0),
+    # A loss that is no longer finite has risen.
+    ([1.0] * 4, [NAN, INF, -INF, 0.5], 0.25),
+    # Clients without a loss before are left out.
+    ([NAN, INF, -INF, 1.0, 1.0], [0.0, 0.0, 0.0, 0.5, 2.0], 0.5),
+    ([NAN], [1.0], NAN),
+    (np.float32([1.0, 2.0]), pd.Series([0.5, 3.0], index=[1, 0]), 0.5),
+  ],
+)
+def test_the_share_that_is_not_worse(before, after, share):
+  found = share_not_worse(before, after)
+  assert found == pytest.approx(share, abs=0, nan_ok=True)
 
-  def test_clients_without_a_loss_before_are_left_out(self):
-    before = [math.nan, math.inf, -math.inf, 1.0, 1.0]
-    assert share_not_worse(before, [0.0, 0.0, 0.0, 0.5, 2.0]) == 0.5
 
-  def test_the_share_of_no_clients_is_nan(self):
-    assert math.isnan(share_not_worse([math.nan], [1.0]))
-
-  @pytest.mark.parametrize("wrap", [list, np.float32, pd.Series])
-  def test_takes_any_sequence(self, wrap):
-    assert share_not_worse(wrap([1.0, 2.0]), wrap([0.5, 3.0])) == 0.5
-
-  @pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-      ([], [], "before "),
-      ([1.0], [], "after "),
-      ([1.0, 2.0], [1.0], "2 .*before.* 1 .*after"),
-      (1.0, 1.0, "rank 1"),
-    ],
-  )
-  def test_bad_losses_are_refused(self, before, after, message):
-    with pytest.raises(ValueError, match=message):
-      share_not_worse(before, after)
+@pytest.mark.parametrize(
+  ("before", "after", "message"),
+  [
+    ([], [], "before "),
+    ([1.0], [], "after "),
+    ([1.0, 2.0], [1.0], "2 .*before.* 1 .*after"),
+    (1.0, 1.0, "rank 1"),
+  ],
+)
+def test_bad_losses_are_refused(before, after, message):
+  with pytest.raises(ValueError, match=message):
+    share_not_worse(before, after)
 
 
 def test_errors_by_hand():

@@ -6,7 +6,7 @@ import scipy.special
 
 from tff_fair.metrics import unseen_client_bound
 
-_FEDERATIONS = 10_000
+_FEDERATIONS = 3000
 _CONFIDENCE = 0.9
 
 

@@ -78,11 +78,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
     examples, predicted, hits = np.moveaxis(sums.counts, -1, 0)
     is_known = examples > 0
     by_class = _BY_CLASS[name](examples, predicted, hits)
-  if positive is not None:
-    return np.asarray(
-      np.where(is_known[..., positive], by_class[..., positive], np.nan)
-    )
-  return ratio(np.where(is_known, by_class, 0).sum(-1), is_known.sum(-1))
+  return _of_classes(np.where(is_known, by_class, np.nan), positive)
 
 
 def histogram_bins(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -118,10 +114,20 @@ def histogram_error(
     by_class = ratio((own * others).sum(-1), 2 * pairs)
   else:
     by_class = _precision_error(others, own)
-  if positive is not None:
-    return np.asarray(by_class[..., positive])
-  known = ~np.isnan(by_class)
-  return ratio(np.where(known, by_class, 0).sum(-1), known.sum(-1))
+  return _of_classes(by_class, positive)
+
+
+def _of_classes(by_class: Vector, positive: int | None) -> Vector:
+  """Returns the value of a class, or the mean of those that are not NaN."""
+  if positive is None:
+    return mean_of_known(by_class)
+  return np.asarray(by_class[..., positive])
+
+
+def mean_of_known(values: Vector) -> Vector:
+  """Returns the mean along the last axis of values that are not NaN."""
+  known = ~np.isnan(values)
+  return ratio(np.where(known, values, 0).sum(-1), known.sum(-1))
 
 
 def rarer_class(sums: ClassSums) -> int:
@@ -139,23 +145,6 @@ def _number(sums: ClassSums) -> Vector:
   return np.asarray(sums.counts[..., 0].sum(-1))
 
 
-def _recall(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
-  del predicted
-  return ratio(hits, examples)
-
-
-def _precision(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
-  del examples
-  # As in scikit-learn, the precision of a class never predicted is 0.
-  return np.divide(
-    hits, predicted, out=np.zeros_like(hits), where=predicted > 0
-  )
-
-
-def _f1(examples: Vector, predicted: Vector, hits: Vector) -> Vector:
-  return ratio(2 * hits, examples + predicted)
-
-
 def _auc(others: Vector, own: Vector) -> Vector:
   below = np.cumsum(others, -1) - others / 2
   return ratio((own * below).sum(-1), own.sum(-1) * others.sum(-1))
@@ -163,9 +152,7 @@ def _auc(others: Vector, own: Vector) -> Vector:
 
 def _average_precision(others: Vector, own: Vector) -> Vector:
   hits, false = (counts_from_top(counts) for counts in (own, others))
-  precision = np.divide(
-    hits, hits + false, out=np.zeros_like(hits), where=hits > 0
-  )
+  precision = np.nan_to_num(ratio(hits, hits + false))
   return ratio((own * precision).sum(-1), own.sum(-1))
 
 
@@ -208,10 +195,12 @@ _OVERALL_SCORES: Mapping[str, Callable[[ClassSums], Vector]] = {
   "log_loss": lambda s: ratio(s.errors[..., 1], _number(s)),
   "calibration_error": _calibration_error,
 }
+# By the class's examples, predictions and hits. As in scikit-learn, the
+# precision of a class that is never predicted is 0.
 _BY_CLASS: Mapping[str, Callable[[Vector, Vector, Vector], Vector]] = {
-  "f1": _f1,
-  "precision": _precision,
-  "recall": _recall,
+  "f1": lambda examples, predicted, hits: ratio(2 * hits, examples + predicted),
+  "precision": lambda _, predicted, hits: np.nan_to_num(ratio(hits, predicted)),
+  "recall": lambda examples, _, hits: ratio(hits, examples),
 }
 WITH_HISTOGRAM: Mapping[str, Callable[[Vector, Vector], Vector]] = {
   "auc": _auc,

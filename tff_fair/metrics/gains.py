@@ -281,9 +281,7 @@ class _WeightedScore:
           0,
         )
       )
-    found = np.stack(of_classes)
-    known = ~np.isnan(found)
-    return class_scores.ratio(np.where(known, found, 0).sum(0), known.sum(0))
+    return class_scores.mean_of_known(np.stack(of_classes, -1))
 
 
 def _terms(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -206,22 +206,25 @@ def _rows(
 
 
 RULE = "rule"  # The column with the names of rules.
-# Each column of the comparison is a function of the rows of a round.
-_MEASURES: Mapping[str, Callable[[pd.DataFrame], float]] = {
-  "harmed": lambda rows: 100 * rows["harmed"].mean(),
-  "worst_cosine": lambda rows: rows["cosine"].min(),
-  "loss_change": lambda rows: rows["loss_change"].mean(),
-  "worst_loss_change": lambda rows: rows["loss_change"].max(),
-  "angle": lambda rows: rows["angle"].iloc[0],
+
+
+class _Column(NamedTuple):
+  """A column of the comparison: a number from the rows of a round."""
+
+  title: str
+  measure: Callable[[pd.DataFrame], float]
+  form: str = ".3g"
+
+
+_COLUMNS: Mapping[str, _Column] = {
+  "harmed": _Column("Harmed (%)", lambda r: 100 * r["harmed"].mean(), ".1f"),
+  "worst_cosine": _Column("Worst cosine", lambda r: r["cosine"].min(), ".3f"),
+  "loss_change": _Column("Change of loss", lambda r: r["loss_change"].mean()),
+  "worst_loss_change": _Column(
+    "Worst change", lambda r: r["loss_change"].max()
+  ),
+  "angle": _Column("Angle (°)", lambda r: r["angle"].iloc[0], ".1f"),
 }
-TITLES: Mapping[str, str] = {
-  "harmed": "Harmed (%)",
-  "worst_cosine": "Worst cosine",
-  "loss_change": "Change of loss",
-  "worst_loss_change": "Worst change",
-  "angle": "Angle (°)",
-}
-_DIGITS = {"harmed": 1, "worst_cosine": 3, "angle": 1}
 
 
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
@@ -234,8 +237,8 @@ def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
   for rule, rows in groups.items():
     of_rounds = rows[rows["round"].isin(common)].groupby("round")
     row: dict[str, object] = {RULE: rule, "rounds": len(common)}
-    for name, measure in _MEASURES.items():
-      values = np.array([measure(of_round) for _, of_round in of_rounds], float)
+    for name, column in _COLUMNS.items():
+      values = np.array([column.measure(r) for _, r in of_rounds], float)
       row |= _with_interval(name, values[np.isfinite(values)])
     found.append(row)
   return pd.DataFrame(found)
@@ -252,30 +255,21 @@ def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
   return {name: mean, f"{name}_low": ends.low, f"{name}_high": ends.high}
 
 
-def cells(compared: pd.DataFrame) -> list[list[str]]:
-  """Returns the lines of a comparison's table as cells, the titles first."""
-  shown = [name for name in TITLES if compared[name].notna().any()]
-  lines = [["Rule", *(TITLES[name] for name in shown)]]
-  for row in compared.to_dict("records"):
-    lines.append([row[RULE], *(_cell(row, name) for name in shown)])
-  return lines
-
-
 def text(compared: pd.DataFrame) -> str:
   """Returns a comparison as a table for a terminal."""
-  return layout.table(cells(compared))
+  shown = [name for name in _COLUMNS if compared[name].notna().any()]
+  lines = [["Rule", *(_COLUMNS[name].title for name in shown)]]
+  for row in compared.to_dict("records"):
+    lines.append([row[RULE], *(_cell(row, name) for name in shown)])
+  return layout.table(lines)
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
   """Returns a mean and its interval, such as "1.50 [1.20, 1.80]"."""
   if math.isnan(row[name]):
     return ""
-  digits = _DIGITS.get(name)
-
-  def shown(value: float) -> str:
-    return f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
-
-  if math.isnan(row[f"{name}_low"]):
-    return shown(row[name])
-  low, high = shown(row[f"{name}_low"]), shown(row[f"{name}_high"])
-  return f"{shown(row[name])} [{low}, {high}]"
+  form = _COLUMNS[name].form
+  mean, low, high = (
+    f"{row[f'{name}{end}']:{form}}" for end in ("", "_low", "_high")
+  )
+  return mean if math.isnan(row[f"{name}_low"]) else f"{mean} [{low}, {high}]"
