@@ -6,6 +6,7 @@ import signal
 import pytest
 import yaml
 from absl import flags
+from absl.testing import flagsaver
 from distributed.cli import dask_scheduler, dask_worker
 
 from binaries.flags import run_flags
@@ -44,13 +45,6 @@ def container(part):
   return found
 
 
-@pytest.fixture
-def own_flags():
-  yield
-  for name in flags.FLAGS:
-    flags.FLAGS[name].unparse()
-
-
 def test_dask_takes_the_commands_of_the_manifest(parts):
   scheduler = container(parts["Deployment", "tff-fair-scheduler"])
   worker = container(parts["Deployment", "tff-fair-worker"])
@@ -78,17 +72,15 @@ def test_all_find_the_scheduler(parts):
   assert selector == template["metadata"]["labels"]
 
 
-def test_the_program_takes_its_flags(parts, own_flags):
-  del own_flags
+def test_the_program_takes_its_flags(parts):
   python, module, name, *words = container(parts["Job", "tff-fair-training"])[
     "command"
   ]
   assert [python, module, name] == ["python", "-m", "binaries.train"]
-  for flag in flags.FLAGS:
-    flags.FLAGS[flag].unparse()  # Another test may have set it.
-  assert flags.FLAGS([name, *words]) == [name]
-  assert run_flags.spec().clients_per_round == 100
-  assert flags.FLAGS["engine"].value == "dask"
+  with flagsaver.flagsaver():
+    assert flags.FLAGS([name, *words]) == [name]
+    assert run_flags.spec().clients_per_round == 100
+    assert flags.FLAGS["engine"].value == "dask"
 
 
 def test_volumes_are_claimed_and_mounted(parts):

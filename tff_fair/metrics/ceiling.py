@@ -158,7 +158,10 @@ def least_risk(
     FieldError: If an argument is invalid.
   """
   _check(losses, risk, radius, tolerance)
-  return _Search(losses, risk, radius, tolerance, start).run()
+  size = losses.shape[0] * losses.shape[1]
+  weights = np.zeros(size) if start is None else np.ravel(start).copy()
+  anchor = np.full(losses.num_clients, 1 / losses.num_clients)
+  return _Search(losses, risk, radius, tolerance, weights, anchor).run()
 
 
 def _check(
@@ -192,40 +195,36 @@ class _Point(NamedTuple):
   value: float  # The augmented function.
 
 
+@dataclasses.dataclass
 class _Search:
   """The state of a minimization."""
 
-  def __init__(
-    self,
-    losses: ClientLosses,
-    risk: Risk,
-    radius: float,
-    tolerance: float,
-    start: Array | None,
-  ) -> None:
-    self.losses, self.risk = losses, risk
-    self.radius, self.tolerance = radius, tolerance
-    size = losses.shape[0] * losses.shape[1]
-    self.start = np.zeros(size) if start is None else np.ravel(start).copy()
-    # v, the ball's multiplier and its penalty, and mu.
-    self.anchor = np.full(losses.num_clients, 1 / losses.num_clients)
-    self.ball, self.ball_rate = 0.0, 1.0
-    self.smoothing = 1.0
-    self.damping, self.converged = _DAMPING, False
-    self.steps = 0
-    self.best, self.best_weights = np.inf, self.start
-    self.bound = -np.inf
+  losses: ClientLosses
+  risk: Risk
+  radius: float
+  tolerance: float
+  best_weights: Array  # float64[d * C], the start at first.
+  anchor: Array  # v.
+  ball: float = 0.0  # The ball's multiplier.
+  ball_rate: float = 1.0  # The ball's penalty.
+  smoothing: float = 1.0  # mu.
+  damping: float = _DAMPING
+  converged: bool = False
+  steps: int = 0
+  best: float = np.inf  # The least risk so far.
+  bound: float = -np.inf  # The largest lower bound so far.
 
   def run(self) -> Ceiling:
     """Runs the search and returns the best result."""
-    values = self.losses.values(self.start)
+    weights = self.best_weights
+    values = self.losses.values(weights)
     # At a start of 0, all losses may be equal; at a good start, small.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
     self.ball_rate = max(spread, 10 * enough)
     least = 1e-8 * self.smoothing  # Below, rounding determines u.
-    weights, last, idle = self.start, np.inf, 0
+    last, idle = np.inf, 0
     while self.steps < _MAX_STEPS and idle < _MAX_IDLE:
       before = self.steps
       point = self._minimize(weights)

@@ -17,6 +17,7 @@ from tff_fair.experiments import RunSpec
 from tff_fair.experiments.analysis import ceiling_records
 from tff_fair.experiments.presenting import ceiling as presenting
 from tff_fair.experiments.runs.run import Run
+from tff_fair.experiments.spec import task_loading
 from tff_fair.files import parsing
 
 pytestmark = pytest.mark.program
@@ -110,8 +111,6 @@ def test_runs_lie_above_the_ceiling_of_their_data(found):
 
 def test_the_losses_of_a_run_are_those_of_its_model_on_its_rows(found, folder):
   run = experiments.open_run(folder / "runs" / "1")
-  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
-
   task, (kernel, bias) = task_loading.load(run.spec), run.weights()
   losses = {"train": [], "test": []}
   for k in range(_NUM_CLIENTS):
@@ -237,8 +236,6 @@ def test_numbers_have_squared_errors(folder):
   found = experiments.ceiling(task="arrays", task_options=options, tell=len)
   assert found.data.iloc[0].loss == "squared"
   assert found.runs.empty
-  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
-
   task = task_loading.load(_spec(folder, "numbers"))
   rows = [task.train.load(k) for k in range(_NUM_CLIENTS)]
   # Weighted least squares: each client counts once.

@@ -130,22 +130,29 @@ def test_one_output_is_about_the_second_of_two_classes():
       assert found["loss"][k] == pytest.approx(loss, abs=1e-6)
 
 
-def test_a_number_has_rmse_and_r2_in_its_own_units():
-  numbers = make_task(NUMBERS, None, label_scale=10.0)
-  found = experiments.audit(dense(1), numbers)
-  for k in (0, 2):
-    outputs = X[k].astype(np.float64) @ WEIGHTS[:, 0].astype(np.float64) + 0.1
-    errors = 10 * (outputs - NUMBERS[k])
-    assert found.clients["rmse"][k] == pytest.approx(
-      np.sqrt((errors**2).mean()), abs=1e-5
-    )
-    r2 = 1 - (errors**2).sum() / (100 * NUMBERS[k].var() * SIZES[k])
-    assert found.clients["r2"][k] == pytest.approx(r2, abs=1e-4)
-  assert np.isnan(found.clients["r2"][1])  # One label does not vary.
+@pytest.mark.parametrize("number", [1, 3])
+def test_numbers_have_rmse_and_r2_in_their_own_units(number):
+  shape = () if number == 1 else (number,)
+  labels = [RNG.normal(size=(n, *shape)).astype(np.float32) for n in SIZES]
+  numbers = dataclasses.replace(
+    make_task(labels, None, label_scale=10.0),
+    element_spec=task.element_spec((2,), y_shape=shape, y_dtype="float32"),
+  )
+  found = experiments.audit(dense(number), numbers)
+  for k, size in enumerate(SIZES):
+    y = labels[k].reshape(size, number).astype(np.float64)
+    errors = X[k] @ WEIGHTS[:, :number] + 0.1 - y
+    rmse = 10 * np.sqrt((errors**2).mean())
+    np.testing.assert_allclose(found.clients["rmse"][k], rmse, rtol=1e-5)
+    total = (y.var(axis=0) * size).sum()  # One label does not vary.
+    r2 = 1 - (errors**2).sum() / total if size > 1 else np.nan
+    np.testing.assert_allclose(found.clients["r2"][k], r2, rtol=1e-4)
   assert found.summary["score"] == "rmse"
   worst = found.clients["client"][found.clients["rmse"].argmax()]
   assert f"Worst off is {worst}" in found.describe()
   assert "accuracy" not in found.describe()
+  with rejected("model", f"[n, {number}]"):
+    experiments.audit(dense(2), numbers)
 
 
 def test_a_model_of_raw_columns_gets_these():
@@ -220,21 +227,3 @@ def test_what_does_not_go_together_is_one_line(tmp_path):
     experiments.audit(dense(3), small, outputs="probabilities")
   with rejected("split", "test", "train"):
     experiments.audit(dense(3), small, split="half")
-
-
-def test_several_numbers_as_labels():
-  labels = [RNG.normal(size=(n, 3)).astype(np.float32) for n in SIZES]
-  several = dataclasses.replace(
-    make_task(labels, None, label_scale=10.0),
-    element_spec=task.element_spec((2,), y_shape=(3,), y_dtype="float32"),
-  )
-  clients = experiments.audit(dense(3), several).clients.set_index("client")
-  for k, name in enumerate("abc"):
-    errors = X[k] @ WEIGHTS + 0.1 - labels[k]
-    rmse = 10 * np.sqrt((errors**2).mean())
-    np.testing.assert_allclose(clients.loc[name, "rmse"], rmse, rtol=1e-5)
-    total = (labels[k].var(axis=0) * SIZES[k]).sum()
-    r2 = 1 - (errors**2).sum() / total if SIZES[k] > 1 else np.nan
-    np.testing.assert_allclose(clients.loc[name, "r2"], r2, rtol=1e-4)
-  with pytest.raises(experiments.FieldError, match=r"\[n, 3\]"):
-    experiments.audit(dense(2), several)
