@@ -17,6 +17,8 @@ from tff_fair.experiments.presenting.report.page import report
 from tff_fair.experiments.runs import discovery, folder as run_folder
 from tff_fair.experiments.sweeps import runner
 
+pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+
 # The last is the folder of a SavedModel. No .h5: the HDF5 library may read a
 # damaged file for ever, and nothing of ours can end it.
 _SUFFIXES = (".keras", "")
