@@ -9,22 +9,6 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.runs import discovery
 
-GAINS = (0.11, 0.19, 0.15)
-
-
-def make(folder, **settings):
-  for seed, gain in enumerate(GAINS):
-    for algorithm, more in (("fedavg", 0), ("fedfv", gain)):
-      values = (0.2 + more, 0.5 + more / 4, 0.7 + 2 * more / 4)
-      run_folders.make(
-        folder / f"{algorithm}-{seed}",
-        [(2, values)],
-        algorithm=algorithm,
-        seed=seed,
-        **settings,
-      )
-  return folder
-
 
 @pytest.mark.parametrize(
   ("settings", "expected"),
@@ -38,16 +22,24 @@ def make(folder, **settings):
     ({"sampling": "all", "evaluation_clients": 2}, "other_clients"),
   ],
 )
-def test_participation_decides_and_is_said(tmp_path, settings, expected):
-  make(tmp_path, **settings)
-  frame = experiments.compare(tmp_path, baseline="fedavg", columns=["min"])
-  given = experiments.compare(
-    tmp_path, baseline="fedavg", columns=["min"], question=expected
+def test_participation_decides(tmp_path, settings, expected):
+  run_folders.make(tmp_path / "run", [(2, (0.2, 0.5, 0.7))], **settings)
+  found = questions.resolve(None, discovery.find([tmp_path]))
+  assert found == (expected, True)
+
+
+def test_the_question_is_said(tmp_path):
+  run_folders.make_three_methods(tmp_path)  # All three clients take part.
+  arguments = {"baseline": "fedavg", "columns": ["min"]}
+  frame, given, other = (
+    experiments.compare(tmp_path, **arguments, question=question)
+    for question in (None, *questions.NAMES)
   )
   pd.testing.assert_frame_equal(frame, given)
-  said = [n for n in frame.attrs["notes"] if f"question={expected}" in n]
-  assert len(said) == 1
-  assert questions.resolve(None, discovery.find([tmp_path])).is_default
+  assert not frame.equals(other)
+  for found, name in ((frame, "these_clients"), (other, "other_clients")):
+    said = [n for n in found.attrs["notes"] if f"question={name}" in n]
+    assert len(said) == 1
 
 
 def test_an_unknown_question_is_refused(tmp_path):
