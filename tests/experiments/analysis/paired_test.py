@@ -302,7 +302,7 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
 
 
 def test_seeds_with_other_clients_share_no_variance():
-  nothing = paired.difference(MEAN, {0: [clients([0.5])]}, {1: []})
+  nothing = paired.difference(MEAN, {of_seed(0): [clients([0.5])]}, {})
   assert math.isnan(nothing.estimate)
   assert (nothing.num_seeds, nothing.num_clients) == (0, 0)
   generator = np.random.default_rng(4)

@@ -255,13 +255,18 @@ def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
   return {name: mean, f"{name}_low": ends.low, f"{name}_high": ends.high}
 
 
-def text(compared: pd.DataFrame) -> str:
-  """Returns a comparison as a table for a terminal."""
+def cells(compared: pd.DataFrame) -> list[list[str]]:
+  """Returns the lines of a comparison's table as cells, the titles first."""
   shown = [name for name in _COLUMNS if compared[name].notna().any()]
   lines = [["Rule", *(_COLUMNS[name].title for name in shown)]]
   for row in compared.to_dict("records"):
     lines.append([row[RULE], *(_cell(row, name) for name in shown)])
-  return layout.table(lines)
+  return lines
+
+
+def text(compared: pd.DataFrame) -> str:
+  """Returns a comparison as a table for a terminal."""
+  return layout.table(cells(compared))
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
