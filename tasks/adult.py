@@ -15,8 +15,7 @@ category of its own, or its row is left out (option `missing`).
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -64,8 +63,7 @@ class Options(options.TaskOptions):
   )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Table:
+class Table(NamedTuple):
   """The rows of a file: the texts of all columns, and the labels."""
 
   rows: np.ndarray
@@ -94,6 +92,7 @@ def load(
   group_names = np.unique(np.concatenate([t.rows[:, column] for t in tables]))
   for path, table in zip(paths, tables, strict=True):
     x = encode(table.rows)
+    codes = np.searchsorted(group_names, table.rows[:, column])
     is_phd = table.rows[:, _EDUCATION] == "Doctorate"
     clients = [(x[part], table.labels[part]) for part in (is_phd, ~is_phd)]
     for name, (_, labels) in zip(_CLIENTS, clients, strict=True):
@@ -103,7 +102,7 @@ def load(
       task.Split(
         num_examples=np.array([len(y) for _, y in clients], np.int64),
         load=clients.__getitem__,
-        groups=_groups(table.rows[:, column], group_names, is_phd)
+        groups=(codes[is_phd], codes[~is_phd]).__getitem__
         if config.group
         else None,
       )
@@ -129,13 +128,6 @@ def load(
     ),
     objective=models.class_objective(),
   )
-
-
-def _groups(
-  values: np.ndarray, names: np.ndarray, is_phd: np.ndarray
-) -> Callable[[int], np.ndarray]:
-  codes = np.searchsorted(names, values)
-  return (codes[is_phd], codes[~is_phd]).__getitem__
 
 
 def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:

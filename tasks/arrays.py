@@ -59,7 +59,11 @@ def load(
       "y and client.",
     )
   arrays = npz.read(path, _NEEDED, optional=_OPTIONAL, what="file of examples")
-  arrays = {name: _as_vector(name, array) for name, array in arrays.items()}
+  # All but x may be columns.
+  arrays = {
+    name: array[:, 0] if name != "x" and array.shape[1:] == (1,) else array
+    for name, array in arrays.items()
+  }
   _check(path, arrays, config.kind)
   names, client = _as_texts(path, "client", arrays["client"])
   y = arrays["y"]
@@ -117,12 +121,6 @@ def _weights(
       path, f"client_weight must be numbers, found {weight.dtype}."
     )
   return weight, f"{path}, client_weight"
-
-
-def _as_vector(name: str, array: np.ndarray) -> np.ndarray:
-  """Returns an array, with the shape [n] instead of [n, 1] unless it is x."""
-  is_column = name != "x" and array.ndim == 2 and array.shape[1] == 1
-  return array[:, 0] if is_column else array
 
 
 def _check(

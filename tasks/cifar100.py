@@ -44,7 +44,13 @@ def load(
   users: np.ndarray | None = None
   halves = None if config.partition == "users" else _central(data_dir)
   if halves is None:
-    halves, users = _native(data_dir)
+    clients = native_clients.find(
+      "cifar100",
+      data_dir,
+      ["train", "test"],
+      {"image": ([32, 32, 3], "int64"), "label": ([], "int64")},
+    )
+    halves, users = native_clients.read_images(clients, _to_arrays)
   data = central.images_in_memory(
     "CIFAR-100",
     halves,
@@ -68,18 +74,6 @@ def _central(
   if directory := tfds_format.find(data_dir, "cifar100"):
     return tfds_format.read(directory)
   return None
-
-
-def _native(
-  data_dir: pathlib.Path | None,
-) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  clients = native_clients.find(
-    "cifar100",
-    data_dir,
-    ["train", "test"],
-    {"image": ([32, 32, 3], "int64"), "label": ([], "int64")},
-  )
-  return native_clients.read_images(clients, _to_arrays)
 
 
 def _to_arrays(examples: native_clients.Examples) -> task.Arrays:

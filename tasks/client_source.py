@@ -80,9 +80,9 @@ class ClientSource:
       tasks.DataError: If the data cannot be used (a ValueError too).
     """
     with _task_lock:
-      task = self._load()
+      task, split = self._load()
       task.check_client_id(client_id)
-      return self._part(task).load(client_id)
+      return split.load(client_id)
 
   @property
   def version(self) -> str:
@@ -97,19 +97,16 @@ class ClientSource:
       tasks.DataError: If the data cannot be used (a ValueError too).
     """
     with _task_lock:
-      task = self._load()
-      return _digest(task, self._part(task))
+      return _digest(*self._load())
 
-  def _load(self) -> Task:
+  def _load(self) -> tuple[Task, Split]:
     options = tuple(sorted(self.options.items()))
-    return _task(
+    task = _task(
       self.task, options, self.seed, self.data_dir, self.validation_fraction
     )
-
-  def _part(self, task: Task) -> Split:
-    part = getattr(task, self.split)
-    assert isinstance(part, Split)
-    return part
+    split = getattr(task, self.split)
+    assert isinstance(split, Split)
+    return task, split
 
 
 @functools.lru_cache(_NUM_CACHED_TASKS)

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from tasks.formats import source_files
-from tasks.task import Split, Task
+from tasks.task import Task
 
 EXAMPLES = "examples"
 # With more clients than this, evenly spaced clients determine the digest.
@@ -43,15 +43,11 @@ def _of_examples(task: Task) -> str:
   for part in filter(None, (task.train, task.test, task.validation)):
     _add(sha256, part.num_examples)
     for client_id in clients.tolist():
-      _add_client(sha256, part, client_id)
+      for array in part.load(client_id):
+        _add(sha256, np.asarray(array))
+      if part.groups is not None:
+        _add(sha256, part.groups(client_id))
   return sha256.hexdigest()
-
-
-def _add_client(sha256: "hashlib._Hash", part: Split, client_id: int) -> None:
-  for array in part.load(client_id):
-    _add(sha256, np.asarray(array))
-  if part.groups is not None:
-    _add(sha256, part.groups(client_id))
 
 
 def _add(sha256: "hashlib._Hash", array: np.ndarray) -> None:

@@ -41,22 +41,25 @@ def load(
   """
   users: np.ndarray | None = None
   if data_dir is not None and mnist.has_half(data_dir, _PREFIXES[0]):
-    halves = _from_idx(data_dir)
+    train, test = mnist.read_halves(
+      data_dir, train=_PREFIXES[0], test=_PREFIXES[1], what="EMNIST byclass"
+    )
+    halves = _letters(train), _letters(test)
   else:
-    halves, users = _native(data_dir)
+    clients = native_clients.find(
+      "emnist",
+      data_dir,
+      ["all_train", "all_test"],
+      {"pixels": ([28, 28], "float32"), "label": ([], "int64")},
+      advice="The task needs the letters, too.",
+    )
+    halves, users = native_clients.read_images(clients, _to_arrays)
   data = central.images_in_memory(
     "EMNIST a ... j", halves, _LETTERS, pixels=config.pixels, users=users
   )
   return central.build_image_task(
     "femnist_skewed", config, data, seed=seed, model_seed=model_seed
   )
-
-
-def _from_idx(data_dir: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
-  train, test = mnist.read_halves(
-    data_dir, train=_PREFIXES[0], test=_PREFIXES[1], what="EMNIST byclass"
-  )
-  return _letters(train), _letters(test)
 
 
 def _letters(half: LabeledImages) -> LabeledImages:
@@ -67,19 +70,6 @@ def _letters(half: LabeledImages) -> LabeledImages:
     labels=half.labels[wanted] - _FIRST,
     source=half.source,
   )
-
-
-def _native(
-  data_dir: pathlib.Path | None,
-) -> tuple[tuple[LabeledImages, LabeledImages], np.ndarray]:
-  clients = native_clients.find(
-    "emnist",
-    data_dir,
-    ["all_train", "all_test"],
-    {"pixels": ([28, 28], "float32"), "label": ([], "int64")},
-    advice="The task needs the letters, too.",
-  )
-  return native_clients.read_images(clients, _to_arrays)
 
 
 def _to_arrays(examples: native_clients.Examples) -> task.Arrays:

@@ -221,14 +221,10 @@ def _halves(
   seed: int,
 ) -> Sequence[Split]:
   """Returns training and test data; draws the latter if given a fraction."""
+  numbers = [[c.num_examples for c in halves] for halves in counted.values()]
   splits = [
-    clients.split(
-      place,
-      [*counted],
-      [halves[place] for halves in counted.values()],
-      f"{clients.name}, {_HALVES[place]}",
-    )
-    for place in range(clients.num_halves)
+    clients.split(place, [*counted], np.array(num_examples, np.int64))
+    for place, num_examples in enumerate(zip(*numbers, strict=True))
   ]
   if fraction is None:
     return splits
@@ -397,20 +393,15 @@ class _DatasetClients:
     return ClientCounts(number, (min(labels), max(labels)) if labels else ())
 
   def split(
-    self,
-    half: int,
-    names: Sequence[str],
-    counted: Sequence[ClientCounts],
-    source: str,
+    self, half: int, names: Sequence[str], num_examples: np.ndarray
   ) -> Split:
     """Returns the train or test data of the clients `names`."""
-    counts = np.array([c.num_examples for c in counted], np.int64)
     return native_clients.split(
       native_clients.reader(self._halves[half]),
       names,
-      counts,
+      num_examples,
       _finite_arrays,
-      source=source,
+      source=f"{self.name}, {_HALVES[half]}",
       keeps_latest=True,
     )
 

@@ -75,16 +75,7 @@ class TaskModule(Protocol):
     seed: int,
     model_seed: int,
   ) -> Task:
-    """Builds the task.
-
-    Args:
-      config: The task's options, an instance of the module's `Options`.
-      data_dir: An existing folder with the files that the task documents; None
-        for the default location of the task's loader.
-      seed: Seed of everything random about the data: partition, train and test
-        split, choice of clients.
-      model_seed: Seed of the initial weights.
-    """
+    """Builds the task, as `tasks.load` documents; `data_dir` exists."""
 
 
 def _unknown(name: str) -> FieldError:
@@ -213,16 +204,6 @@ def option_defaults(name: str) -> dict[str, task_options.Value]:
 def option_fields(name: str) -> Mapping[str, declared.Field]:
   """Returns a task's options by name: type, default, meaning and bounds."""
   return task_options.fields_of(_options_type(name))
-
-
-def option_types(name: str) -> dict[str, object]:
-  """Returns the annotated type of each option of a task."""
-  return {n: f.annotation for n, f in option_fields(name).items()}
-
-
-def option_meanings(name: str) -> dict[str, str]:
-  """Returns the meaning of each option of a task, in a sentence or more."""
-  return {n: field.meaning for n, field in option_fields(name).items()}
 
 
 def parse_options(

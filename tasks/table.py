@@ -126,22 +126,18 @@ class Options(table_file.Format, row_task.RowOptions):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name, others, shown in (
-      ("label", ("client",), "client"),
-      ("split", ("client", "label"), "client and label"),
-      ("split_by", ("client", "label"), "client and label"),
-      (
-        "client_weight",
-        ("client", "label", "split"),
-        "client, label and split",
-      ),
-      ("group", ("label", "split"), "label and split"),
+    for name, *others in (
+      ("label", "client"),
+      ("split", "client", "label"),
+      ("split_by", "client", "label"),
+      ("client_weight", "client", "label", "split"),
+      ("group", "label", "split"),
     ):
       column = getattr(self, name)
       self.require(
         name,
         column is None or column not in [getattr(self, k) for k in others],
-        f"another column than {shown}",
+        f"another column than {' or '.join(others)}",
       )
     self.require(
       "split_by",
@@ -299,7 +295,7 @@ def _is_named_as_id(config: Options, name: str) -> bool:
 
 def _without_ids(
   config: Options,
-  table: table_folder.Table | reading.SelectedRows,
+  table: table_folder.Table,
   names: list[str],
   found: Mapping[str, columns.Column],
 ) -> list[str]:
@@ -329,6 +325,14 @@ def _without_ids(
   return left
 
 
+def _texts(
+  found: Mapping[str, columns.Column], name: str
+) -> tuple[np.ndarray, tuple[str, ...]]:
+  column = found[name]
+  assert isinstance(column, columns.Texts)  # It was read as texts.
+  return column.codes, column.values
+
+
 def _clients(
   config: Options,
   table: table_folder.Table | reading.SelectedRows,
@@ -336,30 +340,25 @@ def _clients(
   classes: labels.Classes | None,
   seed: int,
 ) -> population.Population:
-  def texts(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    column = found[name]
-    assert isinstance(column, columns.Texts)  # It was read as texts.
-    return column.codes, column.values
-
-  codes, names = texts(config.client)
+  codes, names = _texts(found, config.client)
   return row_task.divide(
     config,
     codes,
     names,
-    texts(config.split) if config.split else None,
+    _texts(found, config.split) if config.split else None,
     classes.codes if classes else None,
     seed=seed,
     source=f"{table.path}, column {config.client!r}",
     source_of_split=lambda row: (
       f"{table.path}, column {config.split!r}, {table.place(row)}"
     ),
-    units=texts(config.split_by)[0] if config.split_by else None,
+    units=_texts(found, config.split_by)[0] if config.split_by else None,
   )
 
 
 def _client_weights(
   config: Options,
-  table: table_folder.Table | reading.SelectedRows,
+  table: table_folder.Table,
   found: dict[str, columns.Column],
 ) -> tuple[np.ndarray, str] | None:
   if config.client_weight is None:
@@ -377,15 +376,13 @@ def _client_weights(
 
 def _groups(
   config: Options,
-  table: table_folder.Table | reading.SelectedRows,
+  table: table_folder.Table,
   found: dict[str, columns.Column],
 ) -> row_task.Groups | None:
   if config.group is None:
     return None
-  column = found[config.group]
-  assert isinstance(column, columns.Texts)  # It was read as texts.
   source = f"{table.path}, column {config.group!r}"
-  return row_task.Groups(column.codes, column.values, source)
+  return row_task.Groups(*_texts(found, config.group), source)
 
 
 class _Preprocessing:

@@ -70,18 +70,6 @@ class Split:
   noise_levels: np.ndarray | None = None
 
 
-def count_labels(split: Split, num_classes: int) -> np.ndarray:
-  """Counts each client's labels, int64[num_clients, num_classes]; reads all
-  data, one client at a time.
-  """
-  return np.stack(
-    [
-      np.bincount(np.ravel(split.load(k)[1]), minlength=num_classes)
-      for k in range(len(split.num_examples))
-    ]
-  )
-
-
 def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
   """Returns the total numbers of training and test examples in words."""
   return (
@@ -101,13 +89,6 @@ def one_element(arrays: Arrays) -> "tf.data.Dataset":
   return tf.data.Dataset.from_tensor_slices(arrays).batch(len(arrays[1]))
 
 
-def _no_functional_model_fn(
-  build: KerasModelFn, spec: ElementSpec
-) -> FunctionalModelFn:
-  del build, spec
-  return lambda: None
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
   """A loss and a metric, with functions that turn Keras models into TFF models.
@@ -115,16 +96,17 @@ class Objective:
   Attributes:
     model_fn: Maps a function that returns a new Keras model, and the specs of
       the data, to `Task.model_fn`.
-    functional_model_fn: Maps the same arguments to `Task.functional_model_fn`.
+    functional_model_fn: Maps the same arguments to `Task.functional_model_fn`;
+      None if no functional model is faster.
     activation: Turns the model's outputs into probabilities, as the loss does;
       None if the outputs are the predictions.
     padding: The class of padding labels in sequences.
   """
 
   model_fn: Callable[[KerasModelFn, ElementSpec], ModelFn]
-  functional_model_fn: Callable[
-    [KerasModelFn, ElementSpec], FunctionalModelFn
-  ] = _no_functional_model_fn
+  functional_model_fn: (
+    Callable[[KerasModelFn, ElementSpec], FunctionalModelFn] | None
+  ) = None
   activation: Literal["softmax", "sigmoid"] | None = None
   padding: int | None = None
 
@@ -142,15 +124,9 @@ class Preprocessing(Protocol):
   typical: Mapping[str, float | str]
 
   def wrap(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model that takes raw values, with `model` as a layer.
-
-    Args:
-      model: A model of the task, from its x to its outputs.
-
-    Returns:
-      A model of plain Keras layers that maps a dictionary of columns to class
-      probabilities, float32[n, classes], or to numbers in the label's own
-      units, float32[n].
+    """Returns a model of plain Keras layers, with `model` as a layer, that maps
+    a dictionary of columns to class probabilities, float32[n, classes], or to
+    numbers in the label's own units, float32[n].
     """
 
 
@@ -229,9 +205,10 @@ class Task:
   @functools.cached_property
   def functional_model_fn(self) -> FunctionalModelFn:
     """Returns the model as a `FunctionalModel`; None if that is not faster."""
-    return self.objective.functional_model_fn(
-      self.keras_model_fn, self.element_spec
-    )
+    convert = self.objective.functional_model_fn
+    if convert is None:
+      return lambda: None
+    return convert(self.keras_model_fn, self.element_spec)
 
   @property
   def model(self) -> "ModelFn | tff.learning.models.FunctionalModel":
@@ -253,7 +230,12 @@ class Task:
     Only for a task with `has_class_labels`. Reads every client's data once.
     """
     assert self.num_classes is not None
-    return count_labels(self.train, self.num_classes)
+    return np.stack(
+      [
+        np.bincount(np.ravel(self.train.load(k)[1]), minlength=self.num_classes)
+        for k in range(self.num_clients)
+      ]
+    )
 
   def train_data(self, client_id: int) -> "tf.data.Dataset":
     """Returns a client's training examples as one element `(x, y)`.

@@ -167,9 +167,7 @@ def load(
       value=config.model,
     )
   split = partitioning.make_split(config, data, seed)
-  train = population.ClientRows(
-    np.concatenate(split.train), np.array([len(part) for part in split.train])
-  )
+  train = partitioned_task.client_rows(split.train)
   what, load_x, x_shape = _inputs(config, data_set, inputs, found, train)
   build = models.dense_classifier(
     config.model, x_shape, data.num_outputs, model_seed, config.initial_weights
@@ -220,26 +218,25 @@ def _roles(
   """Returns the features to predict from, and the one to predict."""
   supervised = data_set.supervised
   label = config.label or (supervised and supervised[1])
-  given = list(config.features or ())
-  wanted = {"label": [label] if label else [], "features": given}
-  wanted["client"] = [config.client] if config.client else []
-  weight = config.client_weight
-  wanted["client_weight"] = [weight] if weight else []
-  for option, found in wanted.items():
-    for name in found:
-      if name not in data_set.features:
-        advice = spelling.advice(name, data_set.features, "features")
-        raise DataError(
-          data_set.directory, f"has no feature {name!r} ({option}); {advice}"
-        )
+  given = config.features or ()
+  roles = {
+    "label": label,
+    "client": config.client,
+    "client_weight": config.client_weight,
+  }
+  for option, name in (*roles.items(), *(("features", n) for n in given)):
+    if name and name not in data_set.features:
+      advice = spelling.advice(name, data_set.features, "features")
+      raise DataError(
+        data_set.directory, f"has no feature {name!r} ({option}); {advice}"
+      )
   if not label:
     raise DataError(
       data_set.directory,
       "does not say what to predict; name a feature by label=...: "
       f"{', '.join(data_set.features)}.",
     )
-  no_inputs = (label, config.client, weight)
-  others = [n for n in data_set.features if n not in no_inputs]
+  others = [n for n in data_set.features if n not in roles.values()]
   inputs = given or (supervised[0] if supervised else others)
   inputs = [name for name in inputs if name not in (label, config.client)]
   if not inputs:
@@ -385,11 +382,15 @@ def _inputs(
 ) -> tuple[str, LoadX, tuple[int, ...]]:
   """Returns a description of x, the function that loads it, and its shape."""
   kinds = {data_set.features[name].kind for name in names}
-  if kinds == {"text"} and _has_free_text(data_set, names, found):
+  if kinds == {"text"}:
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]
-    joined = [" ".join(parts) for parts in zip(*texts, strict=True)]
-    bag = BagOfWords(joined, train.rows, config.num_words)
-    return f"bags of {len(bag.words):,} words", bag, (len(bag.words),)
+    # Texts of few categories are columns, unless there is only one column.
+    if len(names) == 1 or any(
+      text_columns.refusal(set(text), len(text)) is not None for text in texts
+    ):
+      joined = [" ".join(parts) for parts in zip(*texts, strict=True)]
+      bag = BagOfWords(joined, train.rows, config.num_words)
+      return f"bags of {len(bag.words):,} words", bag, (len(bag.words),)
   if kinds == {"numbers"} and len(names) == 1:
     x = np.array(found.values[names[0]], np.float32)
     shape = "x".join(map(str, x.shape[1:]))
@@ -443,15 +444,3 @@ def _column(
   gatherer = columns.TextGatherer()
   gatherer.add(codes, texts.tolist())
   return gatherer.column()
-
-
-def _has_free_text(
-  data_set: tfds_format.DataSet, names: Sequence[str], found: _Examples
-) -> bool:
-  """Returns whether a text feature is the only one, or has no categories."""
-  return len(names) == 1 or any(
-    text_columns.refusal(set(texts), len(texts)) is not None
-    for texts in (
-      _texts(data_set.features[name], found.values[name]) for name in names
-    )
-  )

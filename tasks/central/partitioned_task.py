@@ -87,10 +87,15 @@ def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
   """Returns the labels; standardizes numbers over the training rows."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
-  rows = population.ClientRows(
-    np.concatenate(train), np.array([len(part) for part in train])
-  )
+  rows = client_rows(train)
   return labels.standardize(data.numbers, rows, source=data.source)
+
+
+def client_rows(parts: Sequence[np.ndarray]) -> population.ClientRows:
+  """Returns the positions of each client's examples as rows of a table."""
+  return population.ClientRows(
+    np.concatenate(parts), np.array([len(part) for part in parts])
+  )
 
 
 def _split(

@@ -3,10 +3,9 @@
 import functools
 import math
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tasks import task
 from tasks.models import layers
@@ -87,23 +86,6 @@ def dense_classifier(
   return functools.partial(
     build, input_shape, HIDDEN_UNITS[name], num_classes, seed, initial_weights
   )
-
-
-def functional_if_dense(
-  build: task.KerasModelFn,
-  functional_model: Callable[[], tff.learning.models.FunctionalModel],
-) -> task.FunctionalModelFn:
-  """Returns a function that builds the functional form once; it returns None if
-  the network is not dense, since convolutions train as fast in Keras models.
-  """
-
-  @functools.cache
-  def build_model() -> tff.learning.models.FunctionalModel | None:
-    with tf.Graph().as_default():
-      fits = is_dense(build())
-    return functional_model() if fits else None
-
-  return build_model
 
 
 def is_dense(model: tf.keras.Model) -> bool:

@@ -87,11 +87,16 @@ class LossAndMetric:
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
     """Returns a builder of the functional form of dense networks; it returns
-    None for others, which train as fast as Keras models.
+    None for others, such as convolutions, which train as fast in Keras models.
     """
-    return dense.functional_if_dense(
-      build, functools.partial(self.functional_model, build, element_spec)
-    )
+
+    @functools.cache
+    def build_model() -> tff.learning.models.FunctionalModel | None:
+      with tf.Graph().as_default():
+        fits = dense.is_dense(build())
+      return self.functional_model(build, element_spec) if fits else None
+
+    return build_model
 
   def functional(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
@@ -106,12 +111,16 @@ def _metrics_fns(
   metric: str, count: Count
 ) -> tuple[Callable[..., _Metrics], ...]:
   """Returns functions that initialize, update and finalize the metrics."""
+  names = (metric, "loss", "num_examples", "num_batches")
+
+  def by_name(*values: tf.Tensor | _Mean) -> _Metrics:
+    return collections.OrderedDict(zip(names, values, strict=True))
 
   @_graph_function
   def initialize() -> _Metrics:
     nothing = (tf.constant(0.0), tf.constant(0.0))
     zero = tf.constant(0, tf.int64)
-    return _by_name(metric, nothing, nothing, zero, zero)
+    return by_name(nothing, nothing, zero, zero)
 
   @_graph_function
   def update(
@@ -124,8 +133,7 @@ def _metrics_fns(
     num_examples = tf.shape(labels, tf.int64)[0]
     size = tf.cast(num_examples, tf.float32)
     counted = count(labels, batch_output.predictions)
-    return _by_name(
-      metric,
+    return by_name(
       _add(state[metric], counted),
       _add(state["loss"], (size * batch_output.loss, size)),
       state["num_examples"] + num_examples,
@@ -134,8 +142,7 @@ def _metrics_fns(
 
   @_graph_function
   def finalize(state: _Metrics) -> _Metrics:
-    return _by_name(
-      metric,
+    return by_name(
       tf.math.divide_no_nan(*state[metric]),
       tf.math.divide_no_nan(*state["loss"]),
       state["num_examples"],
@@ -143,23 +150,6 @@ def _metrics_fns(
     )
 
   return initialize, update, finalize
-
-
-def _by_name(
-  metric: str,
-  counted: tf.Tensor | _Mean,
-  loss: tf.Tensor | _Mean,
-  num_examples: tf.Tensor,
-  num_batches: tf.Tensor,
-) -> _Metrics:
-  return collections.OrderedDict(
-    [
-      (metric, counted),
-      ("loss", loss),
-      ("num_examples", num_examples),
-      ("num_batches", num_batches),
-    ]
-  )
 
 
 def _add(total: _Mean, batch: _Mean) -> _Mean:

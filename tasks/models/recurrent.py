@@ -150,28 +150,17 @@ PADDING = 0
 def next_token_objective(
   *, not_counted: Collection[int] = ()
 ) -> task.Objective:
-  """Returns the objective with the loss and metric of `next_token_model_fn`."""
+  """Returns the mean cross entropy, without padding, and the accuracy, without
+  padding and `not_counted` tokens.
+  """
   return task.Objective(
-    model_fn=functools.partial(next_token_model_fn, not_counted=not_counted),
+    model_fn=functools.partial(
+      objectives.variable_model_fn,
+      loss=MaskedCrossentropy,
+      metric=functools.partial(MaskedAccuracy, (PADDING, *not_counted)),
+    ),
     activation="softmax",
     padding=PADDING,
-  )
-
-
-def next_token_model_fn(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  *,
-  not_counted: Collection[int] = (),
-) -> task.ModelFn:
-  """Returns a builder of a sequence model in TFF's form; its mean cross entropy
-  excludes padding, and its accuracy excludes padding and `not_counted` tokens.
-  """
-  return objectives.variable_model_fn(
-    build,
-    element_spec,
-    loss=MaskedCrossentropy,
-    metric=lambda: MaskedAccuracy((PADDING, *not_counted)),
   )
 
 

@@ -193,14 +193,9 @@ class ArrayClients:
     )
 
   def split(
-    self,
-    half: int,
-    names: Sequence[str],
-    counted: Sequence[ClientCounts],
-    source: str,
+    self, half: int, names: Sequence[str], num_examples: np.ndarray
   ) -> Split:
     """Returns the train or test data of the clients `names`."""
-    del source  # Examples have been checked, so no error needs it.
     x_type, y_type = (spec.dtype.as_numpy_dtype for spec in self.spec)
 
     def load(client_id: int) -> Arrays:
@@ -208,7 +203,7 @@ class ArrayClients:
       return x.astype(x_type), y.astype(y_type)
 
     return Split(
-      num_examples=np.array([c.num_examples for c in counted], np.int64),
+      num_examples=num_examples,
       load=load,
       groups=None
       if self.group_names is None

@@ -25,7 +25,7 @@ def test_the_task_has_its_options():
   noise = label_noise.Options().to_dict()
   own = {"patients": 400, "shift": 1.5}
   assert tasks.option_defaults(TASK) == {**own, **noise}
-  assert tasks.option_meanings(TASK)["shift"].startswith("How much larger")
+  assert tasks.option_fields(TASK)["shift"].meaning.startswith("How much")
 
 
 def test_the_model_fits_other_tasks():

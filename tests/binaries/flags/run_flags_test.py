@@ -198,12 +198,12 @@ def values(text):
 def test_an_entry_shows_each_of_its_values(name):
   text = run_flags.catalog_entry(name)
   assert max(map(len, text.splitlines())) <= 80
-  if name in methods.names():
-    hparams = methods.hyperparameters(name)
-    meanings = {n: hparam.meaning for n, hparam in hparams.items()}
-  else:
-    meanings = tasks.option_meanings(name)
-    assert [*meanings] == [*tasks.option_names(name)]
+  fields = (
+    methods.hyperparameters(name)
+    if name in methods.names()
+    else tasks.option_fields(name)
+  )
+  meanings = {n: field.meaning for n, field in fields.items()}
   shown = [line.split("=")[0] for line in values(text)]
   assert shown == ([*meanings] or ["none"])
   assert all(m in " ".join(text.split()) for m in meanings.values())
