@@ -9,22 +9,19 @@ without it, from the feature of that name.
 """
 
 import dataclasses
-import functools
 import math
 import pathlib
 import typing
 
 import numpy as np
 
-from tasks import cuts, data_error, models, options, task
+from tasks import cuts, data_error, models, options, registry, task
 from tasks.data_error import DataError
 from tasks.formats import data_files, example_proto, sqlite_file
 from tasks.from_client_data import from_client_data
-from tasks.models import names as model_names
 from tasks.tabular import reading
 from tasks.user_code.user_arrays import LABELS
 from tff_fair import declared
-from tff_fair.declared import FieldError
 
 if typing.TYPE_CHECKING:
   import tensorflow as tf
@@ -59,9 +56,9 @@ class Options(options.TaskOptions):
   )
   model: models.ImageModelName = declared.value(
     "linear",
-    "The model, as in the image tasks. If x are not images, or the label is a "
-    'number, choose "linear", "mlp" or "mlp_128"; for vectors with classes, '
-    "the models with a second softmax are valid, too.",
+    'The model, as in the image tasks. If x are not images, choose "linear", '
+    '"mlp" or "mlp_128"; if labels are classes, the models with a second '
+    "softmax are valid, too.",
   )
 
 
@@ -87,18 +84,19 @@ def load(
     _half(path, half, names, {k: example[k] for k in (x, y)}, shape)
     for half in _HALVES
   )
-  loaded = from_client_data(
-    train,
-    test,
-    functools.partial(_model, config.model),
-    name="client_data",
-    seed=model_seed,
-  )
+  loaded = from_client_data(train, test, _linear, name="client_data")
   return dataclasses.replace(
-    loaded,
+    registry.with_model(loaded, config.model, seed=model_seed),
     description=f"{path.name}, x {'x'.join(map(str, shape))}"
     f"{_left_out(path, len(everyone) - in_both.size)}: {loaded.description}",
   )
+
+
+def _linear(
+  input_shape: tuple[int, ...], num_classes: int | None
+) -> "tf.keras.Model":
+  """Returns a model that fits any data."""
+  return models.mlp(input_shape, (), num_classes or 1, 0)
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
@@ -194,27 +192,3 @@ def _half(
   return client_data.ClientData.from_clients_and_tf_fn(
     clients, lambda k: data.serializable_dataset_fn(k).map(as_pair)
   )
-
-
-def _model(
-  name: models.ImageModelName,
-  input_shape: tuple[int, ...],
-  num_classes: int | None,
-  seed: int,
-) -> "tf.keras.Model":
-  """Returns a new model by its name."""
-  is_dense = name in model_names.HIDDEN_UNITS
-  if num_classes is None and (not is_dense or name.endswith("softmax")):
-    raise FieldError(
-      "model",
-      "expected linear, mlp or mlp_128 for a label that is a number.",
-      value=name,
-    )
-  if not is_dense and len(input_shape) != 3:
-    raise FieldError(
-      "model",
-      f"expected linear, mlp or mlp_128 for x of shape {list(input_shape)}; or "
-      "give shape=... for images.",
-      value=name,
-    )
-  return models.image_classifier(name, input_shape, num_classes or 1, seed)()

@@ -24,8 +24,12 @@ class Shapes(NamedTuple):
   x: tuple[int | None, ...]
   x_dtype: tf.DType  # Type of the input.
   outputs: tuple[int | None, ...]  # The shape of the outputs.
-  # Whether there are two classes, for which a single output is enough, too.
-  are_two_classes: bool = False
+  are_classes: bool = False  # Whether labels are class numbers.
+
+  @property
+  def are_two_classes(self) -> bool:
+    """Whether there are two classes, for which one output is enough, too."""
+    return self.are_classes and self.outputs == (2,)
 
   def __str__(self) -> str:
     """Returns the shapes and types in words."""
@@ -46,12 +50,7 @@ def required_shapes(
     outputs = tuple(y.shape[1:]) or outputs
   elif are_classes:
     outputs = (*y.shape[1:], num_classes)
-  return Shapes(
-    tuple(x.shape[1:]),
-    x.dtype,
-    outputs,
-    are_two_classes=are_classes and outputs == (2,),
-  )
+  return Shapes(tuple(x.shape[1:]), x.dtype, outputs, are_classes)
 
 
 def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
@@ -112,6 +111,8 @@ def build_fn(
   name: str, wanted: Shapes, seed: int
 ) -> Callable[[], tf.keras.Model]:
   """Returns a function that builds a new model by its name."""
+  if name.endswith("_double_softmax") and not wanted.are_classes:
+    raise ValueError("the model gives probabilities; the labels are numbers.")
   number, *others = wanted.outputs
   sides = [size for size in wanted.x if size is not None]
   takes = _takes(name, sides)

@@ -96,8 +96,12 @@ def test_models_of_images(tmp_path, model):
     ([{"x": np.array([1.0, 2])}] * 3, {}, "one label"),
     ([{"text": b"a", "y": np.int64(1)}] * 3, {}, "one feature of numbers"),
     (client_files.images(), {"splits": ("train",)}, "test"),
-    (vectors(map(np.int64, [0, 1, 2])), {"model": "cnn"}, "model=.cnn.: "),
-    (vectors(map(np.float64, [0, 1.5])), {"model": "cnn"}, "model=.cnn.: "),
+    (vectors(map(np.int64, [0, 1, 2])), {"model": "cnn"}, "^model=.cnn.: "),
+    (
+      vectors(map(np.float64, [0, 1.5])),
+      {"model": "mlp_double_softmax"},
+      "^model=.mlp_double_softmax.: ",
+    ),
   ],
 )
 def test_what_makes_no_task(tmp_path, examples, options, problem):

@@ -553,6 +553,7 @@ def test_a_name_fits_images_of_28_pixels(name):
     ("vgg11", [28, 28, 1], {}, "32 x 32 pixels or more"),
     ("mlp", [None], {}, r"has x float32\[n, \?\]"),
     ("mlp", [5], {"y_shape": [5]}, r"outputs float32\[n, 5, 10\]; the model"),
+    ("mlp_double_softmax", [5], {"y_dtype": "float32"}, "are numbers"),
   ],
 )
 def test_a_name_that_does_not_fit(name, x, y, expected):
