@@ -34,7 +34,7 @@ _CONVERT = _FLAGS.choice(
 _DOWNLOAD = _FLAGS.choice(
   "download",
   None,
-  downloads.NAMES,
+  [*downloads.ARCHIVES],
   "Download a data set of TFF into --data_dir. To resume an interrupted "
   "download, repeat the command.",
 )
@@ -121,7 +121,7 @@ def _download() -> None:
   directory, sha256 = _data_dir(), _SHA256.value
   if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
     raise UsageError(f"--sha256={sha256}: expected 64 hexadecimal digits.")
-  first, *others = downloads.archives(_DOWNLOAD.value)
+  first, *others = downloads.ARCHIVES[_DOWNLOAD.value]
   # --sha256 is only for the data; TFF has the other files' checksums.
   for archive, checksum in [(first, sha256), *((a, None) for a in others)]:
     path = downloads.destination(archive, directory)

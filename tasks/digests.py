@@ -7,7 +7,6 @@ import numpy as np
 from tasks.formats import source_files
 from tasks.task import Task
 
-EXAMPLES = "examples"
 # With more clients than this, evenly spaced clients determine the digest.
 _MOST_CLIENTS = 5000
 _SAMPLED_CLIENTS = 1000
@@ -29,7 +28,7 @@ def data_digests(task: Task) -> dict[str, str]:
   """
   if found := source_files.digests(task.files):
     return found
-  return {EXAMPLES: _of_examples(task)}
+  return {"examples": _of_examples(task)}
 
 
 def _of_examples(task: Task) -> str:

@@ -183,7 +183,7 @@ class Archive(NamedTuple):
 
 _BUCKET = "https://storage.googleapis.com/tff-datasets-public"
 # The files of each data set, in the order in which TFF reads them.
-_ARCHIVES = {
+ARCHIVES = {
   "celeba": [Archive(f"{_BUCKET}/celeba.sqlite.lzma")],
   "cifar100": [Archive(f"{_BUCKET}/cifar100.sqlite.lzma")],
   "emnist": [Archive(f"{_BUCKET}/emnist_all.sqlite.lzma")],
@@ -200,12 +200,6 @@ _ARCHIVES = {
     ),
   ],
 }
-NAMES = tuple(_ARCHIVES)
-
-
-def archives(name: str) -> list[Archive]:
-  """Returns the files of a data set."""
-  return _ARCHIVES[name]
 
 
 def find_native(
@@ -231,7 +225,7 @@ def fetch_missing(
         prefix=".download-", dir=directory, ignore_cleanup_errors=True
       ) as staging,
     ):
-      for archive in archives(data_set):
+      for archive in ARCHIVES[data_set]:
         if destination(archive, directory).name == path.name:
           fetch(archive, pathlib.Path(staging)).rename(path)
   except (OSError, DataError) as error:

@@ -256,16 +256,6 @@ class Task:
     """Returns a client's test examples, like `train_data`."""
     return self._dataset(self.test, client_id)
 
-  def num_train_examples(self, client_id: int) -> int:
-    """Returns a client's number of training examples without reading them."""
-    self.check_client_id(client_id)
-    return int(self.train.num_examples[client_id])
-
-  def num_test_examples(self, client_id: int) -> int:
-    """Returns a client's number of test examples without reading them."""
-    self.check_client_id(client_id)
-    return int(self.test.num_examples[client_id])
-
   def check_client_id(self, client_id: int) -> None:
     """Checks that there is a client with this id.
 

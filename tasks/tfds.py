@@ -218,13 +218,13 @@ def _roles(
   """Returns the features to predict from, and the one to predict."""
   supervised = data_set.supervised
   label = config.label or (supervised and supervised[1])
-  given = config.features or ()
+  given = list(config.features or ())
   roles = {
     "label": label,
     "client": config.client,
     "client_weight": config.client_weight,
   }
-  for option, name in (*roles.items(), *(("features", n) for n in given)):
+  for option, name in [*roles.items(), *(("features", n) for n in given)]:
     if name and name not in data_set.features:
       advice = spelling.advice(name, data_set.features, "features")
       raise DataError(

@@ -331,15 +331,13 @@ def _halves(
       )
     ]
   unused = config.unused_fraction
+  # One example cannot be both; a client with only one is left out.
   halves = [
     cuts.train_test_split(
       part, config.test_fraction, (seed, k), unused_fraction=unused
     )
     if len(part) > 1
-    else (
-      part,
-      part[:0],
-    )  # One example cannot be both; a client with only one is left out.
+    else (part, part[:0])
     for k, part in enumerate(parts)
   ]
   train, test = zip(*halves, strict=True)

@@ -33,7 +33,6 @@ if typing.TYPE_CHECKING:
   )
   from tasks.models.objectives import (
     class_objective as class_objective,
-    functional_model as functional_model,
     number_objective as number_objective,
     objective as objective,
   )

@@ -25,22 +25,14 @@ def fedavg_cnn(
   of TFF's EMNIST baselines. LEAF's has 2,048 dense units.
   """
   initializers = layers.glorot_uniform(seed)
-
-  def conv(filters: int, **kwargs: object) -> tf.keras.layers.Layer:
-    return tf.keras.layers.Conv2D(
-      filters,
-      5,
-      padding="same",
-      activation="relu",
-      kernel_initializer=next(initializers),
-      **kwargs,
-    )
-
+  conv = functools.partial(
+    tf.keras.layers.Conv2D, kernel_size=5, padding="same", activation="relu"
+  )
   return tf.keras.Sequential(
     [
-      conv(32, input_shape=input_shape),
+      conv(32, kernel_initializer=next(initializers), input_shape=input_shape),
       tf.keras.layers.MaxPooling2D(2, padding="same"),
-      conv(64),
+      conv(64, kernel_initializer=next(initializers)),
       tf.keras.layers.MaxPooling2D(2, padding="same"),
       tf.keras.layers.Flatten(),
       tf.keras.layers.Dense(
@@ -155,18 +147,13 @@ def vgg11(
   10 classes.
   """
   initializers = layers.he_normal(seed)
+  conv = functools.partial(
+    tf.keras.layers.Conv2D, kernel_size=3, padding="same", activation="relu"
+  )
   model = tf.keras.Sequential([tf.keras.Input(input_shape)])
   for stage in _VGG_STAGES:
     for filters in stage:
-      model.add(
-        tf.keras.layers.Conv2D(
-          filters,
-          3,
-          padding="same",
-          activation="relu",
-          kernel_initializer=next(initializers),
-        )
-      )
+      model.add(conv(filters, kernel_initializer=next(initializers)))
     model.add(tf.keras.layers.MaxPooling2D(2))
   model.add(tf.keras.layers.Flatten())
   model.add(

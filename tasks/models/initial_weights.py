@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from tasks import task
 from tasks.models import catalog, layers
-from tasks.task import KerasModelFn, Task
+from tasks.task import Task
 from tff_fair import keras_state, user_functions
 from tff_fair.declared import FieldError
 
@@ -47,6 +47,10 @@ class SeededModelBuilder:
     self._arguments = arguments
     self._seed = seed
     self._starting: FixedWeightsBuilder | None = None
+
+  def error(self, problem: str) -> FieldError:
+    """Returns an error of the user's function."""
+    return FieldError(self.name, problem)
 
   def with_seed(self, seed: int) -> SeededModelBuilder:
     """Returns a builder of the same model with another seed."""
@@ -111,8 +115,7 @@ class SeededModelBuilder:
         return self._function(**self._arguments)
       except Exception as error:
         if "is in an invalid state" in str(error):  # Keras' message.
-          raise FieldError(
-            self.name,
+          raise self.error(
             "calls a model or a layer from outside the function, which Keras "
             "cannot call in a graph; build or load the whole model within the "
             "function.",
@@ -166,21 +169,6 @@ class FixedWeightsBuilder:
       for variable, value in zip(model.weights, self.weights, strict=True):
         variable.assign(value)
       return model
-    with self._initial_values():
-      return self.build()
-
-  @property
-  def digest(self) -> str:
-    """The SHA-256 of the weights' shapes, types and values."""
-    found = hashlib.sha256()
-    for value in self.weights:
-      found.update(f"{value.dtype.name}{list(value.shape)}\n".encode())
-      found.update(np.ascontiguousarray(value).tobytes())
-    return found.hexdigest()
-
-  @contextlib.contextmanager
-  def _initial_values(self) -> Iterator[None]:
-    """Sets the initial value of each variable created in a graph."""
     places = iter(self.weight_indices)
 
     def begin(create: _Creator, **arguments: Any) -> tf.Variable:
@@ -191,7 +179,16 @@ class FixedWeightsBuilder:
       return create(**arguments)
 
     with tf.variable_creator_scope(begin):
-      yield
+      return self.build()
+
+  @property
+  def digest(self) -> str:
+    """The SHA-256 of the weights' shapes, types and values."""
+    found = hashlib.sha256()
+    for value in self.weights:
+      found.update(f"{value.dtype.name}{list(value.shape)}\n".encode())
+      found.update(np.ascontiguousarray(value).tobytes())
+    return found.hexdigest()
 
 
 def _cast_weights(
@@ -332,10 +329,8 @@ def with_seed_0(task: Task) -> Task:
   if "seed" not in bound.arguments:
     return task
   bound.arguments["seed"] = 0
-  model_of_seed_0: KerasModelFn = functools.partial(
-    build.func, *bound.args, **bound.kwargs
-  )
-  return dataclasses.replace(task, keras_model_fn=model_of_seed_0)
+  build = functools.partial(build.func, *bound.args, **bound.kwargs)
+  return dataclasses.replace(task, keras_model_fn=build)
 
 
 def _is_ours(function: object) -> bool:

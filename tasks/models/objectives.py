@@ -170,7 +170,14 @@ def class_objective(
   """Returns the objective of classifiers: a loss, and accuracy."""
   if loss is None and class_weights is not None:
     loss = _WeightedCrossEntropy(tuple(map(float, class_weights)))
-  form = _of_classes(loss)
+  form = LossAndMetric(
+    functools.partial(_cross_entropy, from_logits=True)
+    if loss is None
+    else functools.partial(_LossOfClasses, loss),
+    tf.keras.metrics.SparseCategoricalAccuracy,
+    _ACCURACY,
+    _count_hits,
+  )
   return task.Objective(
     model_fn=form.model_fn,
     functional_model_fn=form.functional_if_dense,
@@ -187,26 +194,6 @@ def objective(
   if num_classes is None:
     return number_objective(loss)
   return class_objective(class_weights, loss)
-
-
-def functional_model(
-  build: task.KerasModelFn,
-  element_spec: task.ElementSpec,
-  loss: LossFn | None = None,
-) -> tff.learning.models.FunctionalModel:
-  """Returns a classifier as a `FunctionalModel`."""
-  return _of_classes(loss).functional_model(build, element_spec)
-
-
-def _of_classes(loss: LossFn | None) -> LossAndMetric:
-  return LossAndMetric(
-    functools.partial(_cross_entropy, from_logits=True)
-    if loss is None
-    else functools.partial(_LossOfClasses, loss),
-    tf.keras.metrics.SparseCategoricalAccuracy,
-    _ACCURACY,
-    _count_hits,
-  )
 
 
 class _Loss(tf.keras.losses.Loss):

@@ -114,32 +114,28 @@ def _check(make: SeededModelBuilder, *, is_classifier: bool) -> None:
   """
   returned = make.raw_model()
   if not isinstance(returned, tf.keras.Model):
-    raise FieldError(
-      make.name, f"expected a tf.keras.Model, found {type(returned).__name__}."
+    raise make.error(
+      f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
   # Compares before `adapted_model` changes the last layer.
   if last_layer(make.raw_model()) is last_layer(returned):
-    raise FieldError(
-      make.name, "returns the same model each time; build a new one."
-    )
+    raise make.error("returns the same model each time; build a new one.")
   model = make.adapted_model()
   was_built = model.built
   _check_shapes(make, model)
   again = make()
   if not again.trainable_weights:
-    raise FieldError(
-      make.name,
+    raise make.error(
       "its model has nothing to train; give it a layer with weights, and leave "
-      "that layer trainable.",
+      "that layer trainable."
     )
   _check_calls(make, again, is_classifier=is_classifier)
   _check_weights(make, again)
   if _has_given_weights(make, again, model if was_built else make.new_model()):
     make.fix_weights(again)
   elif _is_compiled(model):
-    raise FieldError(
-      make.name,
-      "its model is compiled; leave compile() out: the task has the loss.",
+    raise make.error(
+      "its model is compiled; leave compile() out: the task has the loss."
     )
 
 
@@ -153,9 +149,8 @@ def _check_shapes(make: SeededModelBuilder, model: tf.keras.Model) -> None:
       with layers.seeded(0):
         outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
     except (ValueError, TypeError, tf.errors.OpError) as error:
-      raise FieldError(
-        make.name,
-        f"the task has {wanted}; the model takes no such x: {_line(error)}.",
+      raise make.error(
+        f"the task has {wanted}; the model takes no such x: {_line(error)}."
       ) from error
     if _fits(outputs, wanted):
       return
@@ -169,10 +164,9 @@ def _check_shapes(make: SeededModelBuilder, model: tf.keras.Model) -> None:
       " One output is enough if the last layer of a sequential or functional "
       "model is a Dense(1) with a sigmoid or no activation."
     )
-  raise FieldError(
-    make.name,
+  raise make.error(
     f"the task has {wanted}; the model has x {x} and outputs "
-    f"{_outputs(outputs)}.{advice}",
+    f"{_outputs(outputs)}.{advice}"
   )
 
 
@@ -218,11 +212,10 @@ def _has_given_weights(
     model.weights, map(operator.and_, is_open, differ), strict=True
   ):
     if differs:
-      raise FieldError(
-        make.name,
+      raise make.error(
         f"the initial values of {weight.name} differ each time the model is "
         "built; give its initializer a seed or, if the model is trained, load "
-        "the same weights each time.",
+        "the same weights each time."
       )
   return any(is_open) or not any(differ)
 
@@ -260,16 +253,14 @@ def _check_weights(make: SeededModelBuilder, model: tf.keras.Model) -> None:
   """Checks that methods can sum a model's weights."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
-      raise FieldError(
-        make.name,
+      raise make.error(
         f"{weight.name} is {weight.dtype.name}; expected float32, as methods "
-        "sum it.",
+        "sum it."
       )
     if weight.constraint is not None:
-      raise FieldError(
-        make.name,
+      raise make.error(
         f"{weight.name} has a constraint, which TFF's optimizers do not apply; "
-        "leave it out, or use a regularizer.",
+        "leave it out, or use a regularizer."
       )
 
 
@@ -277,51 +268,46 @@ def _check_calls(
   make: SeededModelBuilder, model: tf.keras.Model, *, is_classifier: bool
 ) -> None:
   """Checks that a model's calls are repeatable and keep no state."""
-  name, wanted = make.name, make.wanted
+  wanted = make.wanted
   if wanted.x_dtype == tf.string:
     return
   before = [weight.numpy() for weight in model.weights]
   for weight, value in zip(model.weights, before, strict=True):
     if value.dtype.kind == "f" and not np.isfinite(value).all():
-      raise FieldError(
-        name,
+      raise make.error(
         f"{weight.name} has initial values that are not finite; no client "
-        "could train them.",
+        "could train them."
       )
   x = _batch(wanted)
   try:
     outputs, again = (model(x, training=True).numpy() for _ in range(2))
   except Exception as error:
-    raise FieldError(
-      name, f"its model cannot be called in training: {_line(error)}."
+    raise make.error(
+      f"its model cannot be called in training: {_line(error)}."
     ) from error
   for weight, value in zip(model.weights, before, strict=True):
     if not np.array_equal(weight.numpy(), value):
-      raise FieldError(
-        name,
+      raise make.error(
         f"{weight.name} changes while the model is called, and no method sums "
         "such a state; replace BatchNormalization with GroupNormalization or "
-        "LayerNormalization.",
+        "LayerNormalization."
       )
   if not np.allclose(outputs, again, _TOLERANCE, _TOLERANCE, equal_nan=True):
-    raise FieldError(
-      name,
+    raise make.error(
       "its outputs in training differ from one call to the next, so a run "
-      f"would not be reproducible; {_repeatable_replacement(model)}.",
+      f"would not be reproducible; {_repeatable_replacement(model)}."
     )
   if not _adds_only_weight_losses(model, x):
-    raise FieldError(
-      name,
+    raise make.error(
       "its layers add penalties on what they compute (activity_regularizer or "
       "add_loss), which TFF's models do not support. Penalize weights instead "
-      "(kernel_regularizer), or put the term into the task's loss (loss=).",
+      "(kernel_regularizer), or put the term into the task's loss (loss=)."
     )
   if is_classifier and _are_probabilities(outputs):
-    raise FieldError(
-      name,
+    raise make.error(
       "its outputs are probabilities; the task's loss takes logits: leave the "
       "last softmax out, or in a trained model set model.layers[-1].activation "
-      "= tf.keras.activations.linear.",
+      "= tf.keras.activations.linear."
     )
 
 

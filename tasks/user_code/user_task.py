@@ -72,9 +72,7 @@ class UserTask:
     model_seed: int,
   ) -> Task:
     """Builds the task."""
-    given = dict(
-      zip(_CONTEXT_ARGUMENTS, (data_dir, seed, model_seed), strict=True)
-    )
+    given = {"data_dir": data_dir, "seed": seed, "model_seed": model_seed}
     arguments = {n: getattr(config, n) for n in self._arguments}
     arguments |= {n: given[n] for n in self._given}
     task = self._call_function(arguments)
