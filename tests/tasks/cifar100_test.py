@@ -1,10 +1,7 @@
-import sqlite3
-
 import numpy as np
 import pytest
 
 import tasks
-from tests.refusals import refused
 from tests.tasks import image_data, native_file, several_clients
 
 
@@ -66,21 +63,3 @@ class TestNative:
     )
     total = task.train.num_examples.sum() + task.test.num_examples.sum()
     assert total == 11
-
-  def test_label_out_of_range(self, tmp_path):
-    _write_native(
-      tmp_path / "cifar100.sqlite",
-      {"train": {"0": [1, 100]}, "test": {"0": [1]}},
-    )
-    with refused("split train", "example 1 ", 100):
-      self._load(tmp_path)
-
-  def test_damaged_example(self, directory):
-    with sqlite3.connect(directory / "cifar100.sqlite") as connection:
-      connection.execute(
-        "UPDATE examples SET serialized_example_proto = 'x' "
-        "WHERE client_id = '2'"
-      )
-    connection.close()
-    with refused("split train, client 2"):
-      self._load(directory)

@@ -1,5 +1,6 @@
 """Tests of clients' examples by a description that travels."""
 
+import dataclasses
 import os
 import pickle
 
@@ -26,19 +27,18 @@ def small(*, seed, scale: float = 1.0):
 """
 
 
-def test_examples_are_the_tasks_wherever_it_was_pickled():
+@pytest.mark.parametrize("split", ["train", "test", "validation"])
+def test_examples_are_the_tasks_wherever_it_was_pickled(split):
+  source = dataclasses.replace(SOURCE, split=split, validation_fraction=0.2)
+  source = pickle.loads(pickle.dumps(source))
   task = tasks.load("digits", seed=3, **OPTIONS)
-  for name, split in (("train", task.train), ("test", task.test)):
-    source = tasks.ClientSource(
-      task="digits", options=OPTIONS, seed=3, split=name
-    )
-    source = pickle.loads(pickle.dumps(source))
-    for client_id in range(5):
-      for found, expected in zip(
-        source(client_id), split.load(client_id), strict=True
-      ):
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+  part = getattr(tasks.with_validation(task, 0.2, seed=3), split)
+  for client_id in range(5):
+    for found, expected in zip(
+      source(client_id), part.load(client_id), strict=True
+    ):
+      assert found.dtype == expected.dtype
+      np.testing.assert_array_equal(found, expected)
 
 
 def test_a_task_is_loaded_once(monkeypatch):
@@ -70,12 +70,14 @@ def test_versions_differ_where_data_does(tmp_path, monkeypatch):
   def version(**options):
     return tasks.ClientSource(task="own.py:small", options=options).version
 
+  noise = {**OPTIONS, "label_noise": "pairwise", "noisy_clients": 1.0}
+  noisier = {**noise, "least_label_noise": 0.51}
   found = [
     SOURCE.version,
-    tasks.ClientSource(task="digits", options=OPTIONS).version,
-    tasks.ClientSource(
-      task="digits", options=OPTIONS, seed=3, split="test"
-    ).version,
+    dataclasses.replace(SOURCE, options=noise).version,
+    dataclasses.replace(SOURCE, options=noisier).version,
+    dataclasses.replace(SOURCE, seed=0).version,
+    dataclasses.replace(SOURCE, split="test").version,
     version(),
     version(scale=2.0),
   ]

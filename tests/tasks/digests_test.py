@@ -12,61 +12,37 @@ import pytest
 import tasks
 from tasks import digests, models
 from tasks.formats import source_files
-from tests.tasks import client_files, image_data, tabular_data, tfds_data
+from tests.tasks import tabular_data, task_files
 
 
-def _rows(directory):
-  """Writes one table as CSV, as Parquet and as arrays."""
-  random = np.random.default_rng(0)
-  table = pd.DataFrame(
-    {
-      "who": np.repeat(["a", "b", "c"], 8),
-      "age": random.normal(size=24),
-      "ill": np.tile(["yes", "no"], 12),
-    }
-  )
-  table.to_csv(directory / "rows.csv", index=False)
-  table.to_parquet(directory / "rows.parquet")
-  np.savez(
-    directory / "rows.npz",
-    x=table[["age"]].to_numpy(np.float32),
-    y=table["ill"].to_numpy(str),
-    client=table["who"].to_numpy(str),
-  )
+def _write_parquet(directory):
+  header, rows = tabular_data.patients()
+  table = pd.DataFrame(rows, columns=header)
+  table.to_parquet(directory / "patients.parquet")
 
 
-_TABLE = {"client": "who", "label": "ill"}
+_PATTERNS = {
+  "table": "*.csv",
+  "arrays": "*.npz",
+  "leaf": "**/*.json",
+  "client_data": "*.sqlite",
+  "mnist": "*",
+  "cifar10": "**/*_*",
+  "cinic10": "**/*.png",
+  "adult": "adult.*",
+  "tfds": "**/*.*-of-*",
+}
 # Of a kind of data: what writes it, the files, the task and its options.
 KINDS: Mapping[str, tuple[Any, str, str, Mapping[str, Any]]] = {
-  "csv": (_rows, "*.csv", "table", {"file": "rows.csv", **_TABLE}),
-  "parquet": (_rows, "*.parquet", "table", {"file": "rows.parquet", **_TABLE}),
-  "npz": (_rows, "*.npz", "arrays", {"file": "rows.npz"}),
-  "leaf": (tabular_data.write_leaf, "**/*.json", "leaf", {}),
-  "sqlite": (
-    client_files.write_images,
-    "*.sqlite",
-    "client_data",
-    {"file": "images.sqlite"},
-  ),
-  "idx": (image_data.write_mnist, "*", "mnist", {"num_clients": 2}),
-  "batches": (
-    image_data.write_cifar10,
-    "**/*_*",
-    "cifar10",
-    {"num_clients": 2},
-  ),
-  "images": (
-    image_data.write_cinic10,
-    "**/*.png",
-    "cinic10",
-    {"num_clients": 3, "model": "linear"},
-  ),
-  "adult": (tabular_data.write_adult, "adult.*", "adult", {}),
-  "tfds": (
-    tfds_data.write_images,
-    "**/*.*-of-*",
-    "tfds",
-    {"name": "shades", "num_clients": 3},
+  **{
+    name: (task_files.WRITERS[name], files, name, task_files.OPTIONS[name])
+    for name, files in _PATTERNS.items()
+  },
+  "parquet": (
+    _write_parquet,
+    "*.parquet",
+    "table",
+    {**task_files.OPTIONS["table"], "file": "patients.parquet"},
   ),
 }
 
@@ -105,12 +81,12 @@ def test_seeds_and_places_do_not_decide_the_digest_of_files(tmp_path):
   found = []
   for seed, name in enumerate(("one", "two")):
     (tmp_path / name).mkdir()
-    _rows(tmp_path / name)
-    options = KINDS["npz"][3]
-    task = tasks.load("arrays", data_dir=tmp_path / name, seed=seed, **options)
+    tabular_data.write_arrays(tmp_path / name)
+    options = {"file": "examples.npz", "seed": seed}
+    task = tasks.load("arrays", data_dir=tmp_path / name, **options)
     found.append(tasks.data_digests(task))
   assert found[0] == found[1]
-  assert found[0].keys() == {"rows.npz"}
+  assert found[0].keys() == {"examples.npz"}
 
 
 @pytest.mark.parametrize("place", [0, 1, 12_345, 54_321, 99_999])

@@ -199,16 +199,16 @@ def test_an_existing_file_is_kept(server, path):
 _NAME = "emnist_all.sqlite"
 
 
-@pytest.mark.parametrize("name", downloads.NAMES)
+@pytest.mark.parametrize("name", downloads.ARCHIVES)
 def test_addresses_are_those_of_tff(name):
   import tensorflow_federated as tff  # noqa: PLC0415
 
   loaders = getattr(tff.simulation.datasets, name)
   source = inspect.getsource(inspect.getmodule(loaders.load_data))
-  for archive in downloads.archives(name):
+  for archive in downloads.ARCHIVES[name]:
     assert archive.url in source
     assert archive.sha256 is None or archive.sha256 in source
-  assert source.count("origin=") == len(downloads.archives(name))
+  assert source.count("origin=") == len(downloads.ARCHIVES[name])
 
 
 def _archive(server, content, name="emnist_all.sqlite.lzma", sha256=None):
@@ -282,12 +282,9 @@ def test_existing_data_is_kept(tmp_path):
 class TestFindNative:
   @pytest.fixture(autouse=True)
   def _published(self, server, monkeypatch):
-    def archives(name):
-      assert name == "emnist"
-      other = Archive("http://127.0.0.1:9/other.sqlite.lzma", None)
-      return [other, Archive(f"{server.address}/{_NAME}.lzma", None)]
-
-    monkeypatch.setattr(downloads, "archives", archives)
+    other = Archive("http://127.0.0.1:9/other.sqlite.lzma", None)
+    archives = [other, Archive(f"{server.address}/{_NAME}.lzma", None)]
+    monkeypatch.setitem(downloads.ARCHIVES, "emnist", archives)
 
   def _fails(self, directory, *facts):
     with refused(directory / _NAME, "--data_dir", *facts) as caught:

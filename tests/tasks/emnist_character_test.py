@@ -1,8 +1,3 @@
-import io
-import lzma
-import urllib.error
-import urllib.request
-
 import numpy as np
 import pytest
 
@@ -16,29 +11,6 @@ def _load(file, **options):
   return tasks.load(
     "emnist_character", data_dir=file.path.parent, **{"model": "mlp", **options}
   )
-
-
-@pytest.fixture
-def network(monkeypatch):
-  """Stands in for the network: fails, or serves what a test puts there."""
-
-  class Network:
-    content = None
-    requests = 0
-
-    def open(self, _request, timeout):
-      assert timeout > 0
-      self.requests += 1
-      if self.content is None:
-        raise urllib.error.URLError("no network")
-      response = io.BytesIO(self.content)
-      response.headers = {"Content-Length": str(len(self.content))}
-      response.status = 200
-      return response
-
-  stand_in = Network()
-  monkeypatch.setattr(urllib.request, "urlopen", stand_in.open)
-  return stand_in
 
 
 class TestMadeUpFile:
@@ -140,32 +112,14 @@ class TestBadFile:
       _load(emnist_file).train_data(0)
 
 
-class TestNoFile:
-  def test_is_fetched_from_where_tff_has_it(
-    self, emnist_file, tmp_path, network
-  ):
-    network.content = lzma.compress(
-      emnist_file.path.read_bytes(), lzma.FORMAT_ALONE
-    )
-    directory = tmp_path / "cache"
-    directory.mkdir()
-    for _ in range(2):
-      task = tasks.load("emnist_character", data_dir=directory)
-      assert task.num_clients == 2
-    assert network.requests == 1
-    assert list(directory.iterdir()) == [directory / _NAME]
-    assert (directory / _NAME).read_bytes() == emnist_file.path.read_bytes()
-
-
-def test_synthetic_needs_no_file(network):
+def test_synthetic_needs_no_file():
   task = tasks.load("emnist_character", synthetic=True)
   assert task.description.startswith("synthetic test images, 10 classes")
   assert task.client_names == ("synthetic1", "synthetic2")
   np.testing.assert_array_equal(task.train.load(0)[1], range(10))
-  assert network.requests == 0
 
 
-def test_real_file(network, real):
+def test_real_file(real):
   directory = real(f"tff_cache/{_NAME}").parent
   task = tasks.load("emnist_character", data_dir=directory)
   assert task.num_clients == 100
@@ -181,4 +135,3 @@ def test_real_file(network, real):
       assert x.mean() > 0.5
       labels |= {*y.tolist()}
   assert labels == set(range(10))
-  assert network.requests == 0

@@ -82,8 +82,6 @@ def test_task_with_images_of_another_size(directory):
     "fashion_mnist", data_dir=directory, image_size=32, model="linear"
   )
   assert task.train.load(0)[0].shape == (10, 32, 32, 1)
-  with rejected("image_size", value=0):
-    tasks.load("fashion_mnist", data_dir=directory, image_size=0)
 
 
 def test_images_that_are_too_small_for_a_model(directory):

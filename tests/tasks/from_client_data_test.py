@@ -44,21 +44,6 @@ def build(input_shape, num_classes):
   return models.mlp(tuple(input_shape), (), num_classes or 1, 0)
 
 
-def test_a_trained_model_begins_with_its_weights():
-  def trained():
-    model = build([2], 3)
-    model.set_weights(weights)
-    return model
-
-  weights = [np.array([[1, 2, 3], [4, 5, 6]]), np.array([7, 8, 9])]
-  data = of_arrays({"a": 5, "b": 3})
-  task = tasks.from_client_data(data, data, trained)
-  model = task.model
-  assert isinstance(model, tff.learning.models.FunctionalModel)
-  for found in (model.initial_weights[0], task.keras_model_fn().get_weights()):
-    np.testing.assert_equal(found, weights)
-
-
 def test_classes():
   task = tasks.from_client_data(
     of_arrays({"a": 5, "b": 3, "c": 4}),
@@ -207,14 +192,6 @@ def test_a_client_with_wrong_values_is_named_when_it_is_read():
     task.test.load(0)
 
 
-def test_a_model_that_does_not_fit_names_both_shapes():
-  data = of_arrays({"a": 3})
-  with pytest.raises(FieldError, match=r"n, 3.*n, 7"):
-    tasks.from_client_data(
-      data, data, lambda input_shape: build(input_shape, 7)
-    )
-
-
 @pytest.mark.parametrize(
   ("arguments", "facts"),
   [
@@ -222,6 +199,7 @@ def test_a_model_that_does_not_fit_names_both_shapes():
     ({"class_weights": {0: 1, 1: 2}}, ["{0: 1, 1: 2}", "list"]),
     ({"class_weights": "balanced"}, ["'balanced'", "list"]),
     ({"class_weights": [1, -2]}, ["-2", "above 0"]),
+    ({"class_weights": [1.0]}, ["1 numbers", "2 classes"]),
     ({"class_weights": [1, float("nan")]}, ["nan", "above 0"]),
     ({"loss": "mse"}, ["'mse'", "function"]),
     ({"num_classes": -1}, ["-1", "2 or more"]),

@@ -24,7 +24,7 @@ import sys
 import tasks, tasks.registry
 for name in tasks.names():
   defaults = tasks.option_defaults(name)
-  tasks.option_meanings(name)
+  tasks.option_fields(name)
   tasks.check_options(name, defaults)
   tasks.parse_options(name, [f"{k}={v}" for k, v in defaults.items()])
 heavy = "tensorflow tensorflow_federated tensorflow_datasets pandas sklearn"
@@ -52,12 +52,12 @@ def test_every_task_file_is_registered():
 @pytest.mark.parametrize("name", tasks.names())
 class TestEveryTask:
   def test_every_option_has_a_meaning(self, name):
-    meanings = tasks.option_meanings(name)
-    assert tuple(meanings) == tasks.option_names(name)
-    for meaning in meanings.values():
-      assert meaning[0].isupper()
-      assert meaning.endswith(".")
-      assert "\n" not in meaning
+    fields = tasks.option_fields(name)
+    assert tuple(fields) == tasks.option_names(name)
+    for field in fields.values():
+      assert field.meaning[0].isupper()
+      assert field.meaning.endswith(".")
+      assert "\n" not in field.meaning
 
   def test_defaults_are_valid_and_plain(self, name):
     defaults = tasks.option_defaults(name)

@@ -1,6 +1,5 @@
 """Noisy training labels, and labels that a method corrected."""
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import tasks
 from tasks import label_noise
 from tests.refusals import rejected
 from tests.tasks import tabular_data
-from tff_fair.experiments import RunSpec
 
 pytestmark = pytest.mark.pure
 
@@ -157,43 +155,6 @@ def test_levels_out_of_range():
     for value in values:
       with rejected(option, "[0, 1]", value=value):
         tasks.check_options("digits", {option: value})
-  for text in ("nan", "inf", "half"):
-    with rejected("noisy_clients", "number"):
-      tasks.parse_options("digits", [f"noisy_clients={text}"])
-
-
-def test_a_run_does_not_go_on_with_another_noise():
-  def spec(**options):
-    return RunSpec(task="digits", task_options=options)
-
-  before = spec(num_clients=5)
-  assert not before.differences(spec(num_clients=5, label_noise="none"))
-  assert before.differences(
-    spec(num_clients=5, label_noise="symmetric", noisy_clients=0.6)
-  ) == {
-    "task_option.label_noise": ("none", "symmetric"),
-    "task_option.noisy_clients": (0.4, 0.6),
-  }
-
-
-def test_workers_load_the_same_noise():
-  options: dict[str, Any] = {"num_clients": 40, "label_noise": "pairwise"}
-
-  def source(**others):
-    return tasks.ClientSource(task="digits", options={**options, **others})
-
-  task = tasks.load("digits", **options)
-  first, twin = source(), pickle.loads(pickle.dumps(source()))
-  for k in (3, 0):
-    np.testing.assert_array_equal(twin(k)[1], task.train.load(k)[1])
-  assert twin.version == first.version
-  # Eight clients stand for all; the level of each counts.
-  others = [
-    source(least_label_noise=0.51),
-    source(noisy_clients=0.42),
-    source(label_noise="none"),
-  ]
-  assert len({first.version, *(other.version for other in others)}) == 4
 
 
 class TestCorrectedLabels:

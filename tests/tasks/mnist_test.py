@@ -41,17 +41,6 @@ class TestMadeUpFiles:
     task = _load(directory)
     assert task.train.load(0)[0] is not task.train.load(0)[0]
 
-  def test_standardized_over_all_training_images(self, directory):
-    task = _load(directory, pixels="standardized")
-    x, _ = several_clients.arrays(task.train)
-    np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-4)
-    # Pixels that never change become zero; the others vary by one.
-    deviations = x.std(axis=0)
-    constant = deviations < 0.5
-    assert constant.sum() == 28 * 28 - 2
-    np.testing.assert_array_equal(x[:, constant], 0)
-    np.testing.assert_allclose(deviations[~constant], 1, atol=1e-3)
-
   def test_by_writer(self, directory):
     train = [(k % 10, 200 + k % 3) for k in range(100)]
     test = [(k % 10, 202 + k % 2) for k in range(30)]

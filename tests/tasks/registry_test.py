@@ -2,8 +2,6 @@
 
 import functools
 import pathlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,60 +9,14 @@ import tensorflow as tf
 
 import tasks
 from tests.refusals import refused, rejected
-from tests.tasks import client_files, image_data, tabular_data, tfds_data
+from tests.tasks import task_files
 
-# Small files for the tasks that read some.
-_FILES: dict[str, Callable[[pathlib.Path], None]] = {
-  "femnist_skewed": image_data.write_emnist_byclass,
-  "mnist": image_data.write_mnist,
-  "fashion_mnist": image_data.write_mnist,
-  "cifar10": image_data.write_cifar10,
-  "cifar100": image_data.write_cifar100,
-  "cinic10": image_data.write_cinic10,
-  "tiny_imagenet": image_data.write_tiny_imagenet,
-  "clothing1m": image_data.write_clothing1m,
-  "sent140": tabular_data.write_sent140,
-  "adult": tabular_data.write_adult,
-  "leaf": tabular_data.write_leaf,
-  "table": tabular_data.write_table,
-  "arrays": tabular_data.write_arrays,
-  "tfds": tfds_data.write_images,
-  "client_data": client_files.write_images,
-}
 _DATA_DIRS: dict[str, pathlib.Path] = {}
-# What makes each task load fast.
-_OPTIONS: dict[str, dict[str, Any]] = {
-  "digits": {},
-  "emnist_character": {"synthetic": True, "model": "mlp"},
-  "femnist_skewed": {"num_clients": 5, "model": "mlp"},
-  "mnist": {"num_clients": 10, "model": "mlp"},
-  "fashion_mnist": {},
-  "cifar10": {"num_clients": 10},
-  "cifar100": {"num_clients": 3, "model": "linear"},
-  "cinic10": {"num_clients": 3, "model": "linear"},
-  "tiny_imagenet": {"num_clients": 2, "model": "linear"},
-  "clothing1m": {"num_clients": 3, "model": "linear", "image_size": 8},
-  "shakespeare_character": {
-    "synthetic": True,
-    "sequence_length": 5,
-    "lstm_units": 8,
-  },
-  "stackoverflow_tag": {"synthetic": True},
-  "stackoverflow_word": {"synthetic": True, "lstm_units": 8},
-  "synthetic": {},
-  "sent140": {"lstm_units": 8, "lstm_layers": 1},
-  "adult": {},
-  "leaf": {},
-  "table": {"file": "patients.csv", "client": "clinic", "label": "ill"},
-  "arrays": {"file": "examples.npz"},
-  "tfds": {"name": "shades", "num_clients": 3},
-  "client_data": {"file": "images.sqlite"},
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _files(tmp_path_factory):
-  for name, write in _FILES.items():
+  for name, write in task_files.WRITERS.items():
     _DATA_DIRS[name] = tmp_path_factory.mktemp(name)
     write(_DATA_DIRS[name])
   yield
@@ -74,7 +26,11 @@ def _files(tmp_path_factory):
 @functools.cache
 def _load(name, **kwargs):
   """Returns a task, each once: a task is never changed."""
-  arguments = {"data_dir": _DATA_DIRS.get(name), **_OPTIONS[name], **kwargs}
+  arguments = {
+    "data_dir": _DATA_DIRS.get(name),
+    **task_files.OPTIONS[name],
+    **kwargs,
+  }
   return tasks.load(name, **arguments)
 
 
@@ -88,7 +44,7 @@ def _weights(task):
 
 
 def test_every_task_is_tested():
-  assert _OPTIONS.keys() == {*tasks.names()}
+  assert task_files.OPTIONS.keys() == {*tasks.names()}
 
 
 @pytest.mark.parametrize("name", tasks.names())
@@ -111,15 +67,15 @@ class TestEveryTask:
   @pytest.mark.parametrize("half", ["train", "test"])
   def test_a_client_is_one_element_with_all_its_examples(self, name, half):
     task = _load(name)
-    num_examples = getattr(task, f"num_{half}_examples")
+    split = getattr(task, half)
     for client_id in range(task.num_clients):
       if client_id < 3:
         dataset = getattr(task, f"{half}_data")(client_id)
         assert dataset.element_spec == task.element_spec
         x, y = _element(dataset)
       else:  # As quickly as in a run.
-        x, y = getattr(task, half).load(client_id)
-      assert len(x) == len(y) == num_examples(client_id) > 0
+        x, y = split.load(client_id)
+      assert len(x) == len(y) == split.num_examples[client_id] > 0
       assert np.isfinite(x).all()
       assert y.min() >= 0
       assert y.max() < task.num_classes
@@ -190,12 +146,11 @@ class TestEveryTask:
   def test_rejects_client_ids_out_of_range(self, name):
     task = _load(name)
     for client_id in (-1, task.num_clients):
-      for method in ("{}_data", "num_{}_examples"):
-        for half in ("train", "test"):
-          with pytest.raises(
-            ValueError, match=f"{client_id}.* {task.num_clients - 1}"
-          ):
-            getattr(task, method.format(half))(client_id)
+      for data in (task.train_data, task.test_data):
+        with pytest.raises(
+          ValueError, match=f"{client_id}.* {task.num_clients - 1}"
+        ):
+          data(client_id)
 
   def test_rejects_seed(self, name):
     for seed in (-1, 0.5, "0", None):
@@ -254,7 +209,7 @@ def test_seed_chooses_clients(name):
     tasks.load,
     tasks.option_names,
     tasks.option_defaults,
-    tasks.option_meanings,
+    tasks.option_fields,
     lambda name: tasks.check_options(name, {}),
     lambda name: tasks.parse_options(name, []),
   ],

@@ -111,23 +111,6 @@ def test_a_share_that_comes_to_nothing_is_refused():
   assert caught.value.field == "validation_fraction"
 
 
-@pytest.mark.parametrize("split", ["train", "test", "validation"])
-def test_a_source_has_the_same_examples(split):
-  source = tasks.ClientSource(
-    task="digits",
-    options={"num_clients": 3},
-    seed=2,
-    split=split,
-    validation_fraction=0.2,
-  )
-  task = tasks.load("digits", seed=2, num_clients=3)
-  task = tasks.with_validation(task, 0.2, seed=2)
-  x, y = source(1)
-  assert len(y) == getattr(task, split).num_examples[1]
-  for mine, theirs in zip((x, y), getattr(task, split).load(1), strict=True):
-    np.testing.assert_array_equal(mine, theirs)
-
-
 def test_a_local_split_keeps_groups_in_place():
   whole = Split(
     num_examples=np.array([10]),

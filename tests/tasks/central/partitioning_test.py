@@ -78,17 +78,14 @@ class TestEveryPartition:
       sorted(itertools.chain(*_positions(half)))
       for half in (task.train, task.test)
     )
+    for k in range(task.num_clients):
+      x, y = task.train.load(k)
+      np.testing.assert_array_equal(self.data.labels[x[:, 0].astype(int)], y)
     assert set(train) <= set(train_pool)
     assert set(test) <= set(test_pool)
     # Nothing is used twice, and nothing is left.
     assert len({*train, *test}) == len(train) + len(test)
     assert {*train, *test} == {*train_pool, *test_pool}
-
-  def test_labels_belong_to_inputs(self, options):
-    task = _task(self.data, **{"num_clients": 6, **options})
-    for k in range(task.num_clients):
-      x, y = task.train.load(k)
-      np.testing.assert_array_equal(self.data.labels[x[:, 0].astype(int)], y)
 
   def test_unused(self, options):
     task = _task(

@@ -62,6 +62,7 @@ def test_a_seed_that_is_left_out_decides_initial_weights_alone(function):
     starts += map(tuple, drawn)
     if weights is None:
       weights = model.get_weights()
+      np.testing.assert_equal(build().get_weights(), weights)
       shape = [2, *(size or 4 for size in model.input_shape[1:])]
       x = np.random.default_rng(3).integers(0, 5, shape)
     model.set_weights(weights)

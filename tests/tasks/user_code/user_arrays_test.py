@@ -102,7 +102,8 @@ def test_client_data_is_shared_out():
   data = tasks_client_data({"a": 5, "b": 1})
   task = tasks.from_client_data(data, 0.4, build, num_classes=5)
   assert task.client_names == ["a"]
-  assert (task.num_train_examples(0), task.num_test_examples(0)) == (3, 2)
+  assert task.train.num_examples.tolist() == [3]
+  assert task.test.num_examples.tolist() == [2]
   _, y = several_clients.arrays(task.train, task.test)
   assert sorted(y) == list(range(5))
 
@@ -136,25 +137,13 @@ def test_labels_of_python_objects_are_taken_by_what_they_are():
     return tasks.from_client_data(clients, 0.5, build)
 
   assert load([True, False]).class_names == ["False", "True"]
+  assert load([b"no", b"yes"]).class_names == ["no", "yes"]
   assert load([1, 0]).class_names is None
   assert load([1, 0]).num_classes == 2
   assert load([0.5, 2]).num_classes is None
   table = frame(pd.array([0, 1] * 5, "Int64"))
   task = tasks.from_client_data(table, 0.5, build, client="clinic")
   assert (task.num_classes, task.class_names) == (2, None)
-
-
-@pytest.mark.parametrize("kind", ["mapping", "hugging"])
-def test_several_truth_values_are_no_classes(kind):
-  hot = np.eye(10) > 0
-  data: object
-  if kind == "mapping":
-    data, options = {"a": (np.ones([10, 2]), hot)}, {}
-  else:
-    columns = {"clinic": np.repeat([1, 2], 5), "x": np.ones(10), "label": hot}
-    data, options = HuggingFace(columns), {"client": "clinic"}
-  with refused((options and "client 1") or "client a", "bool[10]"):
-    tasks.from_client_data(data, 0.5, build, **options)
 
 
 def test_numbers_as_labels():
@@ -234,55 +223,12 @@ def test_data_that_cannot_be_used(data, place, fact):
     tasks.from_client_data(data, 0.5, build)
 
 
-def test_a_share_and_a_column_that_cannot_be():
-  with refused("client_data", "1.0"):
-    tasks.from_client_data(CLIENTS, 1.0, build)
-  with refused("client_data", "'hospital'"):
-    tasks.from_client_data(frame(), 0.5, build, client="hospital")
-
-
-@pytest.mark.parametrize(
-  ("clinic", "fact"),
-  [
-    ([None, "a"] * 5, "missing"),
-    ([np.nan, 1] * 5, "missing"),
-    ([1, "1"] * 5, "several kinds"),
-  ],
-)
-def test_a_column_of_clients_that_cannot_be_used(clinic, fact):
-  with refused("client_data", "'clinic'", fact):
-    tasks.from_client_data(
-      frame().assign(clinic=clinic), 0.5, build, client="clinic"
-    )
-
-
-def test_columns_that_cannot_be_used():
-  table = frame()
-  with refused("client_data", "more than one", "'age'"):
-    twice = pd.concat([table, table[["age"]]], axis=1)
-    tasks.from_client_data(twice, 0.5, build, client="clinic")
-  with refused("client_data", "features", "'label'"):
-    tasks.from_client_data(
-      table, 0.5, build, client="clinic", features=["age", "label"]
-    )
-  with refused("client_data", "label='ill'", "dict"):
-    tasks.from_client_data(CLIENTS, 0.5, build, label="ill")
-
-
 def test_a_groupby_has_the_columns_that_were_chosen_of_it():
   grouped = frame().groupby("clinic")[["age", "label"]]
   task = tasks.from_client_data(grouped, 0.5, build)
   assert task.element_spec[0].shape == [None, 1]
   by_series = frame().groupby(frame()["clinic"])
   assert everything(tasks.from_client_data(by_series, 0.5, build)) == EXPECTED
-
-
-def test_labels_of_bytes_are_texts():
-  clients = {k: (TWO, np.array([b"no", b"yes"])) for k in "ab"}
-  assert tasks.from_client_data(clients, 0.5, build).class_names == [
-    "no",
-    "yes",
-  ]
 
 
 def test_weights_of_clients():
@@ -293,21 +239,6 @@ def test_weights_of_clients():
     found = dict(zip(task.client_names, task.client_weights, strict=True))
     assert found == {"north": 0.5, "south": 4.0}
     assert task.element_spec[0].shape == [None, 2]
-
-
-@pytest.mark.parametrize(
-  ("train", "weights", "place", "fact"),
-  [
-    (CLIENTS, {"north": 1}, "client_weights", "'south' has no"),
-    (CLIENTS, {"north": 1, "south": -1}, "client_weights", "the weight -1"),
-    (CLIENTS, [1, 2], "client_data", "list"),
-    (grouped(), "bmi", "column 'bmi'", "'north' has the weights 1 and"),
-    (grouped(), "beds", "client_data", "'beds'"),
-  ],
-)
-def test_weights_of_clients_that_cannot_be_used(train, weights, place, fact):
-  with refused(place, fact):
-    tasks.from_client_data(train, 0.5, build, client_weights=weights)
 
 
 def test_weights_of_clients_are_the_same_in_both_halves():
@@ -339,16 +270,38 @@ def test_groups_are_those_of_each_example(halves):
       assert groups == [of_age[age] for age in ages]
 
 
+HOT = {"clinic": np.repeat([1, 2], 5), "label": np.eye(10) > 0}
+UNEQUAL = [np.nan, "a"] * 5
+
+
 @pytest.mark.parametrize(
-  ("train", "place", "fact"),
+  ("data", "option", "value", "fact"),
   [
-    (CLIENTS, "client_data", "dict has none"),
-    (grouped(), "client_data", "'sex'"),
-    (grouped(sex="f"), "(group)", "1 values"),
-    (grouped(sex=["f", None] * 5), "client_data", "'sex' has missing values"),
-    (grouped(sex=["f", "m"] * 5, label=0.5), "(group)", "needs classes"),
+    (CLIENTS, "test", 1.0, "1.0"),
+    (CLIENTS, "label", "ill", "label='ill' names a column, and dict"),
+    (frame(), "client", "hospital", "'hospital'"),
+    (frame()[["clinic", "age", "age"]], "client", "clinic", "one column 'age'"),
+    (
+      frame().assign(clinic=UNEQUAL),
+      "client",
+      "clinic",
+      "'clinic' has missing",
+    ),
+    (frame().assign(clinic=[1, "1"] * 5), "client", "clinic", "several kinds"),
+    (HuggingFace({**HOT, "x": np.ones(10)}), "client", "clinic", "bool[10]"),
+    (grouped(), "features", ["age", "label"], "names the label"),
+    (CLIENTS, "client_weights", {"north": 1}, "'south' has no"),
+    (CLIENTS, "client_weights", {"north": 1, "south": -1}, "the weight -1"),
+    (CLIENTS, "client_weights", [1, 2], "list"),
+    (grouped(), "client_weights", "bmi", "'north' has the weights 1 and"),
+    (grouped(), "client_weights", "beds", "'beds'"),
+    (CLIENTS, "group", "sex", "dict has none"),
+    (grouped(), "group", "sex", "'sex'"),
+    (grouped(sex="f"), "group", "sex", "1 values"),
+    (grouped(sex=UNEQUAL), "group", "sex", "'sex' has missing values"),
+    (grouped(sex=["f", "m"] * 5, label=0.5), "group", "sex", "needs classes"),
   ],
 )
-def test_groups_that_cannot_be_used(train, place, fact):
-  with refused(place, fact):
-    tasks.from_client_data(train, 0.5, build, group="sex")
+def test_options_that_cannot_be_used(data, option, value, fact):
+  with refused("", fact):
+    tasks.from_client_data(data, **{"test": 0.5, "model": build, option: value})

@@ -66,11 +66,11 @@ def test_arguments_are_options(function):
     **own,
     **label_noise.Options().to_dict(),
   }
-  assert tasks.option_types(name)["kind"] == Literal["one", "two"]
-  meanings = tasks.option_meanings(name)
-  assert meanings["number"] == "How many there are."
-  assert meanings["kind"] == "Which kind: one or two."
-  assert meanings["silent"].endswith("does not describe it.")
+  fields = tasks.option_fields(name)
+  assert fields["kind"].annotation == Literal["one", "two"]
+  assert fields["number"].meaning == "How many there are."
+  assert fields["kind"].meaning == "Which kind: one or two."
+  assert fields["silent"].meaning.endswith("does not describe it.")
   assert tasks.parse_options(name, ["share=0.5", "kind=two"]) == {
     "share": 0.5,
     "kind": "two",
