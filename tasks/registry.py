@@ -26,8 +26,6 @@ from tasks.user_code.user_task import UserTask
 from tff_fair import declared, spelling, user_functions
 from tff_fair.declared import FieldError
 
-Value = task_options.Value
-
 # Each name is that of a module of this package with `Options` and `load`.
 _NAMES = (
   "digits",

@@ -303,7 +303,8 @@ def _check_calls(
       "add_loss), which TFF's models do not support. Penalize weights instead "
       "(kernel_regularizer), or put the term into the task's loss (loss=)."
     )
-  if is_classifier and _are_probabilities(outputs):
+  are_shares = (outputs >= 0).all() and np.allclose(outputs.sum(-1), 1.0)
+  if is_classifier and are_shares:
     raise make.error(
       "its outputs are probabilities; the task's loss takes logits: leave the "
       "last softmax out, or in a trained model set model.layers[-1].activation "
@@ -359,10 +360,6 @@ def _adds_only_weight_losses(model: tf.keras.Model, x: tf.Tensor) -> bool:
     except Exception:
       return False
   return True
-
-
-def _are_probabilities(outputs: np.ndarray) -> bool:
-  return bool((outputs >= 0).all()) and np.allclose(outputs.sum(-1), 1.0)
 
 
 def _batch(wanted: catalog.Shapes) -> tf.Tensor:
