@@ -46,8 +46,15 @@ def from_url(
   version = path.with_name(f"{path.name}.part.version")
   try:
     with atomic.new_folder(path.parent):
-      with _errors(url, path):
+      try:
         _fetch_part(url, part, version, on_progress)
+      except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = f"{type(error).__name__}: {getattr(error, 'reason', error)}"
+        raise DataError(
+          path,
+          f"{url} could not be downloaded ({' '.join(reason.split())}). The "
+          "part that has arrived is kept: repeat the command to resume.",
+        ) from error
       try:
         check_sha256(part, sha256)
       except DataError:
@@ -151,19 +158,6 @@ def _range_start(response: http.client.HTTPResponse) -> int | None:
   text = response.headers.get("Content-Range", "")
   match = re.match(r"bytes (\d+)-", text)
   return int(match[1]) if match else None
-
-
-@contextlib.contextmanager
-def _errors(url: str, path: pathlib.Path) -> Iterator[None]:
-  try:
-    yield
-  except (OSError, ValueError, http.client.HTTPException) as error:
-    reason = f"{type(error).__name__}: {getattr(error, 'reason', error)}"
-    raise DataError(
-      path,
-      f"{url} could not be downloaded ({' '.join(reason.split())}). The part "
-      "that has arrived is kept: repeat the command to resume.",
-    ) from error
 
 
 # TFF's native data sets. TFF's own loaders cannot resume interrupted downloads.

@@ -225,7 +225,9 @@ def _scan(
   num_steps = max(n for n in range(1, _MOST_STEPS + 1) if length % n == 0)
   num_turns = tf.shape(inputs[0])[0] // num_steps
   arrays = [
-    tf.TensorArray(x.dtype, num_turns).unstack(_blocks(x, num_steps))
+    tf.TensorArray(x.dtype, num_turns).unstack(
+      tf.reshape(x, [-1, num_steps, *tf.unstack(tf.shape(x)[1:])])
+    )
     for x in inputs
   ]
   order = range(num_steps)[:: -1 if backwards else 1]
@@ -252,11 +254,6 @@ def _scan(
     lambda index, *_: index < num_turns, turn, (0, state, outputs)
   )
   return [array.concat() for array in outputs]
-
-
-def _blocks(rows: tf.Tensor, size: int) -> tf.Tensor:
-  """Returns rows in blocks, [number, size, ...]."""
-  return tf.reshape(rows, [-1, size, *tf.unstack(tf.shape(rows)[1:])])
 
 
 class _Repeatable(tf.keras.layers.Layer):
