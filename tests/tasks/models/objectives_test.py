@@ -1,5 +1,7 @@
 """The loss and the metric of models, in both of TFF's forms."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -41,7 +43,7 @@ CLASSES = (
   task.element_spec([4]),
   (np.eye(4, dtype=np.float32), np.int32([0, 1, 2, 0])),
 )
-CASES = {
+CASES: dict[str, tuple[Any, ...]] = {
   "classes": (
     models.class_objective(),
     lambda: models.mlp((4,), (6,), 3, 0),
