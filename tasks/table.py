@@ -137,7 +137,7 @@ class Options(table_file.Format, row_task.RowOptions):
       self.require(
         name,
         column is None or column not in [getattr(self, k) for k in others],
-        f"another column than {' or '.join(others)}",
+        f"another column than {' and '.join(others)}",
       )
     self.require(
       "split_by",
