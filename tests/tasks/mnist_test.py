@@ -41,6 +41,10 @@ class TestMadeUpFiles:
     task = _load(directory)
     assert task.train.load(0)[0] is not task.train.load(0)[0]
 
+  def test_standardized_over_the_training_images(self, directory):
+    x, _ = several_clients.arrays(_load(directory, pixels="standardized").train)
+    np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-4)
+
   def test_by_writer(self, directory):
     train = [(k % 10, 200 + k % 3) for k in range(100)]
     test = [(k % 10, 202 + k % 2) for k in range(30)]

@@ -92,6 +92,8 @@ def test_columns_are_taken_as_vectors(tmp_path):
   )
   plain = load(tmp_path, y=y, client=client, split=HALVES)
   np.testing.assert_equal(task.train.load(1), plain.train.load(1))
+  column = load(tmp_path, x=np.ones([COUNT, 1]))  # But not x.
+  assert column.element_spec[0].shape == [None, 1]
 
 
 def test_kind_decides(tmp_path):
