@@ -1,39 +1,31 @@
 """Client work: local training and evaluation."""
 
-from tff_fair.client_works.attacks import Attack, build_attacked
-from tff_fair.client_works.client_state import PersistentState
-from tff_fair.client_works.method_work import (
-  MethodWork,
-  build_personal_training,
+from tff_fair import lazy
+from tff_fair.client_works.attacks import (
+  Attack as Attack,
+  build_attacked as build_attacked,
 )
-from tff_fair.client_works.training import TrainingPhases, build_training
+from tff_fair.client_works.client_state import (
+  PersistentState as PersistentState,
+)
+from tff_fair.client_works.method_work import MethodWork as MethodWork
+from tff_fair.client_works.training import (
+  TrainingPhases as TrainingPhases,
+  build_training as build_training,
+)
 from tff_fair.client_works.training_settings import (
-  TrainingSettings,
-  num_epochs,
-  num_trained_examples,
-  seed_in_64_bits,
+  TrainingSettings as TrainingSettings,
+  num_epochs as num_epochs,
+  num_trained_examples as num_trained_examples,
+  seed_in_64_bits as seed_in_64_bits,
 )
-from tff_fair.client_works.trial_losses import TrialLosses, losses_of
-from tff_fair.client_works.user_work import build_from_computation, with_signals
+from tff_fair.client_works.trial_losses import (
+  TrialLosses as TrialLosses,
+  losses_of as losses_of,
+)
+from tff_fair.client_works.user_work import (
+  build_from_computation as build_from_computation,
+  with_signals as with_signals,
+)
 
-__all__ = [
-  "Attack",
-  "MethodWork",
-  "PersistentState",
-  "TrainingPhases",
-  "TrainingSettings",
-  "TrialLosses",
-  "build_attacked",
-  "build_from_computation",
-  "build_personal_training",
-  "build_training",
-  "losses_of",
-  "num_epochs",
-  "num_trained_examples",
-  "seed_in_64_bits",
-  "with_signals",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

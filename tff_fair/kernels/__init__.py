@@ -1,32 +1,20 @@
 """Pure mathematics on small tensors, in float64; imports only TensorFlow."""
 
 from tff_fair.kernels.gram import (
-  MinNormSolution,
-  combine_rows,
-  gram_matrix,
-  inner_products,
-  min_norm_solve,
+  MinNormSolution as MinNormSolution,
+  combine_rows as combine_rows,
+  gram_matrix as gram_matrix,
+  inner_products as inner_products,
+  min_norm_solve as min_norm_solve,
 )
-from tff_fair.kernels.norms import inverse_norms
+from tff_fair.kernels.norms import inverse_norms as inverse_norms
 from tff_fair.kernels.quadratic_program import (
-  Minimum,
-  Stationarity,
-  min_norm_point,
-  pareto_stationarity,
+  Minimum as Minimum,
+  Stationarity as Stationarity,
+  min_norm_point as min_norm_point,
+  pareto_stationarity as pareto_stationarity,
 )
-from tff_fair.kernels.simplex import project_to_box_simplex, project_to_simplex
-
-__all__ = [
-  "MinNormSolution",
-  "Minimum",
-  "Stationarity",
-  "combine_rows",
-  "gram_matrix",
-  "inner_products",
-  "inverse_norms",
-  "min_norm_point",
-  "min_norm_solve",
-  "pareto_stationarity",
-  "project_to_box_simplex",
-  "project_to_simplex",
-]
+from tff_fair.kernels.simplex import (
+  project_to_box_simplex as project_to_box_simplex,
+  project_to_simplex as project_to_simplex,
+)

@@ -1,47 +1,24 @@
 """The methods: one file each, and a registry that imports no TensorFlow."""
 
+from tff_fair import lazy
 from tff_fair.methods.registry import (
-  METHODS,
-  Algorithm,
-  Method,
-  build,
-  canonical_name,
-  file_digest,
-  get,
-  hyperparameters,
-  is_blocked,
-  is_method,
-  load,
-  make_rule,
-  method,
-  names,
-  reference,
-  short_name,
-  title,
-  unknown_message,
+  METHODS as METHODS,
+  Algorithm as Algorithm,
+  Method as Method,
+  build as build,
+  canonical_name as canonical_name,
+  file_digest as file_digest,
+  get as get,
+  hyperparameters as hyperparameters,
+  is_blocked as is_blocked,
+  is_method as is_method,
+  make_rule as make_rule,
+  method as method,
+  names as names,
+  reference as reference,
+  short_name as short_name,
+  title as title,
+  unknown_message as unknown_message,
 )
 
-__all__ = [
-  "METHODS",
-  "Algorithm",
-  "Method",
-  "build",
-  "canonical_name",
-  "file_digest",
-  "get",
-  "hyperparameters",
-  "is_blocked",
-  "is_method",
-  "load",
-  "make_rule",
-  "method",
-  "names",
-  "reference",
-  "short_name",
-  "title",
-  "unknown_message",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

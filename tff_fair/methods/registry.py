@@ -47,9 +47,9 @@ class Method:
   """
 
   name: str
-  _: dataclasses.KW_ONLY
   title: str
   factory: str | None = None
+  _: dataclasses.KW_ONLY
   file: str | None = None
   weighs_clients: bool = True
   sends_models: bool = False
@@ -63,76 +63,55 @@ class Method:
 
 
 _METHODS = (
-  Method("fedavg", title="FedAvg", factory="FedAvgFactory"),
-  Method("fedavg_n", title="FedAvg-n", factory="FedAvgNFactory"),
-  Method("fedprox", title="FedProx"),
-  Method("fedadam", title="FedAdam"),
-  Method("fednova", title="FedNova", factory="FedNovaFactory"),
-  Method(
-    "qfedavg", title="q-FedAvg", factory="QFedAvgFactory", weighs_clients=False
-  ),
-  Method("afl", title="AFL", factory="AflFactory", weighs_clients=False),
-  Method("term", title="TERM", factory="TermFactory"),
-  Method("propfair", title="PropFair"),
-  Method("delta_fl", title="Delta-FL", factory="DeltaFlFactory"),
-  Method("gifair", title="GiFair-FL", factory="GiFairFactory"),
-  Method("fedfa", title="FedFA", factory="FedFaFactory", weighs_clients=False),
-  Method("ditto", title="Ditto", sends_models=True),
-  Method("scaffold", title="SCAFFOLD", sends_controls=True),
-  Method("fedmgda_plus", title="FedMGDA+", factory="FedMgdaPlusFactory"),
-  Method(
-    "adafed", title="AdaFed", factory="AdaFedFactory", weighs_clients=False
-  ),
-  Method("vred", title="VRed", factory="VRedFactory"),
-  Method(
-    "semi_vred", title="Semi-VRed", factory="SemiVRedFactory", file="vred"
-  ),
-  Method("fedfv", title="FedFV", factory="FedFvFactory", weighs_clients=False),
-  Method("adafedadam", title="AdaFedAdam"),
-  Method("fedmgda", title="FedMGDA", file="fedmgda_plus", weighs_clients=False),
-  Method("mgda_prox", title="MGDA-Prox", file="fedmgda_plus"),
-  Method("drfl", title="DRFL", factory="DrflFactory"),
+  Method("fedavg", "FedAvg", "FedAvgFactory"),
+  Method("fedavg_n", "FedAvg-n", "FedAvgNFactory"),
+  Method("fedprox", "FedProx"),
+  Method("fedadam", "FedAdam"),
+  Method("fednova", "FedNova", "FedNovaFactory"),
+  Method("qfedavg", "q-FedAvg", "QFedAvgFactory", weighs_clients=False),
+  Method("afl", "AFL", "AflFactory", weighs_clients=False),
+  Method("term", "TERM", "TermFactory"),
+  Method("propfair", "PropFair"),
+  Method("delta_fl", "Delta-FL", "DeltaFlFactory"),
+  Method("gifair", "GiFair-FL", "GiFairFactory"),
+  Method("fedfa", "FedFA", "FedFaFactory", weighs_clients=False),
+  Method("ditto", "Ditto", sends_models=True),
+  Method("scaffold", "SCAFFOLD", sends_controls=True),
+  Method("fedmgda_plus", "FedMGDA+", "FedMgdaPlusFactory"),
+  Method("adafed", "AdaFed", "AdaFedFactory", weighs_clients=False),
+  Method("vred", "VRed", "VRedFactory"),
+  Method("semi_vred", "Semi-VRed", "SemiVRedFactory", file="vred"),
+  Method("fedfv", "FedFV", "FedFvFactory", weighs_clients=False),
+  Method("adafedadam", "AdaFedAdam"),
+  Method("fedmgda", "FedMGDA", file="fedmgda_plus", weighs_clients=False),
+  Method("mgda_prox", "MGDA-Prox", file="fedmgda_plus"),
+  Method("drfl", "DRFL", "DrflFactory"),
   Method(
     "aaggff_s",
-    title="AAggFF-S",
-    factory="AaggffSFactory",
+    "AAggFF-S",
+    "AaggffSFactory",
     file="aaggff",
     weighs_clients=False,
   ),
   Method(
     "aaggff_d",
-    title="AAggFF-D",
-    factory="AaggffDFactory",
+    "AAggFF-D",
+    "AaggffDFactory",
     file="aaggff",
     weighs_clients=False,
   ),
+  Method("fedmdfg", "FedMDFG", "FedMdfgFactory", weighs_clients=False),
+  Method("n_accadam", "N-AccAdam", file="adafedadam"),
+  Method("maxfl", "MaxFL", "MaxFlFactory", weighs_clients=False),
+  Method("fedgini", "FedGini", "FedGiniFactory", weighs_clients=False),
+  Method("fairfed", "FairFed", "FairFedFactory", needs_groups=True),
+  Method("fedminmax", "FedMinMax", needs_groups=True),
+  Method("drfa", "DRFA", "DrfaFactory", weighs_clients=False),
+  Method("upgrad", "UPGrad", "UpGradFactory", weighs_clients=False),
+  Method("imtl_g", "IMTL-G", "ImtlGFactory", weighs_clients=False),
+  Method("nash_mtl", "Nash-MTL", "NashMtlFactory", weighs_clients=False),
   Method(
-    "fedmdfg", title="FedMDFG", factory="FedMdfgFactory", weighs_clients=False
-  ),
-  Method("n_accadam", title="N-AccAdam", file="adafedadam"),
-  Method("maxfl", title="MaxFL", factory="MaxFlFactory", weighs_clients=False),
-  Method(
-    "fedgini", title="FedGini", factory="FedGiniFactory", weighs_clients=False
-  ),
-  Method(
-    "fairfed", title="FairFed", factory="FairFedFactory", needs_groups=True
-  ),
-  Method("fedminmax", title="FedMinMax", needs_groups=True),
-  Method("drfa", title="DRFA", factory="DrfaFactory", weighs_clients=False),
-  Method(
-    "upgrad", title="UPGrad", factory="UpGradFactory", weighs_clients=False
-  ),
-  Method(
-    "imtl_g", title="IMTL-G", factory="ImtlGFactory", weighs_clients=False
-  ),
-  Method(
-    "nash_mtl", title="Nash-MTL", factory="NashMtlFactory", weighs_clients=False
-  ),
-  Method(
-    "aligned_mtl",
-    title="Aligned-MTL",
-    factory="AlignedMtlFactory",
-    weighs_clients=False,
+    "aligned_mtl", "Aligned-MTL", "AlignedMtlFactory", weighs_clients=False
   ),
 )
 
@@ -198,9 +177,7 @@ def is_method(name: str) -> bool:
 def method(name: str) -> Method:
   """Returns the registry's entry for a method; imports a user's method.
 
-  Raises:
-    FieldError: If there is no method of that name, or if it is a user's method
-      that cannot be used.
+  Raises `FieldError` if there is none, or a user's method cannot be used.
   """
   name = canonical_name(name)
   if name in METHODS:
@@ -208,7 +185,7 @@ def method(name: str) -> Method:
   code = _code(name)
   if code is None:
     raise declared.FieldError("name", unknown_message(name))
-  entry = Method(name, title=short_name(name))
+  entry = Method(name, short_name(name))
   if not _user_functions().may_run(code):
     return entry
   return dataclasses.replace(
@@ -222,11 +199,7 @@ def short_name(name: str) -> str:
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of the files of a user's method; None if it is built-in.
-
-  Raises:
-    FieldError: If the file does not exist.
-  """
+  """Returns a digest of a user's method's files; None if it is built-in."""
   code = _code(name)
   return None if code is None else _user_functions().digest(code)
 
@@ -283,19 +256,15 @@ _WEIGHTS: Mapping[str, str] = MappingProxyType(
 def title(
   name: str, client_weighting: str = "num_examples", *, shown: str | None = None
 ) -> str:
-  """Returns the name of a method as tables show it.
+  """Returns the name of a method as tables show it, or an unknown name.
 
-  Args:
-    name: The method; an unknown name is returned unchanged.
-    client_weighting: "num_examples", "uniform" or "column". The title shows it
-      for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
-      methods.
-    shown: A name to show instead of the one in papers.
+  If the method uses p_k, the title shows the `client_weighting`: "FedAvg" and
+  "FedAvg, equal weights" are two methods. `shown` replaces the name in papers.
   """
   if name in METHODS:
     entry = METHODS[name]
   elif _code(name) is not None:
-    entry = Method(name, title=short_name(name))
+    entry = Method(name, short_name(name))
   else:
     return shown or name
   found = shown or entry.title
@@ -341,9 +310,6 @@ def reference(name: str) -> str:
 
   For a user's method, it is the second paragraph of the file's docstring, or
   the first if there is no second.
-
-  Raises:
-    FieldError: If there is no method of that name.
   """
   name = canonical_name(name)
   code = _code(name)
@@ -369,7 +335,7 @@ def get(name: str) -> Algorithm:
   entry = method(name)
   code = _code(entry.name)
   build_method = (
-    load(entry.module, f"build_{entry.name}")
+    getattr(importlib.import_module(entry.module), f"build_{entry.name}")
     if code is None
     else _load_user_method(code)
   )
@@ -426,17 +392,9 @@ def build(
 def make_rule(
   name: str, hparams: Mapping[str, Any] | None = None, *, num_clients: int
 ) -> types.Rule:
-  """Returns the rule of a method.
+  """Returns the rule of a method, from the arguments and errors of `build`.
 
-  Args:
-    name: As for `build`.
-    hparams: As for `build`. Those that affect only the clients' work or the
-      server's step do not change the rule.
-    num_clients: Size of the population.
-
-  Raises:
-    TypeError: If a hyperparameter has the wrong type.
-    FieldError: If the name or a hyperparameter is unknown, or a value is wrong.
+  Hyperparameters of only the clients' work or the server's step are ignored.
   """
   algorithm, hparams = get(name), dict(hparams or {})
   _check_names(name, algorithm, hparams)
@@ -454,8 +412,3 @@ def _check_names(
     raise declared.FieldError(
       unknown[0], f"unknown hyperparameter {unknown[0]!r} of {name}; {advice}"
     )
-
-
-def load(module: str, attribute: str) -> Any:
-  """Imports a method's module and returns an attribute by name."""
-  return getattr(importlib.import_module(module), attribute)

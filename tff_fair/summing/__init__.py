@@ -1,34 +1,22 @@
 """Aggregates client updates by a rule; imports no methods."""
 
+from tff_fair import lazy
 from tff_fair.summing.aggregation_kinds import (
-  SECURE,
-  STACKED,
-  TWO_PHASE,
-  supported_aggregations,
-  why_not_secure,
+  SECURE as SECURE,
+  STACKED as STACKED,
+  TWO_PHASE as TWO_PHASE,
+  supported_aggregations as supported_aggregations,
+  why_not_secure as why_not_secure,
 )
-from tff_fair.summing.client_weighting import ClientWeighting
-from tff_fair.summing.defences import Defence, TrimmedSumFactory
+from tff_fair.summing.client_weighting import ClientWeighting as ClientWeighting
+from tff_fair.summing.defences import (
+  Defence as Defence,
+  TrimmedSumFactory as TrimmedSumFactory,
+)
 from tff_fair.summing.rule_factory import (
-  FactoryOptions,
-  RuleFactory,
-  factory_of,
+  FactoryOptions as FactoryOptions,
+  RuleFactory as RuleFactory,
+  factory_of as factory_of,
 )
 
-__all__ = [
-  "SECURE",
-  "STACKED",
-  "TWO_PHASE",
-  "ClientWeighting",
-  "Defence",
-  "FactoryOptions",
-  "RuleFactory",
-  "TrimmedSumFactory",
-  "factory_of",
-  "supported_aggregations",
-  "why_not_secure",
-]
-
-
-def __dir__() -> list[str]:
-  return __all__
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)
