@@ -190,11 +190,10 @@ def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
       if within := _scalars(value):
         found[name] = within
-    elif tf.is_tensor(value) and _is_number(value):
+    elif (
+      tf.is_tensor(value)
+      and value.shape.rank == 0
+      and (value.dtype.is_floating or value.dtype.is_integer)
+    ):
       found[name] = value
   return found
-
-
-def _is_number(value: tf.Tensor) -> bool:
-  has_digits = value.dtype.is_floating or value.dtype.is_integer
-  return bool(has_digits and value.shape.rank == 0)

@@ -199,19 +199,16 @@ def _failures(
     return
   fields = declared.fields_of(rule_class)
   needed = {"num_clients": 10} if "num_clients" in fields else {}
-  checks = [
-    check
-    for check, holds in (
-      (_check_hard_cohorts, True),
-      (_check_order, True),
-      (_check_equal_clients, True),
-      (_check_what_is_read, True),
-      (_check_state, True),
-      (_check_form, issubclass(rule_class, types.SeparableRule)),
-      (_check_sums, True),
-    )
-    if holds
+  checks: list[Callable[[Any], None]] = [
+    _check_hard_cohorts,
+    _check_order,
+    _check_equal_clients,
+    _check_what_is_read,
+    _check_state,
+    _check_sums,
   ]
+  if issubclass(rule_class, types.SeparableRule):
+    checks.append(_check_form)
   if reference is not None:
     checks.append(functools.partial(_check_reference, reference, needed))
   for setting in settings:
@@ -242,15 +239,14 @@ def _apply(
   rule: types.Rule, cohort: types.Cohort, state: Any = None
 ) -> types.RuleOutput:
   """Returns the output of a rule as arrays."""
-  known = {
-    n: tf.constant(x) for n, x in cohort._asdict().items() if x is not None
-  }
+  cohort = _tensors(cohort)
   if rule.remembered_rounds:
-    known["remembered_id"] = tf.zeros([0], tf.int64)
-    known["remembered_age"] = tf.zeros([0], tf.int32)
-  output = rule.coefficients(
-    types.Cohort(**known), rule.initialize() if state is None else state
-  )
+    cohort = cohort._replace(
+      remembered_id=tf.zeros([0], tf.int64),
+      remembered_age=tf.zeros([0], tf.int32),
+    )
+  state = rule.initialize() if state is None else state
+  output = rule.coefficients(cohort, state)
   return tf.nest.map_structure(np.asarray, output)
 
 
@@ -385,12 +381,6 @@ def _check_sums(rule: types.Rule) -> None:
     )
     for k in range(len(updates))
   ]
-  signals = types.ClientSignals(
-    **{
-      name: tf.TensorSpec([], tf.int64 if name == "client_id" else tf.float32)
-      for name in types.ClientSignals._fields
-    }
-  )
   compares = isinstance(rule, types.ComparingRule)
   for way in summing.supported_aggregations(rule):
     if way == summing.SECURE and compares:
@@ -402,7 +392,7 @@ def _check_sums(rule: types.Rule) -> None:
       sum_factory=tff.aggregators.SumFactory() if way == "secure" else None,
     ).create(
       tff.TensorType(np.float32, [updates.shape[1]]),
-      tff.types.tensorflow_to_type(signals),
+      tff.types.tensorflow_to_type(types.signals_spec()),
     )
     found = process.next(process.initialize(), [*updates], clients).result
     np.testing.assert_allclose(

@@ -63,6 +63,16 @@ class ClientSignals(NamedTuple):
   initial_loss: tf.Tensor
 
 
+def signals_spec(shape: Sequence[int | None] = ()) -> ClientSignals:
+  """Returns the specs of signals, each of the given shape."""
+  return ClientSignals(
+    *(
+      tf.TensorSpec(shape, tf.int64 if name == "client_id" else tf.float32)
+      for name in ClientSignals._fields
+    )
+  )
+
+
 # Signals measured on demand; ids and example counts are always reported.
 MEASURED_SIGNALS = tuple(
   name

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from tff_fair import notices
 from tff_fair.declared import FieldError
 
-_FORMS = "path/to/file.py:function or PACKAGE.MODULE:function"
+_EXPECTED = "expected path/to/file.py:function or PACKAGE.MODULE:function."
 _SUFFIX = ".py"
 
 
@@ -176,14 +176,14 @@ def file_of(name: str) -> pathlib.Path:
       where = "" if path.is_absolute() else f" in {pathlib.Path.cwd()}"
       relative = "" if path.is_absolute() else "a relative path begins there; "
       raise FieldError(
-        name, f"there is no file {place}{where}; {relative}{_expected()}"
+        name, f"there is no file {place}{where}; {relative}{_EXPECTED}"
       )
     return path.resolve()
   if not all(part.isidentifier() for part in place.split(".")):
-    raise FieldError(name, _expected())
+    raise FieldError(name, _EXPECTED)
   spec = _find(place)
   if spec is None or not spec.has_location or spec.origin is None:
-    raise FieldError(name, f"there is no module {place}; {_expected()}")
+    raise FieldError(name, f"there is no module {place}; {_EXPECTED}")
   return pathlib.Path(spec.origin).resolve()
 
 
@@ -232,12 +232,8 @@ def user_code_error(
 def _place(name: str) -> str:
   place, _, function = name.rpartition(":")
   if not place or not function.isidentifier():
-    raise FieldError(name, _expected())
+    raise FieldError(name, _EXPECTED)
   return place
-
-
-def _expected() -> str:
-  return f"expected {_FORMS}."
 
 
 def _no_function(

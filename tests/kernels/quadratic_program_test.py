@@ -36,15 +36,18 @@ def test_the_gap_closes(m, scale, share):
   assert gap == pytest.approx(gap_of(gram, linear, x), abs=1e-12 * largest)
 
 
-def test_a_known_minimum():
-  # x1 = t, x2 = 1 - t: t^2 + 2 (1 - t)^2 + t has its minimum at t = 1/2.
-  x, _ = solve(np.diag([1.0, 2.0]), [1.0, 0.0])
-  np.testing.assert_allclose(x, [0.5, 0.5], atol=1e-9)
-
-
-def test_without_curvature_all_goes_to_the_least():
-  x, _ = solve(np.zeros([3, 3]), [3.0, 1.0, 2.0])
-  np.testing.assert_allclose(x, [0, 1, 0], atol=1e-9)
+@pytest.mark.parametrize(
+  ("squares", "linear", "expected"),
+  [
+    # x1 = t, x2 = 1 - t: t^2 + 2 (1 - t)^2 + t has its minimum at t = 1/2.
+    ([1.0, 2.0], [1.0, 0.0], [0.5, 0.5]),
+    # Without curvature, all goes to the least.
+    ([0.0, 0.0, 0.0], [3.0, 1.0, 2.0], [0, 1, 0]),
+  ],
+)
+def test_a_known_minimum(squares, linear, expected):
+  x, _ = solve(np.diag(squares), linear)
+  np.testing.assert_allclose(x, expected, atol=1e-9)
 
 
 def test_a_constant_in_the_linear_term_changes_nothing():

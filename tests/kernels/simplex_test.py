@@ -134,19 +134,16 @@ def test_an_infeasible_box_gives_its_nearest_corner():
   np.testing.assert_array_equal(_project_to_box(v, np.zeros(3), high), high)
 
 
-def test_scalar_bounds_apply_to_every_entry():
-  v = np.array([3.0, 1.0, 0.0, 0.0])
-  np.testing.assert_allclose(
-    project_to_box_simplex(v, 0.1, 0.4), [0.4, 0.4, 0.1, 0.1], atol=1e-16
-  )
-
-
-def test_upper_bounds_above_one_act_as_one():
-  v = np.array([3.0, 1.0, 0.0, 0.0])
-  for upper in (1.0, 5.0, np.inf):
-    np.testing.assert_array_equal(
-      project_to_box_simplex(v, 0.0, upper), [1.0, 0.0, 0.0, 0.0]
-    )
+@pytest.mark.parametrize(
+  ("lower", "upper", "expected"),
+  [
+    (0.1, 0.4, [0.4, 0.4, 0.1, 0.1]),
+    *((0.0, upper, [1, 0, 0, 0]) for upper in (1.0, 5.0, np.inf)),
+  ],
+)
+def test_scalar_bounds_apply_to_every_entry(lower, upper, expected):
+  found = project_to_box_simplex(np.array([3.0, 1.0, 0.0, 0.0]), lower, upper)
+  np.testing.assert_allclose(found, expected, atol=1e-16)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -5,7 +5,6 @@ import dataclasses
 import types as builtin_types
 
 import numpy as np
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
@@ -18,14 +17,7 @@ UPDATE_TYPE = tff.to_type(
     more=(tff.TensorType(np.float64, [2]), np.float32),
   )
 )
-SIGNALS_TYPE = tff.types.tensorflow_to_type(
-  types.ClientSignals(
-    **{
-      name: tf.TensorSpec([], tf.int64 if name == "client_id" else tf.float32)
-      for name in types.ClientSignals._fields
-    }
-  )
-)
+SIGNALS_TYPE = tff.types.tensorflow_to_type(types.signals_spec())
 LEARNING_RATE = 0.1
 
 
@@ -100,11 +92,11 @@ def expected(name, clients, **hparams) -> np.ndarray:
   return reference.METHODS[name].direction(known, **hparams)
 
 
-def run(process, clients, state=None):
+def run(process, clients, state=None, update_of=Client.structured):
   """One round, weighted by signals."""
   return process.next(
     process.initialize() if state is None else state,
-    [client.structured() for client in clients],
+    [update_of(client) for client in clients],
     [client.signals() for client in clients],
   )
 
@@ -114,11 +106,7 @@ FLAT_TYPE = tff.TensorType(np.float32, [9])
 
 def run_flat(process, clients, state=None):
   """One round of updates of `FLAT_TYPE`: secure sums take one dtype alone."""
-  return process.next(
-    process.initialize() if state is None else state,
-    [client.update.astype(np.float32) for client in clients],
-    [client.signals() for client in clients],
-  )
+  return run(process, clients, state, lambda c: c.update.astype(np.float32))
 
 
 def assert_same(actual, expected, tolerance=1e-6):

@@ -57,7 +57,7 @@ def initial_state(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> TensorStructure:
   """Returns the initial state of an optimizer for some weights."""
-  return optimizer.initialize(tuple(map(_spec, weights)))
+  return optimizer.initialize(stacking.specs_of(tuple(weights)))
 
 
 def add_proximal_gradient(
@@ -130,8 +130,8 @@ def columns(
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():
-    theta = [tf.zeros(s.shape, s.dtype) for s in tf.nest.flatten(specs)]
-    states = initial_states(optimizer, tuple(theta))
+    theta = tuple(stacking.zeros(tf.nest.flatten(specs)))
+    states = initial_states(optimizer, theta)
     hparams = tf.nest.flatten(optimizer.get_hparams(states.model))
     leaves = [*map(tf.convert_to_tensor, tf.nest.flatten(states))]
     kept = len(tf.nest.flatten(states.model)) - len(hparams)
@@ -144,9 +144,5 @@ def columns(
         + ("a state that counts steps." if kept else "nothing to keep."),
       )
     return client_table.Columns(
-      "state", stacking.row_spec([_spec(leaf) for leaf in leaves])
+      "state", stacking.row_spec(stacking.specs_of(leaves))
     )
-
-
-def _spec(tensor: tf.Tensor) -> tf.TensorSpec:
-  return tf.TensorSpec(tensor.shape, tensor.dtype)

@@ -74,9 +74,7 @@ def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)
   new = tf.nest.map_structure(tf.convert_to_tensor, new)
-  specs = tf.nest.map_structure(
-    lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), new
-  )
+  specs = stacking.specs_of(new)
   return tf.cond(
     tf.reduce_any(matches),
     lambda: stacking.unflatten_update(rows[tf.argmax(matches)], specs),

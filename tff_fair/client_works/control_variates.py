@@ -73,11 +73,10 @@ def client_controls(
   theta: local_model.Trainable,
 ) -> Controls:
   """Returns the controls of a client before it trains."""
-  specs = tuple(tf.TensorSpec(w.shape, w.dtype) for w in theta)
-  zeros = tuple(tf.zeros(w.shape, w.dtype) for w in theta)
+  specs = stacking.specs_of(theta)
   return Controls(
     stacking.unflatten_update(state[CONTROL], specs),
-    client_table.value_or(table, client_id, zeros),
+    client_table.value_or(table, client_id, stacking.zeros(specs)),
   )
 
 

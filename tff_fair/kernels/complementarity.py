@@ -21,16 +21,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.kernels import norms
+from tff_fair.kernels import interior_point, norms
 
 # An error of the equations up to this is rounding.
 _TOLERANCE = 1e-15
 # After so many steps without a smaller error, rounding prevents progress.
 _PATIENCE = 25
 _MAX_STEPS = 200
-_STEP_TO_BOUNDARY = 0.995
-# Added to the diagonal of the Newton matrix, which is scaled to ones.
-_REGULARIZATION = 1e-14
 # Shares of points up to this are zero up to rounding.
 _NEGLIGIBLE = 1e-12
 # Points with at least this correlation have the same direction.
@@ -176,7 +173,7 @@ def _newton_step(
   jacobi = tf.math.rsqrt(diagonal)
   scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
   factor = tf.linalg.cholesky(
-    tf.linalg.set_diag(scaled, tf.ones_like(u) + _REGULARIZATION)
+    tf.linalg.set_diag(scaled, tf.ones_like(u) + interior_point.REGULARIZATION)
   )
 
   def direction(change: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -186,20 +183,13 @@ def _newton_step(
     return du, (change - z * du) / u
 
   du, dz = direction(-u * z)
-  length = tf.minimum(_boundary((u, z), (du, dz)), 1.0)
+  length = interior_point.boundary((u, z), (du, dz))
+  length = tf.minimum(length, 1.0)
   mean = tf.reduce_mean(u * z)
   predicted = tf.reduce_mean((u + length * du) * (z + length * dz))
   centre = tf.maximum(mean * (predicted / mean) ** 3, target)
   correction = tf.where(target > 0, tf.zeros_like(u), du * dz)
   du, dz = direction(centre - u * z - correction)
-  length = tf.minimum(_STEP_TO_BOUNDARY * _boundary((u, z), (du, dz)), 1.0)
+  length = interior_point.boundary((u, z), (du, dz))
+  length = tf.minimum(interior_point.STEP_TO_BOUNDARY * length, 1.0)
   return u + length * du, z + length * dz
-
-
-def _boundary(
-  values: tuple[tf.Tensor, tf.Tensor], changes: tuple[tf.Tensor, tf.Tensor]
-) -> tf.Tensor:
-  """Returns the step length at which the first positive value becomes 0."""
-  value, decrease = tf.concat(values, 0), -tf.concat(changes, 0)
-  unlimited = tf.constant(value.dtype.max, value.dtype)
-  return tf.reduce_min(tf.where(decrease > 0, value / decrease, unlimited))

@@ -76,18 +76,11 @@ class Columns:
 
 
 def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
-  """Computes all inner products of vectors.
+  """Computes all inner products of vectors, float64[m, m], exactly symmetric.
 
-  Args:
-    vectors: m vectors, the rows of matrices; see `Columns`.
-
-  Returns:
-    float64[m, m], X X^T, exactly symmetric. The squares of the values must be
-    within the range of float64, which holds for all float32 values.
-
-  Raises:
-    ValueError: If there is no tensor, or one is not a matrix.
-    TypeError: If a tensor is not of a floating dtype.
+  The squares of the values must be within the range of float64, which holds for
+  all float32 values. Raises `ValueError` if there is no tensor, or one is not a
+  matrix, and `TypeError` if one is not of a floating dtype.
   """
   columns = _columns(vectors)
   gram = _products(columns, columns.num_rows)
@@ -108,18 +101,10 @@ def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def inner_products(
   vectors: Sequence[tf.Tensor], others: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes the inner products of vectors with themselves and with others.
+  """Computes the products of vectors with themselves and then with others.
 
-  Args:
-    vectors: m vectors, the rows of matrices; see `Columns`.
-    others: r other vectors of the same length, likewise; may be empty.
-
-  Returns:
-    float64[m, m + r].
-
-  Raises:
-    ValueError: If `vectors` is empty, or a tensor is not a matrix.
-    TypeError: If a tensor is not of a floating dtype.
+  The result is float64[m, m + r]; r may be 0. Errors are those of
+  `gram_matrix`.
   """
   num_rows = Columns(vectors).num_rows
   return tf.transpose(_products(Columns([*vectors, *others]), num_rows))
@@ -128,19 +113,11 @@ def inner_products(
 def combine_rows(
   coefficients: tf.Tensor, vectors: Columns | Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes sum_k c_k * row_k, rounded to the dtype of the rows once.
+  """Computes sum_k c_k * row_k, [d], rounded to the dtype of the rows once.
 
-  Args:
-    coefficients: float64[m], c, of any size and sign.
-    vectors: m vectors, the rows of matrices; see `Columns`. All must be finite,
-      even those with the coefficient 0.
-
-  Returns:
-    A tensor [d] of the dtype of the rows, float64 if their dtypes differ.
-
-  Raises:
-    ValueError: If there is no tensor, or one is not a matrix.
-    TypeError: If a tensor is not of a floating dtype.
+  The coefficients, float64[m], may have any size and sign. All rows must be
+  finite, even those with the coefficient 0. If the rows' dtypes differ, the
+  result is float64. Errors are those of `gram_matrix`.
   """
   columns = _columns(vectors)
   coefficients = tf.cast(coefficients, tf.float64)[tf.newaxis, :]
@@ -233,16 +210,10 @@ def min_norm_solve(
 ) -> MinNormSolution:
   """Solves M alpha = phi by the pseudo-inverse of M.
 
-  Args:
-    gram: float64[m, m], M, symmetric positive semidefinite, m >= 1, of any
-      scale.
-    rhs: float64[m], phi, of any scale.
-    relative_cutoff: Eigenvalues of M up to this share of the largest one are
-      taken as zero.
-
-  Returns:
-    The solution, finite for any finite input: an entry beyond the range of
-    float64 gets float64's largest value. It is 0 if M is 0.
+  M, float64[m, m], is symmetric positive semidefinite; it and phi, float64[m],
+  may have any scale. Eigenvalues of M up to `relative_cutoff` of the largest
+  one are taken as zero. The solution is finite for any finite input: an entry
+  beyond the range of float64 gets float64's largest value. It is 0 if M is 0.
   """
   gram, gram_scale = _scale_to_one(tf.cast(gram, tf.float64))
   rhs, rhs_scale = _scale_to_one(tf.cast(rhs, tf.float64))

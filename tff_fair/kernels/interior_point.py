@@ -15,6 +15,7 @@ Every iterate is primal and dual feasible up to rounding, so each one has a
 duality gap; the iterate with the smallest gap is returned.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -30,9 +31,9 @@ _NEGLIGIBLE = 1e-30
 _MAX_ITERATIONS = 200
 # After so many steps without a smaller gap, rounding prevents progress.
 _PATIENCE = 15
-_STEP_TO_BOUNDARY = 0.995
+STEP_TO_BOUNDARY = 0.995
 # Added to the diagonal of the Newton matrix, which is scaled to ones.
-_REGULARIZATION = 1e-14
+REGULARIZATION = 1e-14
 
 
 class Problem(NamedTuple):
@@ -102,7 +103,7 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
         best_t=start.t,
         best_gap=_iterate_gap(problem, start),
         steps_since_best=tf.constant(0),
-        regularization=tf.constant(_REGULARIZATION, tf.float64),
+        regularization=tf.constant(REGULARIZATION, tf.float64),
         steps=tf.constant(0),
       ),
     ),
@@ -205,16 +206,15 @@ def _newton_step(
     )
 
   predictor = direction(-t * lower_dual, -rest * upper_dual)
-  predicted = _move(
-    iterate, predictor, tf.minimum(_boundary(iterate, predictor), 1.0)
-  )
+  length = boundary(iterate[:4], predictor[:4])
+  predicted = _move(iterate, predictor, tf.minimum(length, 1.0))
   mean = _mean_complementarity(iterate)
   centre = mean * (_mean_complementarity(predicted) / mean) ** 3
   corrector = direction(
     centre - t * lower_dual - predictor.t * predictor.lower_dual,
     centre - rest * upper_dual - predictor.rest * predictor.upper_dual,
   )
-  length = _STEP_TO_BOUNDARY * _boundary(iterate, corrector)
+  length = STEP_TO_BOUNDARY * boundary(iterate[:4], corrector[:4])
   return _move(iterate, corrector, tf.minimum(length, 1.0))
 
 
@@ -224,10 +224,11 @@ def _move(iterate: _Iterate, change: _Iterate, length: tf.Tensor) -> _Iterate:
   )
 
 
-def _boundary(iterate: _Iterate, change: _Iterate) -> tf.Tensor:
+def boundary(
+  values: Sequence[tf.Tensor], changes: Sequence[tf.Tensor]
+) -> tf.Tensor:
   """Returns the step length at which the first positive value becomes 0."""
-  value = tf.concat(iterate[:4], axis=0)
-  decrease = -tf.concat(change[:4], axis=0)
+  value, decrease = tf.concat(values, 0), -tf.concat(changes, 0)
   unlimited = tf.constant(value.dtype.max, value.dtype)
   return tf.reduce_min(tf.where(decrease > 0, value / decrease, unlimited))
 

@@ -16,14 +16,7 @@ def squared_norm(update: Any) -> tf.Tensor:
 
 
 def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
-  """Returns 1/||Delta_k||, and 0 for a zero update.
-
-  Args:
-    squared_norm: float64[m], ||Delta_k||^2.
-
-  Returns:
-    float64[m].
-  """
+  """Returns 1/||Delta_k||, float64[m], from squares; 0 for a zero update."""
   return tf.math.reciprocal_no_nan(tf.sqrt(squared_norm))
 
 

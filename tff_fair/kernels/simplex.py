@@ -13,35 +13,20 @@ import tensorflow as tf
 
 
 def project_to_simplex(v: tf.Tensor) -> tf.Tensor:
-  """Projects a vector onto the probability simplex.
-
-  Args:
-    v: float64[m], m >= 1, any finite values.
-
-  Returns:
-    float64[m], the point nearest to `v` in {x : x >= 0, sum x = 1}.
-  """
+  """Returns the point nearest to v, float64[m], in {x : x >= 0, sum x = 1}."""
   return project_to_box_simplex(v, 0.0, 1.0)
 
 
 def project_to_box_simplex(
   v: tf.Tensor, lower: tf.Tensor | float, upper: tf.Tensor | float
 ) -> tf.Tensor:
-  """Projects a vector onto the part of the simplex that lies in a box.
+  """Returns the point nearest to v in {x : lower <= x <= upper, sum x = 1}.
 
-  It is exact up to rounding for values of any size, because the threshold is
-  computed relative to the entry of `v` next to it.
-
-  Args:
-    v: float64[m], m >= 1, any finite values.
-    lower: float64[m] or a scalar, 0 <= lower <= upper.
-    upper: float64[m] or a scalar; values above 1 act as 1.
-
-  Returns:
-    float64[m], the point nearest to `v` in
-    {x : lower <= x <= upper, sum x = 1}. The bounds hold exactly, the sum up to
-    rounding. An infeasible box gives its nearest corner: `lower` if
-    sum(lower) > 1, `upper` if sum(upper) < 1.
+  v, float64[m], may have any finite values. Bounds are float64[m] or scalars
+  with 0 <= lower <= upper; upper values above 1 act as 1. They hold exactly,
+  the sum up to rounding, because the threshold is computed relative to the
+  entry of v next to it. An infeasible box gives its nearest corner: `lower` if
+  sum(lower) > 1, `upper` if sum(upper) < 1.
   """
   v = tf.cast(v, tf.float64)
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), tf.shape(v))

@@ -58,6 +58,13 @@ def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
   return tf.nest.pack_sequence_as(update_specs, layers)
 
 
+def specs_of(tensors: Any) -> Any:
+  """Returns the specs of tensors, in their structure."""
+  return tf.nest.map_structure(
+    lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors
+  )
+
+
 CLIENT_ID_SPEC = tf.TensorSpec([], tf.int64)  # The spec of a client id.
 
 

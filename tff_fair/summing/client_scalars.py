@@ -157,9 +157,7 @@ class ScalarReader:
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
     """Returns the signals in rows, as `ClientSignals` of vectors."""
-    named = dict(
-      zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
-    )
+    named = self._by_name(rows)
     return types.ClientSignals(
       client_id=rows.client_id,
       **{name: tf.cast(named[name], tf.float32) for name in _NUMERIC_SIGNALS},
@@ -167,13 +165,15 @@ class ScalarReader:
 
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
     """Returns the cohort in the order of the rows; weights are unnormalized."""
-    named = dict(
-      zip(self.columns, tf.unstack(rows.columns, axis=1), strict=True)
-    )
+    named = self._by_name(rows)
     weight = self._weight(rows.client_id, named["num_examples"])
     if self.loss_reference is not None:
       named["loss"] -= self.loss_reference.lookup(rows.client_id)
     return types.Cohort(client_id=rows.client_id, weight=weight, **named)
+
+  def _by_name(self, rows: ScalarRows) -> dict[str, tf.Tensor]:
+    columns = tf.unstack(rows.columns, axis=1)
+    return dict(zip(self.columns, columns, strict=True))
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
     """Returns the unnormalized weights of clients."""

@@ -54,11 +54,7 @@ def build_streaming(
 ) -> tff.templates.AggregationProcess:
   """Builds the process; see `tff_fair.aggregators.RuleFactory`."""
   rule = reader.rule
-  if not isinstance(rule, types.SeparableRule):
-    raise TypeError(
-      f"The streaming aggregation needs a SeparableRule, found "
-      f"{type(rule).__name__}. Choose another aggregation."
-    )
+  assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
   specs = tff.types.type_to_tf_tensor_specs(value_type)
   has_covariate = rule.has_covariate()
 
