@@ -26,11 +26,10 @@ def honest_results():
   return local_work.run(process, small_problem.cohort(IDS)).result
 
 
-def results(kind, strength, optimizer=None):
-  process = client_works.build_attacked(
-    local_work.build(optimizer=optimizer, batch_size=4),
-    attack(kind, strength),
-  )
+def results(kind, strength, **options):
+  honest = local_work.build(batch_size=4, **options)
+  process = client_works.build_attacked(honest, attack(kind, strength))
+  assert process.next.type_signature == honest.next.type_signature
   return local_work.run(process, small_problem.cohort(IDS)).result
 
 
@@ -65,15 +64,9 @@ def test_bias_is_added_to_the_losses_of_attackers():
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_an_attack_that_is_not_finite_does_not_count():
   large_steps = small_problem.optimizer(100.0)
-  found_results = results("scaling", 3e38, large_steps)
+  found_results = results("scaling", 3e38, optimizer=large_steps)
   for client_id, found in zip(IDS, found_results, strict=True):
     assert (found.update_weight.num_examples == 0) == (client_id in ATTACKERS)
-
-
-def test_the_type_stays():
-  process = local_work.build(batch_size=4)
-  attacked = client_works.build_attacked(process, attack("bias", 1.0))
-  assert attacked.next.type_signature == process.next.type_signature
 
 
 @functools.cache
@@ -120,12 +113,12 @@ def test_bias_moves_what_is_weighted_by_losses():
 
 
 def test_personal_models_of_attackers_are_trained_honestly():
-  honest = client_works.build_personal_training(
-    local_work.MODELS["functional"],
-    small_problem.optimizer(),
-    client_works.TrainingSettings(batch_size=4),
-    lam=0.7,
-  )
+  honest = client_works.MethodWork(
+    model_fn=local_work.MODELS["functional"],
+    optimizer=small_problem.optimizer(),
+    settings=client_works.TrainingSettings(batch_size=4),
+    persistent_state=client_works.PersistentState(personal_lam=0.7),
+  ).build()
   attacked = client_works.build_attacked(honest, attack("scaling", 10.0))
   data = small_problem.cohort(COHORT)
   outputs = [local_work.run(process, data) for process in (honest, attacked)]

@@ -9,7 +9,8 @@ import tensorflow_federated as tff
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tff_fair import algorithms, declared, rounds
+from tests.refusals import rejected
+from tff_fair import algorithms
 
 ARRAYS = small_problem.client_arrays()
 RATE = small_problem.LEARNING_RATE
@@ -78,10 +79,6 @@ def by_examples(sizes, losses):
   return sizes / sizes.sum()
 
 
-def test_rounds_of_part_of_the_clients_are_the_papers():
-  check(build(), simulate(by_examples))
-
-
 def test_a_decaying_rate_and_epochs_count_in_the_controls():
   process = build(learning_rate_decay=DECAY, local_epochs=2)
   check(process, simulate(by_examples, DECAY, 2))
@@ -100,20 +97,6 @@ def test_it_goes_with_the_rule_of_another_method_and_a_proximal_term():
     aggregation="two_phase",
   )
   check(process, simulate(weigh, mu=0.3))
-
-
-def test_the_rows_of_the_cohort_alone_travel_with_the_same_results():
-  process = build()
-  own = rounds.phased_rounds.CohortRowsProcess(
-    process, process.next.single_phase, 0
-  )
-  state, other = process.initialize(), process.initialize()
-  for cohort in COHORTS[:3]:
-    data = small_problem.cohort(cohort)
-    state, other = process.next(state, data).state, own.next(other, data).state
-  tf.nest.map_structure(
-    np.testing.assert_array_equal, state.client_work, other.client_work
-  )
 
 
 @pytest.mark.parametrize(
@@ -143,6 +126,5 @@ def test_who_does_not_count_keeps_the_control_it_has(bad):
   ],
 )
 def test_what_does_not_go_with_it_is_named(options, field):
-  with pytest.raises(declared.FieldError) as raised:
+  with rejected(field):
     build("fedavg", **{"local_correction": "scaffold", **options})
-  assert raised.value.field == field

@@ -5,7 +5,6 @@ import pytest
 
 from tests import reference, small_problem
 from tests.client_works import local_work
-from tests.refusals import rejected
 from tff_fair import client_works, methods
 from tff_fair.client_works import training_settings
 
@@ -166,16 +165,3 @@ def test_examples_are_counted_each_time(num_examples, batch_size):
   assert client_works.num_trained_examples(epochs, num_examples, 5, 0) == (
     3 * num_examples
   )
-
-
-@pytest.mark.parametrize(
-  ("settings", "expected"),
-  [
-    ({"local_steps": 0}, "1"),
-    ({"local_steps": (3, 2)}, "3"),
-    ({"local_steps": 5, "local_epochs": 2}, "local_epochs"),
-  ],
-)
-def test_settings_that_are_refused(settings, expected):
-  with rejected("local_steps", expected):
-    client_works.TrainingSettings(**settings)

@@ -17,19 +17,12 @@ MODELS: dict[str, Any] = {
 }
 
 
+@functools.cache
 def build(model="functional", optimizer=None, signals=(), **settings):
   """Client work on one of MODELS, built once for the same arguments."""
-  return _build(model, optimizer or _SGD, signals, **settings)
-
-
-_SGD = small_problem.optimizer()
-
-
-@functools.cache
-def _build(model, optimizer, signals, **settings):
   return client_works.build_training(
     MODELS[model],
-    optimizer,
+    optimizer or small_problem.optimizer(),
     client_works.TrainingSettings(**settings),
     signals=signals,
   )

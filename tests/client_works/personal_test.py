@@ -21,23 +21,15 @@ LAM = 0.7
 COHORTS = ((12, 3), (8, 2**40 + 1, 12), (5,), (3, 31, 8, 12), (31, 5))
 
 
+@functools.cache
 def build(model="functional", optimizer=None, *, lam=LAM, **settings):
   """Client work with personal models, built once for the same arguments."""
-  settings.setdefault("batch_size", 4)
-  return _build(model, optimizer or _SGD, lam, **settings)
-
-
-_SGD = small_problem.optimizer()
-
-
-@functools.cache
-def _build(model, optimizer, lam, **settings):
-  return client_works.build_personal_training(
-    local_work.MODELS[model],
-    optimizer,
-    client_works.TrainingSettings(**settings),
-    lam=lam,
-  )
+  return client_works.MethodWork(
+    model_fn=local_work.MODELS[model],
+    optimizer=optimizer or small_problem.optimizer(),
+    settings=client_works.TrainingSettings(**{"batch_size": 4, **settings}),
+    persistent_state=client_works.PersistentState(personal_lam=lam),
+  ).build()
 
 
 def run(process, state, cohort, round_num=0, data=small_problem.whole):
@@ -89,10 +81,6 @@ def test_models_are_kept_by_id_over_rounds(lam, epochs):
   process = build(lam=lam, local_epochs=epochs)
   state = run_rounds(process)
   assert_table(state, models_after(COHORTS, lam=lam, epochs=epochs))
-
-
-def test_no_client_has_a_personal_model_at_first():
-  assert_table(build().initialize(), {})
 
 
 def test_order_of_arrival_does_not_matter():

@@ -47,8 +47,26 @@ def accuracy(*batches, **metrics):
 LOGITS = [[0.1, 0.9, 0.0], [2.0, 1.0, 0.0], [0.0, 0.1, 0.2]]
 
 
-def test_accuracy_is_the_share_of_hits():
-  assert accuracy(([1, 1, 2], LOGITS, 0.0)) == pytest.approx(2 / 3)
+@pytest.mark.parametrize(
+  ("labels", "predictions", "expected"),
+  [
+    ([1, 1, 2], LOGITS, 2 / 3),
+    ([[1], [1], [2]], LOGITS, 2 / 3),
+    # Each place of a sequence counts.
+    ([[1, 0], [2, 2]], [LOGITS[:2], [LOGITS[2], LOGITS[0]]], 3 / 4),
+    ([0.0, 1.0, 1.0], LOGITS, np.nan),  # A regression.
+    ([[0.0], [1.0], [1.0]], [[0.2], [0.1], [0.7]], np.nan),
+    ([[0, 1, 0], [0, 0, 1], [1, 0, 0]], LOGITS, np.nan),  # One-hot.
+    ([0, 1, 1], [1, 1, 0], np.nan),  # Classes, not scores.
+    # A logistic regression on one logit, or a regression on integers: its only
+    # output is not the score of class 0.
+    ([0, 1, 1], [[0.2], [-0.1], [0.7]], np.nan),
+    ([[0], [1], [1]], [[0.2], [-0.1], [0.7]], np.nan),
+  ],
+)
+def test_accuracy_is_the_share_of_hits(labels, predictions, expected):
+  found = accuracy((labels, predictions, 0.0))
+  assert found == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
@@ -61,48 +79,28 @@ def test_batches_weigh_by_their_size(dtype):
   assert float(tally.mean_loss(total)) == pytest.approx(5.0)
 
 
-def test_labels_may_have_a_last_dimension_of_one():
-  assert accuracy(([[1], [1], [2]], LOGITS, 0.0)) == pytest.approx(2 / 3)
-
-
-def test_sequences_count_each_place():
-  labels = [[1, 0], [2, 2]]
-  logits = [[LOGITS[0], LOGITS[1]], [LOGITS[2], LOGITS[0]]]
-  assert accuracy((labels, logits, 0.0)) == pytest.approx(3 / 4)
-
-
-@pytest.mark.parametrize(
-  ("labels", "predictions"),
-  [
-    ([0.0, 1.0, 1.0], LOGITS),  # A regression.
-    ([[0.0], [1.0], [1.0]], [[0.2], [0.1], [0.7]]),
-    ([[0, 1, 0], [0, 0, 1], [1, 0, 0]], LOGITS),  # One-hot.
-    ([0, 1, 1], [1, 1, 0]),  # Classes, not scores.
-  ],
-)
-def test_what_does_not_compare_has_no_accuracy(labels, predictions):
-  assert np.isnan(accuracy((labels, predictions, 0.0)))
-
-
-@pytest.mark.parametrize("labels", [[0, 1, 1], [[0], [1], [1]]])
-def test_a_single_output_per_example_has_no_largest_one(labels):
-  # A logistic regression on one logit, or a regression on integers: its only
-  # output is not the score of class 0.
-  assert np.isnan(accuracy((labels, [[0.2], [-0.1], [0.7]], 0.0)))
-
-
 def test_nothing_seen_has_an_accuracy_and_loss_of_zero():
   assert accuracy() == 0
   assert tally.mean_loss(tally_of()) == 0
 
 
-def test_the_models_own_accuracy_goes_before():
-  batch = ([1, 1, 2], LOGITS, 0.0)
-  assert accuracy(batch, loss=3.0, accuracy=0.125) == 0.125
-  assert accuracy(batch, sparse_categorical_accuracy=0.25) == 0.25
-  assert accuracy(batch, a_accuracy=0.25, accuracy=0.125) == 0.125
-  assert accuracy(batch, a_accuracy=0.25, Accuracy=0.5) == 0.5
-  assert accuracy(batch, loss=3.0) == pytest.approx(2 / 3)
+@pytest.mark.parametrize(
+  ("metrics", "expected"),
+  [
+    ({"loss": 3.0, "accuracy": 0.125}, 0.125),
+    ({"sparse_categorical_accuracy": 0.25}, 0.25),
+    ({"a_accuracy": 0.25, "accuracy": 0.125}, 0.125),
+    ({"a_accuracy": 0.25, "Accuracy": 0.5}, 0.5),
+    ({"loss": 3.0}, 2 / 3),
+    # Of several, the first listed.
+    ({"word_accuracy": 0.25, "binary_accuracy": 0.125}, 0.25),
+    ({"binary_accuracy": 0.125, "word_accuracy": 0.25}, 0.125),
+    ({"top_5_accuracy": 0.5, "top_3_accuracy": 0.25}, 0.5),
+  ],
+)
+def test_the_models_own_accuracy_goes_before(metrics, expected):
+  found = accuracy(([1, 1, 2], LOGITS, 0.0), **metrics)
+  assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +120,6 @@ def test_the_accuracy_of_the_top_output_goes_before(names):
   values = {name: i / 8 for i, name in enumerate(names)}
   assert accuracy(batch, **values) == 0
   assert accuracy(batch, **dict(reversed(values.items()))) == 0
-
-
-def test_of_several_accuracies_the_first_listed_counts():
-  batch = ([1, 1, 2], LOGITS, 0.0)
-  assert accuracy(batch, word_accuracy=0.25, binary_accuracy=0.125) == 0.25
-  assert accuracy(batch, binary_accuracy=0.125, word_accuracy=0.25) == 0.125
-  assert accuracy(batch, top_5_accuracy=0.5, top_3_accuracy=0.25) == 0.5
 
 
 NAMED = ("word_accuracy", "binary_accuracy", "any_accuracy")

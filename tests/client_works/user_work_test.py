@@ -324,17 +324,6 @@ def work(weights, data):
   return tff.learning.templates.ClientResult(update, signals)
 
 
-def test_the_work_of_a_client_is_that_of_the_computation():
-  process = client_works.build_from_computation(work)
-  assert process.initialize() == ()
-  output = process.next(
-    (), [INFO.initial_weights()] * 2, small_problem.cohort(ALL_IDS[:2])
-  )
-  assert output.state == ()
-  found = [result.update_weight["num_examples"] for result in output.result]
-  assert found == list(small_problem.SIZES[:2])
-
-
 def test_a_process_sums_what_own_work_reports():
   process = rounds.compose_client_work(
     FUNCTIONAL,
@@ -387,15 +376,6 @@ def test_the_work_of_a_method_makes_its_process():
   np.testing.assert_array_equal(*map(small_problem.flat_weights, states))
 
 
-def test_a_signal_that_is_missing_is_named():
-  with pytest.raises(TypeError, match=r"FedNovaRule.* effective_steps"):
-    rounds.compose_client_work(
-      FUNCTIONAL,
-      client_works.build_from_computation(work),
-      aggregators.FedNovaFactory(),
-    )
-
-
 @pytest.mark.parametrize(
   "factory", [tff.aggregators.MeanFactory(), aggregators.TermFactory]
 )
@@ -406,12 +386,16 @@ def test_a_factory_of_another_kind_is_refused(factory):
     )
 
 
-def test_what_is_no_computation_is_refused():
-  with pytest.raises(TypeError, match=r"tff\.Computation.* function"):
-    client_works.build_from_computation(lambda weights, data: (weights, data))
-
-
-def test_a_computation_of_one_argument_is_refused():
-  identity = tff.tensorflow.computation(lambda x: x, np.float32)
-  with pytest.raises(TypeError, match=r"two.* \(float32 -> "):
-    client_works.build_from_computation(identity)
+@pytest.mark.parametrize(
+  ("work", "named"),
+  [
+    (lambda weights, data: (weights, data), r"tff\.Computation.* function"),
+    (
+      tff.tensorflow.computation(lambda x: x, np.float32),
+      r"two.* \(float32 -> ",
+    ),
+  ],
+)
+def test_what_is_no_work_of_a_client_is_refused(work, named):
+  with pytest.raises(TypeError, match=named):
+    client_works.build_from_computation(work)

@@ -197,18 +197,6 @@ def test_no_phase_is_built_before_it_is_asked_for(monkeypatch):
     _ = process.next.phases
 
 
-def test_weights_by_hand_in_parts():
-  given = {k: 1.0 + k for k in problem.COHORT[:6]}
-  process = problem.build("fedavg", client_weighting=given)
-  output = problem.run_both(process, process.initialize(), cohort_of_six())
-  weights = np.array([given[k] for k in sorted(given)])
-  np.testing.assert_allclose(
-    output.metrics["aggregator"]["coefficients"],
-    weights / weights.sum(),
-    rtol=1e-6,
-  )
-
-
 D = 18
 
 
@@ -298,23 +286,9 @@ def test_a_part_gets_the_rows_of_its_own_clients():
   assert sent.finalizer == "finalizer"
 
 
-def test_the_rows_of_a_cohort_go_into_the_whole_table():
-  cohort = state_of([3, 5], factor=-1.0)
-  output = tff.learning.templates.LearningProcessOutput(cohort, "metrics")
-  found = phased_rounds.with_whole_tables([state_of([2, 5, 7]), []], output)
-  table = found.state.client_work["personal"]
-  assert table["client_id"].tolist() == [2, 3, 5, 7]
-  assert table["client_id"].dtype == np.int64
-  assert table["weights"][:, 0].tolist() == [2.0, -3.0, -5.0, 7.0]
-  assert table["weights"].dtype == np.float32
-  assert found.metrics == "metrics"
-  assert list(found.state.client_work) == ["training", "personal"]
-  assert found.state.global_model_weights == "weights"
-
-
-def state_of(ids, *, factor=1.0):
+def state_of(ids):
   """The state of a process, with personal models that tell whose they are."""
-  rows = np.repeat(factor * np.array(ids)[:, np.newaxis], D, axis=1)
+  rows = np.repeat(np.array(ids)[:, np.newaxis], D, axis=1)
   table = collections.OrderedDict(
     client_id=np.array(ids, np.int64), weights=rows.astype(np.float32)
   )

@@ -14,9 +14,7 @@ from tff_fair.client_works import (
   client_state,
   client_table,
   control_variates,
-  local_model,
   training,
-  training_settings,
   trial_losses,
 )
 from tff_fair.client_works.client_state import TRAINING, State
@@ -246,38 +244,3 @@ class MethodWork(training.Training):
       )
 
     return end_round
-
-
-def build_personal_training(
-  model_fn: local_model.ModelFn,
-  optimizer: tff.learning.optimizers.Optimizer,
-  settings: training_settings.TrainingSettings,
-  *,
-  lam: float,
-) -> tff.learning.templates.ClientWorkProcess:
-  """Builds client work that trains the global and a personal model.
-
-  Args:
-    model_fn: Function that returns a new `tff.learning.models.VariableModel`,
-      or a `tff.learning.models.FunctionalModel`.
-    optimizer: The client optimizer, for both models.
-    settings: How clients train both models. The proximal term and the objective
-      apply only to the global model; the personal one has `lam` instead.
-    lam: Pull of the personal model towards the global one, 0 or more.
-
-  Returns:
-    A process like that of `build_training`, but with the state <training=S,
-    personal=<client_id=int64[T], weights=float[T, d]>>@SERVER. The rows are the
-    personal models of the clients that were ever included in a round.
-
-  Raises:
-    TypeError: If an argument has the wrong type.
-    ValueError: If `lam` is negative.
-  """
-  return MethodWork(
-    model_fn=model_fn,
-    optimizer=optimizer,
-    settings=settings,
-    signals=(),
-    persistent_state=client_state.PersistentState(personal_lam=lam),
-  ).build()

@@ -105,13 +105,9 @@ def build_fairfed(
 def with_deviations(
   state: Any, client_ids: Sequence[int], deviations: np.ndarray
 ) -> Any:
-  """Returns the state of a learning process with a cohort's deviations.
+  """Returns the state before a round with its clients' delta_k, float64[m].
 
-  Args:
-    state: The state before the round.
-    client_ids: The ids of the round's clients.
-    deviations: float64[m], delta_k, as `tff_fair.metrics.group_gaps.deviations`
-      returns them.
+  `tff_fair.metrics.group_gaps.deviations` computes them.
   """
   values = np.array(rule_state.get(state)["deviations"])
   values[list(client_ids)] = deviations

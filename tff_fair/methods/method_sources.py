@@ -45,12 +45,7 @@ class _Definition(NamedTuple):
 def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
   """Returns the hyperparameters of a builder, in the order of its keywords.
 
-  Args:
-    module: The name of the module that defines the builder.
-    builder: The builder's name, `build_<name>`.
-
-  Raises:
-    LookupError: If the module defines no such builder.
+  Raises `LookupError` if the module, given by name, defines no such builder.
   """
   call = _builder_call(module, builder)
   fixed: dict[str, Any] = next(
@@ -66,11 +61,9 @@ def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
 
 
 def reference(module: str) -> str:
-  """Returns the paper that a method is from: authors, title, venue, year.
+  """Returns a method's paper: authors, title, venue, year.
 
-  Args:
-    module: The name of the method's module. The first paragraph of its
-      docstring is a title, and the second is the paper.
+  It is the second paragraph of the docstring of the method's module.
   """
   _, paper, *_ = (ast.get_docstring(_parse(module)) or "").split("\n\n")
   return " ".join(paper.split())

@@ -21,14 +21,10 @@ _NUM_CLIENTS = 2  # Clients in the cohort on which a rule is tried.
 
 
 def load(name: str) -> building.Builder:
-  """Returns the builder of a user's method.
+  """Returns the builder of a user's method, by its code's name.
 
-  Args:
-    name: path/to/file.py:NAME, or PACKAGE.MODULE:NAME.
-
-  Raises:
-    FieldError: If NAME does not exist, is neither a rule class nor a builder,
-      or if its rule fails.
+  Raises `FieldError` if the code does not exist, is neither a rule class nor a
+  builder, or if its rule fails.
   """
   return _builder(name, user_functions.load(name))
 
