@@ -37,9 +37,13 @@ def _traced(rule, known_names, remembers):
   return tracing.graph_function(run, input_signature=signature)
 
 
+def _known(cohort):
+  return {name: x for name, x in cohort._asdict().items() if x is not None}
+
+
 def apply(rule, cohort, state=None) -> types.RuleOutput:
   """One round, in arrays; the first one where no state is given."""
-  known = {name: x for name, x in cohort._asdict().items() if x is not None}
+  known = _known(cohort)
   remembers = "remembered_id" in known
   run = _traced(rule, tuple(sorted(known)), remembers)
   output = run(known, rule.initialize() if state is None else state)
@@ -48,15 +52,9 @@ def apply(rule, cohort, state=None) -> types.RuleOutput:
 
 def eagerly(rule, cohort, state=None) -> types.RuleOutput:
   """The same without a graph, which takes up to a second for each rule."""
-  known = {
-    name: tf.constant(x)
-    for name, x in cohort._asdict().items()
-    if x is not None
-  }
   state = rule.initialize() if state is None else state
-  output = rule.coefficients(
-    types.Cohort(**known), tf.nest.map_structure(tf.constant, state)
-  )
+  known, state = tf.nest.map_structure(tf.constant, (_known(cohort), state))
+  output = rule.coefficients(types.Cohort(**known), state)
   return tf.nest.map_structure(lambda x: x.numpy(), output)
 
 
