@@ -59,16 +59,6 @@ def test_rows_are_those_of_numpy_in_order_of_id(model, make):
   ]
 
 
-def test_order_of_arrival_does_not_matter():
-  ids = small_problem.CLIENT_IDS
-  rows, other = (
-    build()(model_weights(), small_problem.cohort(order))
-    for order in (ids, ids[::-1])
-  )
-  for name in COLUMNS:
-    np.testing.assert_array_equal(rows[name], other[name])
-
-
 @pytest.mark.parametrize(
   ("model", "batch_size"),
   [*(("functional", size) for size in (3, 20)), ("keras", 3)],
@@ -98,26 +88,6 @@ def test_no_client_has_no_rows():
   for data in ([], [small_problem.whole(5).take(0)]):
     rows = build()(model_weights(), data)
     assert [len(rows[name]) for name in COLUMNS] == [0, 0, 0, 0]
-
-
-def test_sixty_clients_in_one_call():
-  rng = np.random.default_rng(0)
-  clients = [
-    (
-      int(client_id),
-      (
-        rng.normal(size=(n, small_problem.NUM_FEATURES)).astype(np.float32),
-        rng.integers(3, size=n, dtype=np.int32),
-      ),
-    )
-    for client_id, n in zip(
-      rng.permutation(1000)[:60] - 500, rng.integers(1, 30, 60), strict=True
-    )
-  ]
-  rows = build()(
-    model_weights(), [small_problem.whole(*client) for client in clients]
-  )
-  assert_rows(rows, sorted(clients, key=lambda client: client[0]))
 
 
 def test_a_loss_that_is_not_finite_shows_and_spoils_no_other_row():

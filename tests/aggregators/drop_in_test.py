@@ -22,12 +22,8 @@ FACTORIES: dict[str, Any] = {
 }
 
 
-def build(factory, model="functional", weighting="num_examples", **options):
-  return _build(factory, model, weighting, **options)
-
-
 @functools.cache
-def _build(factory, model, weighting, **options):
+def build(factory, model="functional", weighting="num_examples", **options):
   return tff.learning.algorithms.build_weighted_fed_avg(
     MODELS[model],
     client_optimizer_fn=small_problem.optimizer(),

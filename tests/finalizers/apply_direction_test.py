@@ -55,11 +55,6 @@ def test_steps_are_those_of_the_optimizer(optimizer):
   assert weights.non_trainable == WEIGHTS.non_trainable
 
 
-def test_sgd_goes_against_the_direction():
-  output = step(build("sgd"), build("sgd").initialize())
-  np.testing.assert_allclose(rounds.flat(output.result), [-0.5, 0.0, -0.5])
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "yogi", "adagrad"])
 def test_a_state_that_would_not_be_finite_changes_nothing(optimizer):
   # The direction is finite, its square is not: with an infinite second moment

@@ -154,9 +154,7 @@ def test_a_run_weighs_by_the_gaps_on_training_examples(tmp_path):
   assert len(weights) == 3
 
 
-def test_data_without_groups_are_refused(tmp_path):
-  with rejected("algorithm", value="fairfed"):
-    train(
-      RunSpec(task="digits", algorithm="fairfed", total_rounds=1),
-      tmp_path / "run",
-    )
+@pytest.mark.parametrize("algorithm", ["fairfed", "fedminmax"])
+def test_data_without_groups_are_refused(algorithm, tmp_path):
+  with rejected("algorithm", value=algorithm):
+    train(RunSpec(task="digits", algorithm=algorithm), tmp_path)

@@ -24,78 +24,69 @@ def apply(rule, state, ids, updates, loss, remembered):
 
 
 E_1, E_2, E_3 = np.eye(3)
+G = E_1 + E_2  # The update of the cohort's client.
 
 
-def one_round(remembered, *, tau=2, state=10, cohort=(E_1 + E_2,), ids=(1,)):
+def along(vector):
+  """A direction of the length of G."""
+  return vector / np.linalg.norm(vector) * np.sqrt(2)
+
+
+def without(*targets):
+  """G, projected on the normal planes of some vectors, one after the other."""
+  g = G
+  for h in targets:
+    g = g - (g @ h) / (h @ h) * h
+  return along(g)
+
+
+H_1, H_2 = -E_1 + 0.2 * E_2, E_3 - E_2
+H_3, H_4 = -E_1 + E_3, -2 * E_2
+# What is remembered, as age, client and update; and the direction.
+CASES = {
+  "a conflict with a client that is away": ([(1, 7, -E_1)], along(E_2)),
+  "an agreement": ([(1, 7, E_1)], G),
+  "orthogonal": ([(1, 7, E_3)], G),
+  "opposite to orthogonal": ([(1, 7, -E_3)], G),
+  "a zero update": ([(1, 7, 0 * E_1)], G),
+  "a client that is back speaks for itself": ([(1, 1, -E_1)], G),
+  "nothing": ([], G),
+  "older ones come first": ([(1, 7, H_1), (2, 8, H_2)], without(H_2, H_1)),
+  "those of one age together; one does not conflict": (
+    [(1, 7, H_3), (1, 8, H_4), (1, 9, E_1)],
+    without(H_3 + H_4),
+  ),
+  "along the whole direction": ([(1, 7, -3 * G)], 0 * G),
+  "tiny": ([(1, 7, -1e-30 * E_1)], along(E_2)),
+  "huge": ([(1, 7, -1e30 * E_1)], along(E_2)),
+}
+
+
+def one_round(remembered, *, state=10, cohort=(G,), ids=(1,)):
   """The direction of a cohort that does not conflict within itself."""
-  rule = fedfv.FedFvRule(tau=tau, alpha=1)
+  rule = fedfv.FedFvRule(tau=2, alpha=1)
   updates = np.asarray(cohort)
   loss = np.arange(len(updates)) + 1.0
   d, _ = apply(rule, np.int64(state), np.array(ids), updates, loss, remembered)
   return d
 
 
-def along(vector, length):
-  return vector / np.linalg.norm(vector) * length
-
-
-def test_a_conflict_with_a_client_that_is_away_is_projected():
-  d = one_round([(1, 7, -E_1)])
-  np.testing.assert_allclose(d, along(E_2, np.sqrt(2)), atol=1e-12)
-
-
-def test_without_a_conflict_the_memory_does_not_matter():
-  for h in (E_1, E_3, -E_3, np.zeros(3)):
-    np.testing.assert_allclose(one_round([(1, 7, h)]), E_1 + E_2, atol=1e-12)
-
-
-def test_a_client_that_is_back_speaks_for_itself():
-  d = one_round([(1, 1, -E_1)])
-  np.testing.assert_allclose(d, E_1 + E_2, atol=1e-12)
+@pytest.mark.parametrize("case", CASES)
+def test_conflicts_with_what_is_remembered_are_projected(case):
+  remembered, expected = CASES[case]
+  np.testing.assert_allclose(one_round(remembered), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("state", "looks_back"), [(0, 0), (1, 0), (2, 1)])
 def test_the_first_rounds_do_not_look_back(state, looks_back):
-  d = one_round([(1, 7, -E_1)], tau=2, state=state)
-  expected = along(E_2, np.sqrt(2)) if looks_back else E_1 + E_2
+  d = one_round([(1, 7, -E_1)], state=state)
+  expected = along(E_2) if looks_back else G
   np.testing.assert_allclose(d, expected, atol=1e-12)
-
-
-def test_older_conflicts_are_projected_first():
-  g, h_1, h_2 = E_1 + E_2, -E_1 + 0.2 * E_2, E_3 - E_2
-  expected = g
-  for h in (h_2, h_1):
-    expected = expected - (expected @ h) / (h @ h) * h
-  d = one_round([(1, 7, h_1), (2, 8, h_2)])
-  np.testing.assert_allclose(d, along(expected, np.sqrt(2)), atol=1e-12)
-
-
-def test_conflicts_of_one_age_are_projected_together():
-  g, h_1, h_2, h_3 = E_1 + E_2, -E_1 + E_3, -2 * E_2, E_1
-  g_con = h_1 + h_2  # h_3 does not conflict.
-  expected = g - (g @ g_con) / (g_con @ g_con) * g_con
-  d = one_round([(1, 7, h_1), (1, 8, h_2), (1, 9, h_3)])
-  np.testing.assert_allclose(d, along(expected, np.sqrt(2)), atol=1e-12)
-
-
-def test_a_conflict_along_the_whole_direction_leaves_zero():
-  d = one_round([(1, 7, -3 * (E_1 + E_2))])
-  np.testing.assert_array_equal(d, np.zeros(3))
 
 
 def test_a_zero_mean_stays_zero():
   d = one_round([(1, 7, -E_1)], cohort=(E_1, -E_1), ids=(1, 2))
   np.testing.assert_array_equal(d, np.zeros(3))
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_remembered_updates_of_another_scale(scale):
-  d = one_round([(1, 7, -scale * E_1)])
-  np.testing.assert_allclose(d, along(E_2, np.sqrt(2)), atol=1e-9)
-
-
-def test_nothing_remembered():
-  np.testing.assert_allclose(one_round([]), E_1 + E_2, atol=1e-12)
 
 
 def test_remembered_coefficients_are_no_client_s():

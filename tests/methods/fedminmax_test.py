@@ -13,7 +13,6 @@ from tests.refusals import rejected
 from tests.rounds import problem
 from tests.runtime import ways
 from tff_fair import algorithms, client_dataset, privacy, runtime
-from tff_fair.experiments import RunSpec
 from tff_fair.experiments.spec import task_loading
 
 RATE = 0.5
@@ -254,8 +253,3 @@ def test_a_run_on_dask_is_that_of_one_machine_bit_for_bit(algorithm, tmp_path):
   assert tables(spread) == tables(local)
   summaries = [(r.path / "summary.json").read_bytes() for r in (spread, local)]
   assert summaries[0] == summaries[1]
-
-
-def test_data_without_groups_are_refused(tmp_path):
-  with rejected("algorithm", value="fedminmax"):
-    train(RunSpec(task="digits", algorithm="fedminmax"), tmp_path)

@@ -50,12 +50,6 @@ def test_at_the_boundary_the_logarithm_is_taken():
   assert (value, slope) == pytest.approx((0.25 / 0.45, 1 / 0.45), rel=1e-12)
 
 
-def test_next_to_the_boundary():
-  below, above = M - 0.2 - 1e-9, M - 0.2 + 1e-9
-  assert value_and_slope(below) == pytest.approx((math.log(25), 5), rel=1e-6)
-  assert value_and_slope(above) == pytest.approx((0.96, 0.2), rel=1e-6)
-
-
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 @pytest.mark.parametrize("loss", [4.999999, 5.0, 5.000001, 1e30, 3e38])
 def test_no_gradient_explodes_beyond_the_boundary(loss, dtype):
@@ -68,11 +62,6 @@ def test_tiny_losses_keep_their_gradient():
   for loss in (0.0, 1e-30, 1e-8):
     _, slope = value_and_slope(loss, dtype=tf.float32)
     assert slope == pytest.approx(0.2)
-
-
-def test_slopes_grow_with_the_loss_up_to_the_boundary():
-  slopes = [value_and_slope(f)[1] for f in np.linspace(0, 4.79, 50)]
-  assert np.all(np.diff(slopes) > 0)
 
 
 @pytest.mark.parametrize("m", one_of_each([1.5, 0.15, 1.2, 50.0]))

@@ -1,5 +1,7 @@
 """Factories that return no sum are refused, wherever they hide."""
 
+from typing import Any
+
 import pytest
 import tensorflow_federated as tff
 
@@ -19,20 +21,15 @@ def measured(inner):
   )
 
 
-SUMS = {
-  "sum": tff.aggregators.SumFactory,
-  "secure": lambda: tff.aggregators.SecureSumFactory(8.0),
-  "compressed": tff.aggregators.EncodedSumFactory.quantize_above_threshold,
-  "rotated": tff.aggregators.HadamardTransformFactory,
+# `aggregators/wrappers_test.py` has each of TFF's factories by itself.
+SUMS: dict[str, Any] = {
   "clipped": lambda: tff.aggregators.clipping_factory(
     ADAPTIVE, tff.aggregators.SumFactory()
   ),
-  "measured": lambda: measured(tff.aggregators.SumFactory()),
   "median": aggregators.TrimmedSumFactory,
   "private, over one": lambda: PRIVATE.gaussian_fixed(0.0, 1.0, 100.0),
 }
-NO_SUMS = {
-  "mean": MEAN,
+NO_SUMS: dict[str, Any] = {
   "mean of a secure sum": lambda: MEAN(tff.aggregators.SecureSumFactory(8.0)),
   "clipped mean": lambda: tff.aggregators.clipping_factory(1.0, MEAN()),
   "zeroed and clipped mean": lambda: tff.aggregators.zeroing_factory(
@@ -40,16 +37,7 @@ NO_SUMS = {
   ),
   "measured mean": lambda: measured(MEAN()),
   "concatenated mean": lambda: tff.aggregators.concat_factory(MEAN()),
-  "private mean": lambda: PRIVATE.gaussian_fixed(0.5, 8.0, 1.0),
   "adaptive private mean": lambda: PRIVATE.gaussian_adaptive(0.5, 8.0),
-  "learning's private mean": lambda: tff.learning.dp_aggregator(0.5, 8.0),
-  "learning's compressed mean": lambda: tff.learning.compression_aggregator(
-    weighted=False
-  ),
-  "learning's robust mean": lambda: tff.learning.robust_aggregator(
-    weighted=False
-  ),
-  "weighted mean": tff.aggregators.MeanFactory,
   "learning's weighted mean": tff.learning.robust_aggregator,
   "learning's weighted compression": tff.learning.compression_aggregator,
   "one of ours": aggregators.FedAvgFactory,
@@ -64,12 +52,8 @@ def test_sums_are_accepted(name):
 @pytest.mark.parametrize("name", NO_SUMS)
 def test_what_is_no_sum_is_refused_in_one_line(name):
   factory = NO_SUMS[name]()
-  for build in (
-    lambda: privacy.check_sums(factory),
-    lambda: aggregators.TermFactory(sum_factory=factory),
-  ):
-    with rejected("sum_factory"):
-      build()
+  with rejected("sum_factory"):
+    privacy.check_sums(factory)
 
 
 def test_what_is_no_factory_is_refused():

@@ -1,6 +1,5 @@
 """Tests of the distributor that remembers the weights of its first round."""
 
-import asyncio
 import collections
 import functools
 
@@ -89,13 +88,3 @@ def test_first_weights_are_sent_along_for_ever(first):
     state, sent = send(state, value)
     assert_same(sent["current"], value)
     assert_same(sent["initial"], first)
-
-
-def test_state_survives_a_file(tmp_path):
-  state, _ = send(process().initialize(), 3)
-  manager = tff.program.FileProgramStateManager(tmp_path)
-  asyncio.run(manager.save(state, 1))
-  loaded = asyncio.run(manager.load(1, process().initialize()))
-  _, sent = send(loaded, 5)
-  assert_same(sent["current"], 5)
-  assert_same(sent["initial"], 3)

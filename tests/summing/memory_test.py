@@ -95,23 +95,6 @@ def test_latest_updates_of_the_last_rounds_are_remembered(num_rounds):
     assert rows(remembered) == expected_rows(rounds, num_rounds)
 
 
-def test_a_round_without_clients_ages_no_update():
-  before = remember(memory.empty(2, SPEC), cohort([4, 1], 0))
-  after = remember(before, cohort([], 1))
-  assert rows(after) == rows(before) == [(1, 4, (0, 0, -1)), (1, 1, (1, 0, -1))]
-
-
-def test_a_client_that_is_back_is_remembered_once():
-  remembered = memory.empty(3, SPEC)
-  for round_num, ids in enumerate(([1, 2], [2, 3], [2])):
-    remembered = remember(remembered, cohort(ids, round_num))
-  assert [(age, client) for age, client, _ in rows(remembered)] == [
-    (1, 2),
-    (2, 3),
-    (3, 1),
-  ]
-
-
 @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64])
 def test_updates_keep_their_dtype(dtype):
   spec = tf.TensorSpec([2], dtype)

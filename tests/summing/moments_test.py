@@ -1,6 +1,7 @@
 """Tests of streamed moments against NumPy in float64."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,7 @@ def assert_are_those_of(actual, log_weights, matrix, covariates=None):
   if covariates is None:
     assert actual.covariate == actual.comoment == ()
     return
+  covariates = np.where(e > 0, covariates, 0)
   mean = e @ covariates / e.sum()
   np.testing.assert_allclose(actual.covariate, mean, rtol=1e-12)
   centred = matrix - total / e.sum()
@@ -92,60 +94,45 @@ def assert_are_those_of(actual, log_weights, matrix, covariates=None):
   )
 
 
-@merge_orders
-@pytest.mark.parametrize("m", [1, 2, 3, 40])
-def test_sums_without_covariate(m, merged):
-  matrix = updates(m)
-  log_weights = np.random.default_rng(1).normal(size=m)
-  actual = merged(of_clients(log_weights, matrix))
-  assert_are_those_of(actual, log_weights, matrix)
+NONE = -np.inf  # The log weight of a client of no weight.
+# Log weights and covariates.
+CASES: dict[str, Any] = {
+  **{
+    f"{m} clients": np.random.default_rng(1).normal(size=(2, m))
+    for m in (1, 2, 3, 40)
+  },
+  # The largest comes first, in the middle, last, depending on the order.
+  **{
+    f"log weights around {offset}": (
+      np.array([0, 3, -5, 8, 2, 1.0]) + offset,
+      np.arange(6.0),
+    )
+    for offset in (-1e4, 0, 1e4)
+  },
+  "one beyond all others": ([-1e4, 0, 1e4, 9.99e3], [1e6, 2, 3, 4]),
+  "some of no weight": ([NONE, 0.5, NONE, 1.5, NONE], [8, 2, -100, 7, 0]),
+  "a huge covariate of no weight": ([NONE, 0.5], [1e30, 2]),
+  # Their small differences are kept.
+  **{
+    f"covariates around {offset}": (
+      np.linspace(-1, 1, 7),
+      offset + np.array([0, 1, 2, 0.5, -1, 3, 0.25]) / 8,
+    )
+    for offset in (1e6, -(2.0**30))
+  },
+}
 
 
 @merge_orders
-@pytest.mark.parametrize("m", [1, 2, 3, 40])
-def test_sums_and_comoments(m, merged):
-  matrix = updates(m)
-  log_weights, x = np.random.default_rng(1).normal(size=(2, m))
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("with_covariate", [True, False])
+def test_sums_and_comoments(case, merged, with_covariate):
+  log_weights, x = CASES[case]
+  matrix = updates(len(x))
+  if not with_covariate:
+    x = None
   actual = merged(of_clients(log_weights, matrix, x))
   assert_are_those_of(actual, log_weights, matrix, x)
-
-
-@merge_orders
-@pytest.mark.parametrize("offset", [-1e4, 0, 1e4])
-def test_huge_log_weights_do_not_overflow(offset, merged):
-  matrix = updates(6)
-  # The largest comes first, in the middle, last, depending on the order.
-  log_weights = np.array([0, 3, -5, 8, 2, 1.0]) + offset
-  x = np.arange(6.0)
-  assert_are_those_of(
-    merged(of_clients(log_weights, matrix, x)), log_weights, matrix, x
-  )
-
-
-@merge_orders
-def test_a_weight_beyond_all_others_leaves_them_out(merged):
-  matrix = updates(4)
-  log_weights = np.array([-1e4, 0, 1e4, 9.99e3])
-  actual = merged(of_clients(log_weights, matrix, [1e6, 2, 3, 4]))
-  assert actual.log_scale == 1e4
-  np.testing.assert_allclose(actual.weight, 1 + np.exp(-10))
-  np.testing.assert_allclose(
-    flat(actual.total), matrix[2] + np.exp(-10) * matrix[3], rtol=1e-5
-  )
-
-
-@merge_orders
-def test_clients_of_no_weight_leave_no_trace(merged):
-  matrix = updates(5)
-  log_weights = np.array([-np.inf, 0.5, -np.inf, 1.5, -np.inf])
-  x = np.array([8.0, 2.0, -100.0, 7.0, 0.0])
-  weighs = np.isfinite(log_weights)
-  assert_are_those_of(
-    merged(of_clients(log_weights, matrix, x)),
-    log_weights[weighs],
-    matrix[weighs],
-    x[weighs],
-  )
 
 
 @merge_orders
@@ -155,17 +142,6 @@ def test_no_weight_at_all_gives_zeros(merged):
   assert actual.log_scale == -np.inf
   np.testing.assert_array_equal(flat(actual.total), np.zeros(8))
   np.testing.assert_array_equal(flat(actual.comoment), np.zeros(8))
-
-
-@merge_orders
-@pytest.mark.parametrize("offset", [1e6, -(2.0**30)])
-def test_small_differences_of_huge_covariates_are_kept(offset, merged):
-  matrix = updates(7)
-  x = offset + np.array([0, 1, 2, 0.5, -1, 3, 0.25]) / 8
-  log_weights = np.linspace(-1, 1, 7)
-  assert_are_those_of(
-    merged(of_clients(log_weights, matrix, x)), log_weights, matrix, x
-  )
 
 
 @merge_orders
@@ -193,12 +169,6 @@ def test_dtypes_and_structure_are_those_of_the_updates():
   tf.nest.assert_same_structure(none, some)
   for x, y in zip(tf.nest.flatten(none), tf.nest.flatten(some), strict=True):
     assert (x.dtype, x.shape) == (y.dtype, y.shape)
-
-
-def test_a_huge_covariate_of_no_weight_leaves_no_trace():
-  matrix = updates(2)
-  merged = pairwise(of_clients([-np.inf, 0.5], matrix, [1e30, 2.0]))
-  assert_are_those_of(merged, [0.5], matrix[1:], np.array([2.0]))
 
 
 def test_a_weight_below_the_range_of_float32_counts():

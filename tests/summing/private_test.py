@@ -46,8 +46,8 @@ def total(process, clients):
 def test_one_client_changes_the_sum_by_at_most_the_clip(name):
   process = create(name)
   changes = []
-  for m, seed in ((0, 0), (1, 1), (4, 2), (6, 3)):
-    cohort = rounds.random_clients(m, seed=seed) if m else []
+  for m in (0, 4):
+    cohort = rounds.random_clients(m, seed=m) if m else []
     before = total(process, cohort)
     for client in hostile_clients():
       changes.append(np.linalg.norm(total(process, [*cohort, client]) - before))
