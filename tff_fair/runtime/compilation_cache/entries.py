@@ -13,7 +13,7 @@ import importlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import tensorflow_federated as tff
@@ -22,15 +22,11 @@ from tff_fair.runtime import native
 
 _CONTAINERS = ".json"
 
-# The Python containers of a type, as JSON values. TFF's messages keep the types
-# of tensors and the names of fields, but drop a structure's container, such as
-# a list or `LearningAlgorithmState`. A process returns its results in these
-# containers, and the layout of checkpoints depends on them.
-#
-# A structure becomes the list of its container's name and its elements' values;
-# a function, the list of its parameter's and its result's values; a tensor,
-# `None`.
-Containers: TypeAlias = "str | list[Containers] | None"
+# TFF's messages keep the types of tensors and the names of fields, but drop a
+# structure's container, such as a list or `LearningAlgorithmState`. A process
+# returns its results in these containers, and the layout of checkpoints depends
+# on them. So an entry names the containers of a type, outer ones first.
+Containers: TypeAlias = Sequence[str | None]
 
 _BUILT_IN: dict[str, type[object]] = {
   c.__name__: c for c in (list, tuple, dict, collections.OrderedDict)
@@ -39,23 +35,19 @@ _BUILT_IN: dict[str, type[object]] = {
 _PACKAGES = ("tensorflow_federated", "tff_fair")
 
 
-class NotSerializableError(Exception):
+class NotSerializableError(ValueError):
   """Computations would change when written and read back."""
 
 
 def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
   """Returns file content for computations."""
   types = {name: comp.type_signature for name, comp in computations.items()}
-  try:
-    found = {name: _containers_of(t) for name, t in types.items()}
-  except ValueError as error:
-    raise NotSerializableError(str(error)) from error
   buffer = io.BytesIO()
   with zipfile.ZipFile(buffer, "w") as archive:
     for name, comp in computations.items():
       members: dict[str, bytes | str] = {
         name: comp.content(),
-        f"{name}{_CONTAINERS}": json.dumps(found[name]),
+        f"{name}{_CONTAINERS}": json.dumps(_containers_of(types[name])),
       }
       for member, data in members.items():
         # No timestamps: equal computations give equal files.
@@ -76,7 +68,7 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
         archive.read(name),
         functools.partial(
           _with_containers,
-          containers=json.loads(archive.read(f"{name}{_CONTAINERS}")),
+          containers=iter(json.loads(archive.read(f"{name}{_CONTAINERS}"))),
         ),
       )
       for name in archive.namelist()
@@ -84,57 +76,44 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
     }
 
 
-def _containers_of(type_spec: tff.Type | None) -> Containers:
-  """Returns the containers in a type."""
+def _containers_of(type_spec: tff.Type) -> Containers:
+  """Returns the names of the containers in a type."""
+  is_structure = isinstance(type_spec, tff.StructType)
+  outer = [_name(type_spec.python_container)] if is_structure else []
+  inner = [n for part in type_spec.children() for n in _containers_of(part)]
+  return [*outer, *inner]
+
+
+def _with_containers(
+  type_spec: tff.Type, containers: Iterator[str | None]
+) -> tff.Type:
+  """Returns a type with these containers in it."""
+
+  def convert(part: tff.Type) -> tff.Type:
+    return _with_containers(part, containers)
+
   match type_spec:
     case tff.StructType():
-      parts = [
-        _containers_of(t) for _, t in tff.structure.iter_elements(type_spec)
-      ]
-      return [_name(type_spec.python_container), *parts]
-    case tff.FunctionType():
-      return [
-        _containers_of(type_spec.parameter),
-        _containers_of(type_spec.result),
-      ]
-    case tff.FederatedType():
-      return _containers_of(type_spec.member)
-    case tff.SequenceType():
-      return _containers_of(type_spec.element)
-  return None
-
-
-def _with_containers(type_spec: tff.Type, containers: Containers) -> tff.Type:
-  """Returns a type with these containers in it."""
-  match type_spec, containers:
-    case tff.StructType(), [name, *parts]:
+      name = next(containers)
       elements = [
-        (n, _with_containers(t, c))
-        for (n, t), c in zip(
-          tff.structure.iter_elements(type_spec), parts, strict=True
-        )
+        (n, convert(t)) for n, t in tff.structure.iter_elements(type_spec)
       ]
       if name is None:
         return tff.StructType(elements)
       return tff.StructWithPythonType(elements, _container(name))
-    case tff.FunctionType(), [parameter, result]:
+    case tff.FunctionType():
+      parameter = type_spec.parameter
       return tff.FunctionType(
-        None
-        if type_spec.parameter is None
-        else _with_containers(type_spec.parameter, parameter),
-        _with_containers(type_spec.result, result),
+        None if parameter is None else convert(parameter),
+        convert(type_spec.result),
       )
-    case tff.FederatedType(), _:
+    case tff.FederatedType():
       return tff.FederatedType(
-        _with_containers(type_spec.member, containers),
-        type_spec.placement,
-        type_spec.all_equal,
+        convert(type_spec.member), type_spec.placement, type_spec.all_equal
       )
-    case tff.SequenceType(), _:
-      return tff.SequenceType(_with_containers(type_spec.element, containers))
-    case _, None:
-      return type_spec
-  raise ValueError(f"{containers!r} are not containers of {type_spec}.")
+    case tff.SequenceType():
+      return tff.SequenceType(convert(type_spec.element))
+  return type_spec
 
 
 def _name(container: type[object] | None) -> str | None:
@@ -144,7 +123,7 @@ def _name(container: type[object] | None) -> str | None:
     return container.__name__
   name = f"{container.__module__}:{container.__qualname__}"
   if _container(name) is not container:
-    raise ValueError(f"There is another class by the name {name}.")
+    raise NotSerializableError(f"There is another class by the name {name}.")
   return name
 
 
@@ -160,4 +139,4 @@ def _container(name: object) -> type[object]:
       or (issubclass(found, tuple) and hasattr(found, "_fields"))
     ):
       return found
-  raise ValueError(f"{name!r} is not a container of TFF's or ours.")
+  raise NotSerializableError(f"{name!r} is not a container of TFF's or ours.")
