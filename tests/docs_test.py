@@ -68,19 +68,15 @@ def anchors(path):
   return found
 
 
-def readme_pictures():
-  return [
-    ROOT / target
-    for target in links(README)
-    if target.endswith((".svg", ".png"))
-  ]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_sweep_files_in_commands_are_there(page):
-  # A name with an ending is the path of a file of the reader's own.
-  names = {name for name in _FILE.findall(commands(page)) if "." not in name}
-  assert names - {"NAME"} <= SWEEPS
+def test_files_in_commands_are_there(page):
+  text = commands(page)
+  # A sweep's name with an ending is the path of a file of the reader's own.
+  sweeps = {name for name in _FILE.findall(text) if "." not in name}
+  assert sweeps - {"NAME"} <= SWEEPS
+  programs = [f"{name.replace('.', '/')}.py" for name in _MODULE.findall(text)]
+  named = (*_FLAGFILE.findall(text), *programs)
+  assert not [name for name in named if not (ROOT / name).is_file()]
 
 
 # Studies of our own; docs/comparison.md has their tables.
@@ -97,26 +93,6 @@ def test_reproduction_begins_with_every_sweep_file():
   page = (ROOT / "docs" / "reproduction.md").read_text()
   table = page[page.index("\n|") : page.index("\n## ")]
   assert set(_FILE.findall(table)) == SWEEPS - _OF_NO_PAPER
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_flagfiles_in_commands_are_there(page):
-  missing = [
-    name
-    for name in _FLAGFILE.findall(commands(page))
-    if not (ROOT / name).is_file()
-  ]
-  assert not missing
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_programs_in_commands_are_there(page):
-  missing = [
-    name
-    for name in _MODULE.findall(page.read_text())
-    if not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
-  ]
-  assert not missing
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -159,19 +135,17 @@ def test_the_map_of_the_folder_names_all_its_pages():
   assert pages <= {link.partition("#")[0] for link in links(index)}
 
 
-def test_the_page_of_decisions_is_short():
-  page = ROOT / "docs" / "which_method.md"
-  assert len(page.read_text().splitlines()) <= 60
-
-
-def test_readme_is_short():
-  assert len(README.read_text().splitlines()) <= 120
+@pytest.mark.parametrize(
+  ("page", "most"), [("docs/which_method.md", 60), ("README.md", 120)]
+)
+def test_a_page_is_short(page, most):
+  assert len((ROOT / page).read_text().splitlines()) <= most
 
 
 def test_readme_has_a_small_picture_that_stands_alone():
-  pictures = readme_pictures()
-  assert pictures
-  for picture in pictures:
+  names = [name for name in links(README) if name.endswith((".svg", ".png"))]
+  assert names
+  for picture in map(ROOT.joinpath, names):
     content = picture.read_bytes()
     assert len(content) < 100_000
     if picture.suffix == ".svg":
