@@ -43,12 +43,6 @@ def slow(seconds: float, type_spec: object = np.float32) -> tff.Computation:
   return same
 
 
-@tff.tensorflow.computation(np.float32)
-def fail(x):
-  with tf.control_dependencies([tf.debugging.Assert(x < 0, ["on purpose"])]):
-    return tf.identity(x)
-
-
 def rows(number: int) -> list[np.ndarray]:
   """Returns values whose sum depends on the order in which they are added."""
   random = np.random.default_rng(number)

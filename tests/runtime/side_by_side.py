@@ -10,7 +10,6 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from unittest import mock
 
 import hypothesis
 import numpy as np
@@ -18,8 +17,8 @@ import tensorflow_federated as tff
 
 import tff_fair
 from tests.fuzz import short
+from tests.runtime import ways
 from tff_fair.runtime import chosen_context
-from tff_fair.runtime.one_graph import whole_graph
 from tff_fair.runtime.parts import cohort_cuts
 
 # A call that takes longer hangs.
@@ -78,7 +77,7 @@ class _Side:
     self._open()
     self._context = tff.framework.get_context_stack().current
     # The next one to open closes it no more.
-    self._opened = chosen_context.keep()
+    self._opened = chosen_context._current.pop_all()
     self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
   def outcome(self, call: Callable[[], Any], size: int | None) -> Outcome:
@@ -129,31 +128,10 @@ class Both:
       if (options, exact) not in self._sides:
         self._sides[options, exact] = _Side(options, exact=exact)
     right = self._sides[options, True].outcome(call, 0)
-    with self._watched():
-      side = self._sides[options, False]
-      return right, side.outcome(call, clients_per_part)
-
-  @contextlib.contextmanager
-  def _watched(self) -> Iterator[None]:
-    """Sees which way the calls of now take."""
-    cut, of = cohort_cuts.cut, whole_graph.try_build
-    self.one_graph = self.cut = False
-
-    def seen_cut(*args: Any, **options: Any) -> Any:
-      found = cut(*args, **options)
-      self.cut |= found is not None
-      return found
-
-    def seen_of(*args: Any, **options: Any) -> Any:
-      found = of(*args, **options)
-      self.one_graph |= found is not None
-      return found
-
-    with (
-      mock.patch.object(cohort_cuts, "cut", seen_cut),
-      mock.patch.object(whole_graph, "try_build", seen_of),
-    ):
-      yield
+    with ways.counted() as graphs, ways.counted(cohort_cuts, "cut") as cuts:
+      other = self._sides[options, False].outcome(call, clients_per_part)
+    self.one_graph, self.cut = any(graphs), any(cuts)
+    return right, other
 
   def close(self) -> None:
     """Closes all contexts, and opens the default one again."""

@@ -72,7 +72,7 @@ def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
   for computation in (joined, outer):
     tff.backends.native.desugar_and_transform_to_native(computation)
   for computation in (joined, joined, outer):  # Not around itself.
-    native.to_native(computation)
+    native.compile_now(computation)
   assert isinstance(module.tf_optimizer._optimizer, Recorder)
   shapes = [
     [
@@ -111,8 +111,7 @@ def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
     client_optimizer=tff.learning.optimizers.build_sgdm(0.01),
     batch_size=20,
   )
-  message = tff.framework.serialize_computation(native.to_native(process.next))
-  plan = steps.read(message)
+  plan = steps.read(native.compile_now(process.next))
   if is_ours:
     steps.check_works_as_one_graph(plan)
   else:  # Adds into a variable, and recomputes activations.
@@ -123,5 +122,5 @@ def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
 @pytest.mark.parametrize("module", [None, types.ModuleType("renamed")])
 def test_an_optimizer_that_is_gone_is_no_error(module, monkeypatch):
   monkeypatch.setattr(tff_internals, "graph_optimizations", module)
-  found = native.to_native(joined).type_signature
+  found = tff.types.deserialize_type(native.compile_now(joined).type)
   assert found.is_equivalent_to(joined.type_signature)

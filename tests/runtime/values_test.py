@@ -48,7 +48,7 @@ NESTED = tff.StructType([("x", ROWS), ("y", [np.int32, np.str_])])
 def test_a_value_comes_out_as_it_went_in():
   rows = np.arange(4, dtype=np.float32).reshape(2, 2)
   given = {"x": rows, "y": (3, "text")}
-  ingested = values.ingest(given, NESTED, values.DataSpecs())
+  ingested = values.ingest(given, NESTED)
   found = values.to_containers(ingested, NESTED)
   np.testing.assert_array_equal(found["x"], rows)
   assert found["y"][0] == 3
@@ -66,7 +66,7 @@ def test_a_value_comes_out_as_it_went_in():
 )
 def test_a_value_of_another_type_is_refused(given):
   with pytest.raises(TypeError):
-    values.ingest(given, NESTED, values.DataSpecs())
+    values.ingest(given, NESTED)
 
 
 def test_data_come_out_with_the_shapes_of_their_type():

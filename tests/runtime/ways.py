@@ -19,17 +19,22 @@ def step_by_step() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[list[bool]]:
-  """Yields a list of whether each call was one of a graph."""
+def counted(
+  module: object = whole_graph, name: str = "try_build"
+) -> Iterator[list[bool]]:
+  """Yields a list of whether each call of a function found something.
+
+  By default, of whether each call is of one graph.
+  """
   found: list[bool] = []
-  of = whole_graph.try_build
+  function = getattr(module, name)
 
   def count(*args: Any) -> Any:
-    graph = of(*args)
-    found.append(graph is not None)
-    return graph
+    result = function(*args)
+    found.append(result is not None)
+    return result
 
-  with mock.patch.object(whole_graph, "try_build", count):
+  with mock.patch.object(module, name, count):
     yield found
 
 

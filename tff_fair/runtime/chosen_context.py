@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import tensorflow_federated as tff
 
-from tff_fair.runtime import local_context, parts_context, supervision
+from tff_fair.runtime import local_context, supervision
+from tff_fair.runtime.parts import part_by_part
 
 _current = contextlib.ExitStack()  # Closes the chosen context.
 
@@ -55,11 +56,6 @@ def replace(
   former = _current.pop_all()
   _current.enter_context(resources.pop_all())
   former.close()
-
-
-def keep() -> contextlib.ExitStack:
-  """Keeps the context open after the next choice; the caller closes it."""
-  return _current.pop_all()
 
 
 def use() -> bool:
@@ -144,7 +140,7 @@ def stop() -> None:
   # Drops the previous context, which may be TFF's own: TFF can only end its
   # worker while the interpreter is intact.
   tff.framework.set_default_context(
-    _UnusableContext(parts_context.CLOSED_MESSAGE)
+    _UnusableContext(part_by_part.CLOSED_MESSAGE)
   )
 
 

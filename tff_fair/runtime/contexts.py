@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -14,14 +13,12 @@ import tensorflow_federated as tff
 from tff_fair.runtime import (
   chosen_context,
   local_context,
-  memory,
   native,
-  parts_context,
   schedulers,
   tff_internals,
   threads,
 )
-from tff_fair.runtime.parts import cohort_cuts
+from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
 
 class _AsynchronousContext(tff.framework.AsyncContext):
@@ -94,32 +91,35 @@ def use_local(
   clients_per_part = cohort_cuts.part_size_or_default(clients_per_part)
   local_context.check_not_forked()
   if keep_memory:
-    memory.configure_allocator()
+    local_context.keep_freed_memory()
   with contextlib.ExitStack() as resources:
-    context: tff.framework.SyncContext
-    local = None
+    context: _ExactContext | local_context.LocalContext
     if exact:
-      context = resources.enter_context(
-        _exact_context(
-          default_num_clients=default_num_clients,
-          max_concurrent_computation_calls=at_a_time or threads.num_cores(),
-          simulate_secure_sums=simulate_secure_sums,
-        )
+      context = _ExactContext(
+        default_num_clients=default_num_clients,
+        max_concurrent_computation_calls=at_a_time or threads.num_cores(),
+        simulate_secure_sums=simulate_secure_sums,
       )
     else:
-      context = local = local_context.LocalContext(
+      context = local_context.LocalContext(
         clients_per_part,
         default_num_clients=default_num_clients,
         simulate_secure_sums=simulate_secure_sums,
         clients_at_a_time=at_a_time,
       )
-      resources.callback(local.close)
+    resources.callback(context.close)
+    if exact:  # TFF starts its worker at the first call.
+      context.invoke(tff.tensorflow.computation(lambda: np.int32(1)), None)
     tff.framework.set_default_context(
       tff.program.NativeFederatedContext(_AsynchronousContext(context))
       if program
       else context
     )
-    chosen_context.replace(resources, local, natively=not simulate_secure_sums)
+    chosen_context.replace(
+      resources,
+      None if isinstance(context, _ExactContext) else context,
+      natively=not simulate_secure_sums,
+    )
 
 
 def use_default() -> None:
@@ -189,7 +189,7 @@ def use_dask(
     if client_or_address is None:
       client_or_address = clusters.start_local(resources, num_workers)
     client = clusters.connect(resources, client_or_address, timeout)
-    context = parts_context.PartsContext(
+    context = part_by_part.PartsContext(
       scheduled_calls.DaskEngine(client, worker_timeout=worker_timeout),
       clients_per_part,
       simulate_secure_sums=simulate_secure_sums,
@@ -210,13 +210,14 @@ class _ExactContext(tff.framework.SyncContext):
   """Computes in TFF's own context, which starts a worker process."""
 
   def __init__(self, *, simulate_secure_sums: bool, **options: Any) -> None:
+    tff_internals.end_workers_with_program()
     create = tff.backends.native.create_sync_local_cpp_execution_context
     self._context = create(**options)
     self._with_sums = native.secure_sum_transform(simulate_secure_sums)
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     if self._context is None:
-      raise RuntimeError(parts_context.CLOSED_MESSAGE)
+      raise RuntimeError(part_by_part.CLOSED_MESSAGE)
     try:
       return self._context.invoke(self._with_sums(comp), arg)
     except grpc.RpcError as error:
@@ -228,13 +229,3 @@ class _ExactContext(tff.framework.SyncContext):
     """Releases TFF's context, which ends its worker."""
     self._context = None
     gc.collect()
-
-
-@contextlib.contextmanager
-def _exact_context(**options: Any) -> Iterator[tff.framework.SyncContext]:
-  """Yields TFF's context, and ends its worker on exit."""
-  tff_internals.end_workers_with_program()
-  with contextlib.closing(_ExactContext(**options)) as context:
-    one = tff.tensorflow.computation(lambda: np.int32(1))
-    context.invoke(one, None)  # TFF starts its worker at the first call.
-    yield context

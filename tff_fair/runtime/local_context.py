@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import contextlib
+import ctypes
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -16,7 +17,6 @@ import tensorflow_federated as tff
 from tff_fair.runtime import (
   admission,
   native,
-  parts_context,
   stepwise,
   tff_internals,
   threads,
@@ -30,6 +30,12 @@ FORKED_MESSAGE = (
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
   "fork before the first computation."
 )
+# Of glibc's malloc.h.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_MAX = -4
+_M_ARENA_MAX = -8
+_MOST_BYTES_KEPT = 2**30
+_MOST_HEAPS = 4
 # Python calls exit handlers in reverse order. So this one runs before
 # TensorFlow's own, which is already registered.
 atexit.register(threads.exit_if_computing)
@@ -45,7 +51,23 @@ def check_not_forked() -> None:
     raise RuntimeError(FORKED_MESSAGE)
 
 
-class LocalContext(parts_context.PartsContext):
+def keep_freed_memory() -> None:
+  """Keeps up to 1 GiB of the memory that this program frees.
+
+  A round allocates and frees the same large tensors over and over. By default,
+  glibc returns their memory to the kernel at once, and every reuse causes page
+  faults again: we measured six times as many in a round of a small model. These
+  settings put even the largest tensors on the heap, and limit the number of
+  heaps, so that threads can reuse memory that another thread freed.
+  """
+  mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+  if mallopt is not None:
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_ARENA_MAX, min(threads.num_cores(), _MOST_HEAPS))
+    mallopt(_M_TRIM_THRESHOLD, _MOST_BYTES_KEPT)
+
+
+class LocalContext(part_by_part.PartsContext):
   """Computes cohorts as one graph, in parts, or step by step."""
 
   def __init__(
@@ -67,7 +89,6 @@ class LocalContext(parts_context.PartsContext):
       )
     self._default_num_clients = default_num_clients
     self.clients_at_a_time = clients_at_a_time or threads.num_cores()
-    self._specs = values.DataSpecs()
 
   def invoke(self, comp: Any, arg: Any) -> Any:
     """Computes `comp(arg)`."""
@@ -87,7 +108,7 @@ class LocalContext(parts_context.PartsContext):
 
   def put(self, value: Any, type_spec: tff.Type) -> values.TypedValue:
     """Returns a value in the form that `call` takes."""
-    found = values.ingest(value, type_spec, self._specs)
+    found = values.ingest(value, type_spec)
     return values.TypedValue(found, type_spec)
 
   def fetch(self, result: values.TypedValue) -> Any:
@@ -99,13 +120,11 @@ class LocalContext(parts_context.PartsContext):
     arg = part_by_part.pack_arguments(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
-    given = (
-      None if parameter is None else values.ingest(arg, parameter, self._specs)
-    )
-    number = values.num_clients(given, parameter)
+    given = None if parameter is None else values.ingest(arg, parameter)
+    parts = [*values.placed_parts(given, parameter)]
+    number = values.num_clients(parts)
     if number is None:
       number = self._default_num_clients
-    arguments = [*whole_graph.placed_values(given, parameter)]
 
     def step_by_step() -> Any:
       try:
@@ -118,11 +137,12 @@ class LocalContext(parts_context.PartsContext):
         ) from error
 
     graph = whole_graph.try_build(
-      comp, arguments, lambda: _message(comp), self.clients_at_a_time
+      comp, parts, lambda: _message(comp), self.clients_at_a_time
     )
     again = step_by_step if graph is not None else None
-    with _explain_errors(given, parameter, again):
+    with _explain_errors(parts, again):
       if graph is not None:
+        arguments = [value for value, _ in parts]
         return values.TypedValue(graph(arguments, number), result_type)
       return values.TypedValue(step_by_step(), result_type)
 
@@ -130,9 +150,7 @@ class LocalContext(parts_context.PartsContext):
 def _message(comp: tff.Computation) -> admission.Message:
   """Returns a computation in the form that TFF compiles for native workers."""
   return tff_internals.cached_on(
-    comp,
-    "compiled",
-    lambda: tff.framework.serialize_computation(native.compile_now(comp)),
+    comp, "compiled", lambda: native.compile_now(comp)
   )
 
 
@@ -145,6 +163,7 @@ def _steps(comp: tff.Computation) -> stepwise.StepwiseComputation:
 # Errors, in one line that names the client.
 
 
+_Parts: TypeAlias = Sequence[tuple[values.Value, tff.Type]]
 # TensorFlow's message for labels that a model has no output for.
 _OUT_OF_RANGE = re.compile(
   r"Received a label value of (-?\d+) which is outside the valid range of "
@@ -160,8 +179,7 @@ _MOST_CHARACTERS = 240
 
 @contextlib.contextmanager
 def _explain_errors(
-  arg: values.Value,
-  parameter: tff.Type | None,
+  parts: _Parts,
   step_by_step: Callable[[], Any] | None,
 ) -> Iterator[None]:
   """Turns TensorFlow's errors into errors that name the client.
@@ -172,7 +190,7 @@ def _explain_errors(
   try:
     yield
   except stepwise.ClientError as error:
-    raise _client_error(error, arg, parameter) from error.error
+    raise _client_error(error, parts) from error.error
   except tf.errors.CancelledError:
     raise
   except tf.errors.ResourceExhaustedError as error:
@@ -187,7 +205,7 @@ def _explain_errors(
         try:
           step_by_step()
         except stepwise.ClientError as of_client:
-          raise _client_error(of_client, arg, parameter) from error
+          raise _client_error(of_client, parts) from error
     raise RuntimeError(_one_line_message(error)) from error
 
 
@@ -201,14 +219,12 @@ def _one_line_message(error: Exception) -> str:
   return short if is_op_error and short else f"{type(error).__name__}: {short}"
 
 
-def _client_error(
-  error: stepwise.ClientError, arg: values.Value, parameter: tff.Type | None
-) -> Exception:
+def _client_error(error: stepwise.ClientError, parts: _Parts) -> Exception:
   if isinstance(
     error.error, (concurrent.futures.CancelledError, tf.errors.CancelledError)
   ):
     return error.error
-  client = _name(error.client, arg, parameter)
+  client = _name(error.client, parts)
   found = _OUT_OF_RANGE.search(str(error.error))
   if found is None:
     return RuntimeError(f"{client}: {_one_line_message(error.error)}")
@@ -220,22 +236,16 @@ def _client_error(
   )
 
 
-def _name(number: int, arg: values.Value, parameter: tff.Type | None) -> str:
+def _name(number: int, parts: _Parts) -> str:
   """Returns a client's id if its data has one, else its position."""
-  if (
-    isinstance(parameter, tff.FederatedType)
-    and values.is_at_clients(parameter)
-    and isinstance(parameter.member, tff.SequenceType)
-  ):
-    with contextlib.suppress(Exception):  # Reading the data may be what failed.
-      data = arg[number]
-      if not isinstance(data, tf.data.Dataset):
-        data = values.to_structs(data, parameter.member)
-      for client_id, _ in data.take(1):
-        return f"client {int(client_id)}"
-  elif isinstance(parameter, tff.StructType):
-    for part, part_type in zip(arg, parameter, strict=True):
-      name = _name(number, part, part_type)
-      if not name.endswith("cohort"):
-        return name
+  for value, type_spec in parts:
+    if values.is_at_clients(type_spec) and isinstance(
+      type_spec.member, tff.SequenceType
+    ):
+      with contextlib.suppress(Exception):  # Reading may be what failed.
+        data = value[number]
+        if not isinstance(data, tf.data.Dataset):
+          data = values.to_structs(data, type_spec.member)
+        for client_id, _ in data.take(1):
+          return f"client {int(client_id)}"
   return f"client number {number + 1} of the cohort"

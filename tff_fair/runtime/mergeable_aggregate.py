@@ -40,7 +40,7 @@ def build(
     )
 
   add_accumulator = compute(merge_parts, (accumulator_type, accumulator_type))
-  finish = compute(report or _unchanged, accumulator_type)
+  finish = compute(report or (lambda found: found), accumulator_type)
 
   @tff.federated_computation(tff.FederatedType(client_type, tff.CLIENTS))
   def collect(clients: tff.Value) -> tff.Value:
@@ -49,7 +49,3 @@ def build(
     )
 
   return collect
-
-
-def _unchanged(accumulator: Any) -> Any:
-  return accumulator

@@ -76,35 +76,25 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
   if isinstance(comp, NativeComputation):
     return comp
   return NativeComputation(
-    computation_proto=tff.framework.serialize_computation(compile_now(comp)),
+    computation_proto=compile_now(comp),
     context_stack=tff.framework.get_context_stack(),
     annotated_type=comp.type_signature,
   )
 
 
-def compile_now(comp: tff.Computation) -> tff.Computation:
+def compile_now(comp: tff.Computation) -> admission.Message:
   """Returns a computation as TFF's native backend would execute it."""
   require_no_secure_sums(comp)
-  if isinstance(comp, NativeComputation):
-    # Drops the type's containers, as TFF's compiler does.
-    return tff.framework.deserialize_computation(
-      tff.framework.serialize_computation(comp)
-    )
-  return to_native(comp)
-
-
-def to_native(comp: tff.Computation) -> tff.Computation:
-  """Returns a computation as TFF's native backend compiles it."""
-  tff_internals.install_graph_optimizer()
-  return tff.backends.native.desugar_and_transform_to_native(comp)
+  if not isinstance(comp, NativeComputation):
+    tff_internals.install_graph_optimizer()
+    comp = tff.backends.native.desugar_and_transform_to_native(comp)
+  return tff.framework.serialize_computation(comp)
 
 
 def with_plain_sums(comp: tff.Computation) -> tff.Computation:
   """Returns a computation whose secure sums are computed in the clear."""
 
   def replaced() -> tff.Computation:
-    if not has_secure_sums(comp):
-      return comp
     clear = tff.backends.test.replace_secure_intrinsics_with_bodies(comp)
     return tff.framework.ConcreteComputation(
       computation_proto=tff.framework.serialize_computation(clear),
@@ -112,25 +102,28 @@ def with_plain_sums(comp: tff.Computation) -> tff.Computation:
       annotated_type=comp.type_signature,
     )
 
+  if not _has_secure_sums(comp):
+    return comp
   return tff_internals.cached_on(comp, "in the clear", replaced)
-
-
-def has_secure_sums(comp: tff.Computation) -> bool:
-  """Returns whether a computation has secure sums."""
-  return admission.has_intrinsic(comp, _SECURE_INTRINSICS)
 
 
 def require_no_secure_sums(comp: tff.Computation) -> tff.Computation:
   """Returns the computation; raises `RuntimeError` if it has secure sums."""
-  if tff_internals.cached_on(
-    comp, "secure sums", lambda: has_secure_sums(comp)
-  ):
+  if _has_secure_sums(comp):
     raise RuntimeError(
       "TensorFlow Federated runs secure sums only in deployments, not here. To "
       "simulate them in the clear, which protects nothing, call "
       "tff_fair.runtime.use_local(simulate_secure_sums=True)."
     )
   return comp
+
+
+def _has_secure_sums(comp: tff.Computation) -> bool:
+  return tff_internals.cached_on(
+    comp,
+    "secure sums",
+    lambda: admission.has_intrinsic(comp, _SECURE_INTRINSICS),
+  )
 
 
 def secure_sum_transform(

@@ -8,7 +8,6 @@ end.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,117 +23,82 @@ class Session:
 
   def __init__(self, message: admission.Message) -> None:
     """Takes the computation, as TFF serializes it."""
-    self._message = message
+    program = message.tensorflow
     self._type = tff.types.deserialize_type(message.type)
+    self._parameter_leaves = inlining.leaf_types(self._type.parameter)
+    self._result_leaves = inlining.leaf_types(self._type.result)
     # Only one call at a time may use the session's variables.
     self._lock = threading.Lock()
-    self._open()
-
-  def _open(self) -> None:
-    program = self._message.tensorflow
     graph_def = tf.compat.v1.GraphDef()
     program.graph_def.Unpack(graph_def)
     with tf.Graph().as_default() as graph:
-      feeds, given = self._feeds(program)
-      tf.graph_util.import_graph_def(graph_def, given, name="")
+      feeds: list[Any] = inlining.tensor_names(program.parameter)
+      datasets: dict[str, tf.Tensor] = {}
+      for place, leaf in enumerate(self._parameter_leaves):
+        if isinstance(leaf, tff.SequenceType):
+          text = tf.compat.v1.placeholder(tf.string, [])
+          datasets[feeds[place]] = tf.raw_ops.DatasetFromGraph(graph_def=text)
+          feeds[place] = text
+      tf.graph_util.import_graph_def(graph_def, datasets, name="")
       fetches = [
         _fetched(graph.get_tensor_by_name(name), leaf, name in feeds)
         for name, leaf in zip(
           inlining.tensor_names(program.result),
-          inlining.leaf_types(self._type.result),
+          self._result_leaves,
           strict=True,
         )
       ]
-      kept = [
-        tensor
+      drop = [
+        tf.raw_ops.DestroyResourceOp(resource=tensor, ignore_lookup_error=True)
         for operation in graph.get_operations()
         if not operation.inputs and not operation.control_inputs
         for tensor in operation.outputs
         if tensor.dtype == tf.resource
       ]
-      drop = [
-        tf.raw_ops.DestroyResourceOp(resource=tensor, ignore_lookup_error=True)
-        for tensor in kept
-      ]
-    self._session = tf.compat.v1.Session(graph=graph, config=graph_options())
     token = program.session_token_tensor_name
-    # TensorFlow refuses to run an empty graph.
-    self._call = (
-      self._session.make_callable(
-        fetches, [*feeds, *([token] if token else [])]
-      )
-      if fetches
-      else lambda *_: []
-    )
     self._token = [b""] if token else []
-    initialize = program.initialize_op
-    self._initialize = (
-      self._session.make_callable(
-        [graph.as_graph_element(initialize, allow_tensor=False)]
-      )
-      if initialize
-      else None
-    )
-    self._drop = self._session.make_callable(drop) if drop else None
-
-  def _feeds(self, program: Any) -> tuple[list[Any], dict[str, tf.Tensor]]:
-    """Returns the feeds of the argument's leaves, and its datasets by name."""
-    if self._type.parameter is None:
-      return [], {}
-    feeds: list[Any] = []
-    given: dict[str, tf.Tensor] = {}
-    types = inlining.leaf_types(self._type.parameter)
-    for name, leaf in zip(
-      inlining.tensor_names(program.parameter), types, strict=True
-    ):
-      if isinstance(leaf, tff.SequenceType):
-        text = tf.compat.v1.placeholder(tf.string, [])
-        given[name] = tf.raw_ops.DatasetFromGraph(graph_def=text)
-        feeds.append(text)
-      else:
-        feeds.append(name)
-    return feeds, given
+    feeds += [token] if token else []
+    session = tf.compat.v1.Session(graph=graph, config=graph_options())
+    # TensorFlow refuses to run an empty graph.
+    self._call = session.make_callable(fetches, feeds) if fetches else _nothing
+    self._drop = session.make_callable(drop) if drop else _nothing
+    self._initialize = _nothing
+    if program.initialize_op:
+      operation = graph.get_operation_by_name(program.initialize_op)
+      self._initialize = session.make_callable([operation])
 
   def __call__(self, *args: values.Value) -> values.Value:
     """Returns the result."""
-    fed = [
-      *(leaf for arg in args for leaf in self._fed(arg, self._type.parameter)),
-      *self._token,
-    ]
-    if any(
-      isinstance(leaf, tff.SequenceType)
-      for leaf in inlining.leaf_types(self._type.parameter or ())
-    ):
+    fed: list[Any] = []
+    for arg in args:
+      leaves = inlining.leaves(arg, self._type.parameter)
+      fed = [*map(_fed, leaves, self._parameter_leaves)]
+    if any(isinstance(t, tff.SequenceType) for t in self._parameter_leaves):
       supervision.count_client()
     with self._lock:
       threads.check_not_cancelled()
       try:
-        if self._initialize is not None:
-          self._initialize()
-        results = self._call(*fed)
+        self._initialize()
+        results = self._call(*fed, *self._token)
       finally:
-        if self._drop is not None:
-          self._drop()
-    leaves = [
-      values.SerializedData(found)
+        self._drop()
+    found = [
+      values.SerializedData(result)
       if isinstance(leaf, tff.SequenceType)
-      else found
-      for found, leaf in zip(
-        results, inlining.leaf_types(self._type.result), strict=True
-      )
+      else result
+      for result, leaf in zip(results, self._result_leaves, strict=True)
     ]
-    return inlining.unflatten(leaves, self._type.result)
+    return inlining.unflatten(found, self._type.result)
 
-  def _fed(self, value: values.Value, type_spec: tff.Type) -> Iterator[Any]:
-    if isinstance(type_spec, tff.StructType):
-      for member, member_type in zip(value, type_spec, strict=True):
-        yield from self._fed(member, member_type)
-    elif isinstance(type_spec, tff.SequenceType):
-      yield values.serialize(value)
-    elif type_spec.dtype is np.str_:
-      yield np.asarray(value, object)
-    else:
-      yield np.asarray(value)
+
+def _nothing(*_: Any) -> list[Any]:
+  return []
+
+
+def _fed(value: values.Value, leaf: tff.Type) -> Any:
+  if isinstance(leaf, tff.SequenceType):
+    return values.serialize(value)
+  return np.asarray(value, object if leaf.dtype is np.str_ else None)
 
 
 def _fetched(tensor: tf.Tensor, leaf: tff.Type, is_fed: bool) -> tf.Tensor:

@@ -8,7 +8,7 @@ computations that cannot become one graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import admission, sessions, values
 from tff_fair.runtime.one_graph import inlining
-
-_Bindings = Mapping[str, Any]
 
 
 class UnsupportedError(Exception):
@@ -46,13 +44,14 @@ class StepwiseComputation:
   def __call__(self, arg: values.Value, num_clients: int) -> values.Value:
     """Returns the result."""
     run = _Run(self._session, num_clients)
-    function = run.value(self._message, {})
+    function = inlining.evaluate_calls(self._message, run.value)
     parameter = self._type.parameter
-    if parameter is None:
-      result = function() if callable(function) else function
+    if parameter is not None:
+      repeated = _map_all_equal(lambda v: [v] * num_clients, arg, parameter)
+      result = function(repeated)
     else:
-      result = function(_expand_all_equal(arg, parameter, num_clients))
-    return _collapse_all_equal(result, self._type.result)
+      result = function() if callable(function) else function
+    return _map_all_equal(_first, result, self._type.result)
 
   def _session(self, message: admission.Message) -> sessions.Session:
     content = message.SerializeToString(deterministic=True)
@@ -61,38 +60,31 @@ class StepwiseComputation:
     return self._sessions[content]
 
 
-def _expand_all_equal(value: Any, type_spec: tff.Type, num_clients: int) -> Any:
-  """Returns an argument that has a list for each part at clients."""
-  if isinstance(type_spec, tff.FederatedType):
-    if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
-      return [value] * num_clients
-    return value
+def _map_all_equal(
+  function: Callable[[Any], Any], value: Any, type_spec: tff.Type
+) -> Any:
+  """Applies a function to each part that is the same at all clients."""
   if isinstance(type_spec, tff.StructType):
     return tuple(
-      _expand_all_equal(member, member_type, num_clients)
+      _map_all_equal(function, member, member_type)
       for member, member_type in zip(value, type_spec, strict=True)
     )
-  return value
+  is_shared = (
+    isinstance(type_spec, tff.FederatedType)
+    and type_spec.placement is tff.CLIENTS
+    and type_spec.all_equal
+  )
+  return function(value) if is_shared else value
 
 
-def _collapse_all_equal(value: Any, type_spec: tff.Type) -> Any:
-  """Returns a result with one value wherever all clients have the same."""
-  if isinstance(type_spec, tff.FederatedType):
-    if type_spec.placement is tff.CLIENTS and type_spec.all_equal:
-      if not value:
-        raise ValueError("The result is at the clients, but there are none.")
-      return value[0]
-    return value
-  if isinstance(type_spec, tff.StructType):
-    return tuple(
-      _collapse_all_equal(member, member_type)
-      for member, member_type in zip(value, type_spec, strict=True)
-    )
-  return value
+def _first(of_clients: Sequence[Any]) -> Any:
+  if not of_clients:
+    raise ValueError("The result is at the clients, but there are none.")
+  return of_clients[0]
 
 
 class _Run:
-  """One run of a computation, which evaluates its expressions."""
+  """One run of a computation, with its intrinsics."""
 
   def __init__(
     self,
@@ -102,25 +94,9 @@ class _Run:
     self._session = session
     self._num_clients = num_clients
 
-  def value(self, message: admission.Message, known: _Bindings) -> Any:
-    """Returns the value of an expression, which may be a function."""
-    return inlining.evaluate(message, known, self._evaluate_other)
-
-  def _evaluate_other(
-    self, message: admission.Message, known: _Bindings
-  ) -> Any:
-    kind = message.WhichOneof("computation")
-    match kind:
-      case "call":
-        function = self.value(message.call.function, known)
-        if message.call.HasField("argument"):
-          return function(self.value(message.call.argument, known))
-        return function()
-      case "lambda":
-        inner = getattr(message, "lambda")
-        return lambda arg=None: self.value(
-          inner.result, {**known, inner.parameter_name: arg}
-        )
+  def value(self, message: admission.Message) -> Any:
+    """Returns the value of a literal, or a function."""
+    match message.WhichOneof("computation"):
       case "tensorflow":
         return self._session(message)
       case "literal":
@@ -128,7 +104,8 @@ class _Run:
         return value.astype(object) if value.dtype.kind == "S" else value
       case "intrinsic":
         return self._intrinsic(message)
-    raise UnsupportedError(f"an expression of kind {kind}")
+      case kind:
+        raise UnsupportedError(f"an expression of kind {kind}")
 
   def _intrinsic(self, message: admission.Message) -> Callable[[Any], Any]:
     uri = message.intrinsic.uri
@@ -242,11 +219,7 @@ def _data(
 
 
 def _elements(data: Any, type_spec: tff.SequenceType) -> list[Any]:
-  dataset = values.to_structs(data, type_spec)
-  specs = values.DataSpecs()
-  return [
-    values.ingest(
-      tff.tensorflow.transform_args(element), type_spec.element, specs
-    )
-    for element in dataset
-  ]
+  elements = map(
+    tff.tensorflow.transform_args, values.to_structs(data, type_spec)
+  )
+  return [values.ingest(element, type_spec.element) for element in elements]

@@ -118,14 +118,9 @@ _thread_state = threading.local()
 _abandoned_results: list[concurrent.futures.Future[Any]] = []
 
 
-def is_computing() -> bool:
-  """Returns whether a cancelled computation is still running."""
-  return not all(result.done() for result in _abandoned_results)
-
-
 def exit_if_computing() -> None:
   """Ends the process if TensorFlow still computes, lest it hang or abort."""
-  if not is_computing():
+  if all(result.done() for result in _abandoned_results):
     return
   with contextlib.suppress(OSError, ValueError):
     sys.stdout.flush()

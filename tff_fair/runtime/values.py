@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,47 +50,45 @@ class DataAtWorker:
   client_id: int
 
 
-class DataSpecs:
-  """Remembers which dataset specs match which type."""
-
-  def __init__(self) -> None:
-    self._known: dict[int, tuple[tff.Type, set[str]]] = {}
-
-  def check(self, dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
-    """Raises TFF's error if a dataset does not have the type."""
-    _, specs = self._known.setdefault(id(type_spec), (type_spec, set()))
-    # As text, since a dictionary of specs cannot be hashed.
-    spec = repr(dataset.element_spec)
-    if spec not in specs:
-      serialize_list(dataset.take(0), type_spec)
-      specs.add(spec)
+# The specs of datasets that are known to match a type, as text, since a
+# dictionary of specs cannot be hashed.
+_known_specs: weakref.WeakKeyDictionary[tff.Type, set[str]] = (
+  weakref.WeakKeyDictionary()
+)
 
 
-def ingest(value: Any, type_spec: tff.Type, specs: DataSpecs) -> Value:
+def _check_spec(dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
+  """Raises TFF's error if a dataset does not have the type."""
+  known = _known_specs.setdefault(type_spec, set())
+  spec = repr(dataset.element_spec)
+  if spec not in known:
+    serialize_list(dataset.take(0), type_spec)
+    known.add(spec)
+
+
+def ingest(value: Any, type_spec: tff.Type) -> Value:
   """Converts a user's value to the runtime's form."""
   if isinstance(value, TypedValue):
     return value.value
   match type_spec:
     case tff.FederatedType():
-      return _federated(value, type_spec, specs)
+      return _federated(value, type_spec)
     case tff.StructType():
-      return _struct(value, type_spec, specs)
+      return _struct(value, type_spec)
     case tff.SequenceType():
-      return _sequence(value, type_spec, specs)
+      return _sequence(value, type_spec)
   return _array(value, type_spec)
 
 
-def _federated(
-  value: Any, type_spec: tff.FederatedType, specs: DataSpecs
-) -> Value:
+def _federated(value: Any, type_spec: tff.FederatedType) -> Value:
   if type_spec.all_equal:
-    return ingest(value, type_spec.member, specs)
+    return ingest(value, type_spec.member)
   if not isinstance(value, (list, tuple)):
     raise TypeError(
       "Expected a list or tuple with a value for each client, found "
       f"{type(value).__name__}: {reprlib.repr(value)}"
     )
-  return [ingest(member, type_spec.member, specs) for member in value]
+  return [ingest(member, type_spec.member) for member in value]
 
 
 def _array(value: Any, type_spec: tff.Type) -> Any:
@@ -101,9 +100,7 @@ def _array(value: Any, type_spec: tff.Type) -> Any:
   return tff.framework.deserialize_value(message, type_spec)[0]
 
 
-def _struct(
-  value: Any, type_spec: tff.StructType, specs: DataSpecs
-) -> tuple[Value, ...]:
+def _struct(value: Any, type_spec: tff.StructType) -> tuple[Value, ...]:
   members = tff.structure.to_elements(tff.structure.from_container(value))
   types = tff.structure.to_elements(type_spec)
   if len(members) != len(types):
@@ -116,18 +113,16 @@ def _struct(
       if found not in (expected, None):
         raise TypeError(f"Expected an element named {expected}, found {found}.")
   return tuple(
-    ingest(member, member_type, specs)
+    ingest(member, member_type)
     for (_, member), (_, member_type) in zip(members, types, strict=True)
   )
 
 
-def _sequence(
-  value: Any, type_spec: tff.SequenceType, specs: DataSpecs
-) -> Value:
+def _sequence(value: Any, type_spec: tff.SequenceType) -> Value:
   if isinstance(value, SerializedData | DataAtWorker):
     return value
   if isinstance(value, tf.data.Dataset):
-    specs.check(value, type_spec)
+    _check_spec(value, type_spec)
     return value
   return SerializedData(serialize_list(value, type_spec))
 
@@ -188,19 +183,20 @@ def to_containers(value: Value, type_spec: tff.Type) -> Any:
   )
 
 
-def num_clients(value: Any, type_spec: tff.Type | None) -> int | None:
-  """Returns a value's number of clients; `None` if no part is at clients."""
-  found: set[int] = set()
+def placed_parts(
+  value: Value, type_spec: tff.Type | None
+) -> Iterator[tuple[Value, tff.Type]]:
+  """Yields the parts of an argument, whether or not they are placed."""
+  if isinstance(type_spec, tff.StructType):
+    for member, member_type in zip(value, type_spec, strict=True):
+      yield from placed_parts(member, member_type)
+  elif type_spec is not None:
+    yield value, type_spec
 
-  def visit(part: Any, part_type: tff.Type) -> None:
-    if is_at_clients(part_type):
-      found.add(len(part))
-    elif isinstance(part_type, tff.StructType):
-      for member, member_type in zip(part, part_type, strict=True):
-        visit(member, member_type)
 
-  if type_spec is not None:
-    visit(value, type_spec)
+def num_clients(parts: Iterable[tuple[Value, tff.Type]]) -> int | None:
+  """Returns the number of clients; `None` if no part is at clients."""
+  found = {len(part) for part, part_type in parts if is_at_clients(part_type)}
   if len(found) > 1:
     raise ValueError(
       f"Expected values of the same number of clients, found {sorted(found)}."

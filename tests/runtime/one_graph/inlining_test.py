@@ -31,7 +31,7 @@ def message_with_functions(addend):
 def test_functions_of_one_name_are_those_of_their_computation():
   x = tf.constant([1.0, -1.0])
   for addend in (1.0, 2.0, 3.0):
-    function = inlining.function_of(message_with_functions(addend), {})
+    function = inlining.function_of(message_with_functions(addend))
     graph = tf.compat.v1.wrap_function(
       function, [tf.TensorSpec([], tf.float32)]
     )
@@ -46,7 +46,7 @@ def test_what_no_result_needs_does_not_run():
     return x
 
   message = tff.framework.serialize_computation(first)
-  function = inlining.function_of(message, {})
+  function = inlining.function_of(message)
   spec = tf.TensorSpec([], tf.float32)
   graph = tf.compat.v1.wrap_function(
     lambda x, unused: function((x, unused)), [spec, spec]

@@ -13,8 +13,7 @@ AT_CLIENTS = tff.FederatedType(np.float32, tff.CLIENTS)
 
 
 def read(comp):
-  message = tff.framework.serialize_computation(native.compile_now(comp))
-  return steps.read(message)
+  return steps.read(native.compile_now(comp))
 
 
 def loops(placed):
@@ -78,18 +77,6 @@ def secure(values):
     values,
   )
   return tff.federated_secure_sum_bitwidth(places, 8)
-
-
-@tff.tensorflow.computation
-def random_pair():
-  return tf.random.uniform([]), tf.random.uniform([])
-
-
-@tff.federated_computation(AT_CLIENTS)
-def drawn(values):
-  pair = random_pair()
-  zero = tff.federated_value(pair[0], tff.SERVER)
-  return tff.federated_sum(values), zero
 
 
 @tff.federated_computation(np.float32)

@@ -1,6 +1,5 @@
 """Tests of computing in the workers of a Dask cluster."""
 
-import collections
 import importlib.util
 import os
 import pickle
@@ -9,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from unittest import mock
 
 import distributed
 import numpy as np
@@ -19,7 +18,7 @@ import tensorflow_federated as tff
 
 from tests import small_problem, source_tree, waiting
 from tests.runtime import ways
-from tests.runtime.computations import ROW, fail, process, rows, slow, summed
+from tests.runtime.computations import ROW, process, rows, slow, summed
 from tff_fair import runtime
 from tff_fair.runtime import schedulers, values, version
 from tff_fair.runtime.dask_engine import clusters, portable_values, tasks
@@ -83,8 +82,7 @@ def slow_sum_beside(row, rows):
 
 
 def test_parts_are_spread_over_the_workers(client):
-  while any(client.processing().values()):  # They get ready.
-    time.sleep(0.1)
+  waiting.until(lambda: not any(client.processing().values()))
   before = executed(client)
   slow_sum_beside(rows(1)[0], rows(16))  # Eight parts of two clients.
   for worker, keys in before.items():
@@ -98,13 +96,6 @@ def executed(client):
     worker: {e[0] for e in log if "executing" in e and "tff_" in str(e[0])}
     for worker, log in logs.items()
   }
-
-
-def test_errors_of_a_computation_are_its_own(client):
-  del client
-
-  with pytest.raises(Exception, match="on purpose"):
-    fail(1.0)
 
 
 def build_none(client_id):
@@ -131,10 +122,7 @@ def test_nothing_is_held_after_a_round(client):
   quick_sum(rows(5))
   held = client.run_on_scheduler(count_tasks)
   quick_sum(rows(5))
-  deadline = time.monotonic() + 20.0
-  while client.run_on_scheduler(count_tasks) > held:
-    assert time.monotonic() < deadline
-    time.sleep(0.1)
+  waiting.until(lambda: client.run_on_scheduler(count_tasks) <= held)
 
 
 def count_tasks(dask_scheduler):
@@ -230,37 +218,23 @@ def test_without_dask_one_line_tells_what_to_install(monkeypatch):
     runtime.use_dask("tcp://127.0.0.1:1")
 
 
-class _Client:
-  """A client whose one worker answers so."""
-
-  def __init__(self, answer):
-    self._answer = answer
-
-  def run(self, function, on_error):
-    assert function is version.installed
-    assert on_error == "return"
-    return {"tcp://10.0.0.1:1": self._answer}
-
-
 @pytest.mark.parametrize(
   ("answer", "message"),
   [
-    (
-      {"Python": "3.10", "tff_fair": "1"},
-      "10.0.0.1:1 .*Python 3.10",
-    ),
+    ({"Python": "3.10", "tff_fair": "1"}, "10.0.0.1:1 .*Python 3.10"),
     ({"Python": "3.11"}, "tff_fair none.* 1"),
-    (
-      ModuleNotFoundError("No module named 'tff_fair'"),
-      "tff_fair",
-    ),
+    (ModuleNotFoundError("No module named 'tff_fair'"), "tff_fair"),
   ],
 )
 def test_another_version_at_a_worker_is_told(answer, message):
   expected = {"Python": "3.11", "tff_fair": "1"}
-  clusters.check_versions(_Client(dict(expected)), expected)
+  answers = {"tcp://10.0.0.2:1": dict(expected)}
+  client = mock.Mock(**{"run.return_value": answers})
+  clusters.check_versions(client, expected)
+  answers["tcp://10.0.0.1:1"] = answer
   with pytest.raises(ValueError, match=message):
-    clusters.check_versions(_Client(answer), expected)
+    clusters.check_versions(client, expected)
+  client.run.assert_called_with(version.installed, on_error="return")
 
 
 def test_a_worker_that_comes_later_is_checked_too():
@@ -271,39 +245,19 @@ def test_a_worker_that_comes_later_is_checked_too():
 
 # Values on their way.
 
-FLOATS = tff.StructType([np.float32, tff.TensorType(np.float32, [2])])
-NAMED = tff.to_type(
-  collections.OrderedDict(a=np.int32, b=[tff.TensorType(np.str_), FLOATS], c=())
-)
-
-
-def sent(value, type_spec):
-  """Returns a value as it comes back from a worker."""
-  found = values.ingest(value, type_spec, values.DataSpecs())
-  moved = pickle.loads(pickle.dumps(portable_values.to_portable(found)))
-  return values.to_containers(portable_values.with_built_data(moved), type_spec)
-
-
-def test_values_come_out_in_the_containers_of_their_type():
-  given = collections.OrderedDict(
-    a=np.int32(3), b=[b"x", (np.float32(1), np.ones(2, np.float32))], c=()
-  )
-  found = sent(given, NAMED)
-  assert [type(found), type(found["b"])] == [collections.OrderedDict, list]
-  assert type(found["b"][1]) is tuple
-  assert found["c"] == ()
-  ways.assert_same_bits(found, given)
-
 
 def test_datasets_come_back_as_they_went():
   dataset = tf.data.Dataset.range(5).batch(2)
-  found = sent(dataset, tff.SequenceType(tff.TensorType(np.int64, [None])))
+  type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
+  graph = portable_values.to_portable(values.ingest(dataset, type_spec))
+  moved = pickle.loads(pickle.dumps(graph))
+  found = values.to_containers(
+    portable_values.with_built_data(moved), type_spec
+  )
   elements = [x.tolist() for x in found.as_numpy_iterator()]
   assert elements == [[0, 1], [2, 3], [4]]
-  graph = portable_values.to_portable(dataset)
-  assert (
-    portable_values.to_portable(dataset) is graph
-  )  # A cohort may come again.
+  # A cohort may come again.
+  assert portable_values.to_portable(dataset) is graph
 
 
 # A cluster of a program.
@@ -337,7 +291,7 @@ def test_a_cluster_of_the_program_ends_with_it_and_is_its_own(
   path.write_text(PROGRAM)
   with subprocess.Popen(
     [sys.executable, path],
-    env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
+    env=source_tree.environment(),
     stdin=subprocess.PIPE,
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
@@ -354,10 +308,7 @@ def test_a_cluster_of_the_program_ends_with_it_and_is_its_own(
     output, errors = program.communicate(timeout=60)
   assert output == ""
   assert errors == "" or is_killed
-  deadline = time.monotonic() + 30.0
-  while os.path.exists(f"/proc/{pid}"):
-    assert time.monotonic() < deadline
-    time.sleep(0.1)
+  waiting.until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def ignored_signals(pid):

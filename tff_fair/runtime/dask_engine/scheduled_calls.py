@@ -43,7 +43,6 @@ class DaskEngine:
     self._address = client.scheduler.address
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
-    self._specs = values.DataSpecs()
     self._turns: Iterator[str] = iter(())
     # For each computation, the name of its tasks and the future of its content.
     self._sent: weakref.WeakKeyDictionary[
@@ -93,21 +92,18 @@ class DaskEngine:
 
   def fetch(self, result: _RemoteValue) -> Any:
     """Returns the value of a call's result, as TFF's contexts return it."""
-    self._wait(result.future)
-    value = self._result(result.future)
-    return values.to_containers(value, result.type_spec)
-
-  def _result(self, future: distributed.Future) -> Any:
-    """Returns the result of a finished task, or raises its error."""
-    if future.status != "error":
-      return self._call_dask(future.result)
+    future = result.future
+    self._wait(future)
     try:
-      return future.result()
+      if future.status == "error":
+        future.result()  # Raises the error of the task.
     except distributed.KilledWorker as error:
       raise supervision.WorkerLostError(
         f"{error.allowed_failures + 1} Dask workers in a row ended while they "
         "computed the same part; their machines may have run out of memory"
       ) from error
+    value = self._call_dask(future.result)
+    return values.to_containers(value, result.type_spec)
 
   def _send_once(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
     """Sends a computation, if it is new; returns its task name and future."""
@@ -133,7 +129,7 @@ class DaskEngine:
     )
 
   def _pack(self, value: Any, type_spec: tff.Type) -> tasks.PickledValue:
-    found = values.ingest(value, type_spec, self._specs)
+    found = values.ingest(value, type_spec)
     return tasks.PickledValue(pickle.dumps(portable_values.to_portable(found)))
 
   def _pack_argument(self, arg: Any, type_spec: tff.Type) -> Any:

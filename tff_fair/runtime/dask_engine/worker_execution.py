@@ -6,7 +6,7 @@ from typing import Any
 import distributed
 import tensorflow_federated as tff
 
-from tff_fair.runtime import local_context, memory, native
+from tff_fair.runtime import local_context, native
 from tff_fair.runtime.dask_engine import portable_values
 
 # A run has several computations for its rounds, and several for evaluations.
@@ -28,7 +28,7 @@ def _read(content: bytes) -> tff.Computation:
 @functools.cache
 def context() -> local_context.LocalContext:
   """Returns the context of this process."""
-  memory.configure_allocator()
+  local_context.keep_freed_memory()
   return local_context.LocalContext(
     clients_per_part=0,
     clients_at_a_time=distributed.get_worker().state.nthreads,

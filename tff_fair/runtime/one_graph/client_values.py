@@ -1,4 +1,4 @@
-"""Clients' values as inputs of a graph that computes all clients.
+"""Arguments as inputs of a graph that computes all clients.
 
 The graph takes a column of variants for each dataset and each tensor in the
 clients' values. It takes a dataset that shuffles as a string instead: each
@@ -25,6 +25,31 @@ ClientReader: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 
 # The value of `tf.data.experimental.ExternalStatePolicy.FAIL`.
 _FAIL = 2
+
+
+class ServerValue:
+  """A tensor for each leaf of an argument at the server."""
+
+  def __init__(self, type_spec: tff.Type) -> None:
+    leaves = inlining.leaf_types(type_spec)
+    if not all(isinstance(leaf, tff.TensorType) for leaf in leaves):
+      raise admission.NotAdmittedError("data at the server")
+    self._type = type_spec
+    self.signature = [
+      tf.TensorSpec(leaf.shape, inlining.dtype_of(leaf)) for leaf in leaves
+    ]
+
+  def to_tensors(self, value: inlining.Value) -> list[tf.Tensor]:
+    """Returns the leaves of the value."""
+    leaves = inlining.leaves(value, self._type)
+    return [
+      tf.convert_to_tensor(leaf, spec.dtype)
+      for leaf, spec in zip(leaves, self.signature, strict=True)
+    ]
+
+  def read(self, given: Sequence[tf.Tensor]) -> inlining.Value:
+    """Returns the value, from its leaves."""
+    return inlining.unflatten(given, self._type)
 
 
 class Columns:
@@ -153,17 +178,13 @@ def _read_limit(data: Any) -> ReadLimit:
   if tff_internals.has_only_tensors(data):
     return ReadLimit.UNLIMITED
   if data not in _read_limits:
-    _read_limits[data] = _read_limit_of_graph(data)
+    # TensorFlow refuses to serialize datasets with variables or tables.
+    variant = tf.data.experimental.to_variant(data)
+    try:
+      graph = tf.raw_ops.DatasetToGraphV2(
+        input_dataset=variant, external_state_policy=_FAIL
+      )
+      _read_limits[data] = admission.read_limit(graph.numpy())
+    except tf.errors.OpError:
+      _read_limits[data] = ReadLimit.UNKNOWN
   return _read_limits[data]
-
-
-def _read_limit_of_graph(data: tf.data.Dataset) -> ReadLimit:
-  # TensorFlow refuses to serialize datasets with variables or tables.
-  variant = tf.data.experimental.to_variant(data)
-  try:
-    graph = tf.raw_ops.DatasetToGraphV2(
-      input_dataset=variant, external_state_policy=_FAIL
-    )
-  except tf.errors.OpError:
-    return ReadLimit.UNKNOWN
-  return admission.read_limit(graph.numpy())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +23,8 @@ from tff_fair.runtime.one_graph import dataset_loops
 Value: TypeAlias = Any
 # Takes a value, or no argument; returns a value.
 Function: TypeAlias = Callable[..., Value]
+# The values of the names in an expression.
+Bindings: TypeAlias = Mapping[str, Value]
 
 # TensorFlow's name for unnamed variables, `ResourceHandle::ANONYMOUS_NAME`.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
@@ -31,73 +33,75 @@ _RESOURCE = tf.resource.as_datatype_enum
 _numbers = itertools.count()
 
 
-def function_of(
-  message: admission.Message, known: Mapping[str, Value]
-) -> Function:
-  """Converts a TFF function without placements to a function of values."""
-  kind = message.WhichOneof("computation")
-  if kind == "tensorflow":
-    return _inliner(message)
-  if kind == "literal":  # A function without arguments.
-    literal = tff.framework.Literal.from_proto(message)
-    return lambda: tf.constant(literal.value, literal.type_signature.dtype)
-  if kind == "lambda":
-    lambda_message = getattr(message, "lambda")
+def function_of(message: admission.Message) -> Function:
+  """Converts a TFF function without placements to a function of values.
 
-    def call(*args: Value) -> Value:
-      named = [(lambda_message.parameter_name, arg) for arg in args]
-      return _value_of(lambda_message.result, {**known, **dict(named)})
-
-    return call
-  raise admission.NotAdmittedError(f"a function of kind {kind}")
+  A literal becomes its value.
+  """
+  return evaluate_calls(message, _in_graph)
 
 
-def _value_of(message: admission.Message, known: Mapping[str, Value]) -> Value:
-  """Returns the value of an expression without placements."""
-  return evaluate(message, known, _value_of_call)
+def _in_graph(message: admission.Message) -> Value:
+  match message.WhichOneof("computation"):
+    case "tensorflow":
+      return _inliner(message)
+    case "literal":
+      literal = tff.framework.Literal.from_proto(message)
+      return tf.constant(literal.value, literal.type_signature.dtype)
+    case kind:
+      raise admission.NotAdmittedError(f"an expression of kind {kind}")
 
 
-def _value_of_call(
-  message: admission.Message, known: Mapping[str, Value]
+def evaluate_calls(
+  message: admission.Message,
+  evaluate_other: Callable[[admission.Message], Value],
 ) -> Value:
-  kind = message.WhichOneof("computation")
-  if kind == "literal":
-    return function_of(message, known)()
-  if kind != "call":
-    raise admission.NotAdmittedError(f"an expression of kind {kind}")
-  function = function_of(message.call.function, known)
-  if message.call.HasField("argument"):
-    return function(_value_of(message.call.argument, known))
-  return function()
+  """Returns the value of an expression; functions become Python functions."""
+
+  def evaluate_part(part: admission.Message, known: Bindings) -> Value:
+    def value(inner: admission.Message, known: Bindings = known) -> Value:
+      return evaluate(inner, known, evaluate_part)
+
+    match part.WhichOneof("computation"):
+      case "call":
+        args = [part.call.argument] if part.call.HasField("argument") else []
+        return value(part.call.function)(*map(value, args))
+      case "lambda":
+        function = getattr(part, "lambda")
+        return lambda arg=None: value(
+          function.result, {**known, function.parameter_name: arg}
+        )
+    return evaluate_other(part)
+
+  return evaluate(message, {}, evaluate_part)
 
 
 def evaluate(
   message: admission.Message,
-  known: Mapping[str, Value],
-  evaluate_other: Callable[[admission.Message, Mapping[str, Value]], Value],
+  known: Bindings,
+  evaluate_other: Callable[[admission.Message, Bindings], Value],
   select: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
   """Returns the value of an expression."""
-  kind = message.WhichOneof("computation")
-  if kind == "reference":
-    return known[message.reference.name]
-  if kind == "selection":
-    selection = message.selection
-    source = evaluate(selection.source, known, evaluate_other, select)
-    # TFF keeps a selection from the result of a function that is not pure.
-    if isinstance(source, tuple):
-      return source[selection.index]
-    return select(source, selection.index)
-  if kind == "struct":
-    elements = message.struct.element
-    return tuple(
-      evaluate(e.value, known, evaluate_other, select) for e in elements
-    )
-  if kind == "block":
-    known = {**known}
-    for local in message.block.local:
-      known[local.name] = evaluate(local.value, known, evaluate_other, select)
-    return evaluate(message.block.result, known, evaluate_other, select)
+
+  def value(part: admission.Message, known: Bindings = known) -> Value:
+    return evaluate(part, known, evaluate_other, select)
+
+  match message.WhichOneof("computation"):
+    case "reference":
+      return known[message.reference.name]
+    case "selection":
+      source = value(message.selection.source)
+      # TFF keeps a selection from the result of a function that is not pure.
+      take = operator.getitem if isinstance(source, tuple) else select
+      return take(source, message.selection.index)
+    case "struct":
+      return tuple(value(element.value) for element in message.struct.element)
+    case "block":
+      bindings = {**known}
+      for local in message.block.local:
+        bindings[local.name] = value(local.value, bindings)
+      return value(message.block.result, bindings)
   return evaluate_other(message, known)
 
 
@@ -124,11 +128,15 @@ def _inliner(message: admission.Message) -> Function:
   def add(*args: Value) -> Value:
     inputs: dict[str, tf.Tensor] = {}
     for arg in args:
-      named = _tensors(program.parameter, arg)
-      types = leaf_types(function_type.parameter)
-      inputs |= {
+      parameter = function_type.parameter
+      inputs = {
         name: _optimization_barrier(value, leaf)
-        for (name, value), leaf in zip(named, types, strict=True)
+        for name, value, leaf in zip(
+          tensor_names(program.parameter),
+          leaves(arg, parameter),
+          leaf_types(parameter),
+          strict=True,
+        )
       }
     if program.session_token_tensor_name:
       inputs[program.session_token_tensor_name] = tf.constant("")
@@ -147,7 +155,7 @@ def _inliner(message: admission.Message) -> Function:
       [*map(_optimization_barrier, outputs[: len(results)], result_types)],
       outputs[len(results) :],
     )
-    return _result(program.result, iter(computed))
+    return unflatten(computed, function_type.result)
 
   return add
 
@@ -231,42 +239,26 @@ def _name_functions_by_content(graph_def: Any) -> None:
         function.name = new_names.get(function.name, function.name)
 
 
-def _tensors(binding: Any, value: Value) -> Iterator[tuple[str, tf.Tensor]]:
-  """Yields the graph's name of each input, with its tensor."""
-  kind = binding.WhichOneof("binding")
-  if kind == "struct":
-    for element, member in zip(binding.struct.element, value, strict=True):
-      yield from _tensors(element, member)
-  else:
-    yield _name(binding), value
-
-
 def tensor_names(binding: Any) -> list[str]:
   """Returns the names of a binding's tensors in the graph."""
-  if binding.WhichOneof("binding") != "struct":
-    return [_name(binding)]
-  return [
-    n for element in binding.struct.element for n in tensor_names(element)
-  ]
-
-
-def _name(binding: Any) -> str:
-  if binding.WhichOneof("binding") == "sequence":
-    return str(binding.sequence.variant_tensor_name)
-  return str(binding.tensor.tensor_name)
-
-
-def _result(binding: Any, tensors: Iterator[tf.Tensor]) -> Value:
-  if binding.WhichOneof("binding") != "struct":
-    return next(tensors)
-  return tuple(_result(element, tensors) for element in binding.struct.element)
+  match binding.WhichOneof("binding"):
+    case "struct":
+      members = binding.struct.element
+      return [name for member in members for name in tensor_names(member)]
+    case "sequence":
+      return [binding.sequence.variant_tensor_name]
+    case "tensor":
+      return [binding.tensor.tensor_name]
+  return []
 
 
 def unflatten(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
-  """Packs tensors into a value of a type."""
+  """Packs tensors into a value of a type, whether or not it is placed."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:
+    if isinstance(part, tff.FederatedType):
+      return pack(part.member)
     if isinstance(part, tff.StructType):
       return tuple(map(pack, part))
     return next(remaining)
@@ -290,11 +282,11 @@ def dtype_of(leaf: tff.TensorType) -> Any:
   return tf.string if leaf.dtype is np.str_ else tf.as_dtype(leaf.dtype)
 
 
-def leaf_types(type_spec: tff.Type) -> list[tff.Type]:
-  """Returns the types of the tensors and sequences of a type."""
+def leaf_types(type_spec: tff.Type | None) -> list[tff.Type]:
+  """Returns the types of the tensors and sequences of a type, if any."""
   if isinstance(type_spec, tff.StructType):
     return [leaf for part in type_spec for leaf in leaf_types(part)]
-  return [type_spec]
+  return [] if type_spec is None else [type_spec]
 
 
 def _variables_of(graph_def: Any) -> list[str]:

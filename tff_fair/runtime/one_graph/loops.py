@@ -7,7 +7,8 @@ equal those of TFF's own executors, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,14 +28,13 @@ class Graph:
   def __init__(
     self,
     plan: steps.Plan,
-    arguments: Sequence[inlining.Value],
-    columns: Sequence[client_values.Columns],
+    arguments: Sequence[inlining.Value | client_values.ClientReader],
     num_clients: tf.Tensor,
     is_cancelled: tf.Variable,
     *,
     clients_at_a_time: int,
   ) -> None:
-    """Takes the computation, and begins with its arguments."""
+    """Takes the computation and its arguments: values, or clients' readers."""
     self._result = plan.result
     self._needed = plan.needed_steps
     self._num_clients = num_clients
@@ -43,12 +43,8 @@ class Graph:
     self.at_server: dict[steps.Step, inlining.Value] = {}
     # Arguments at clients, and values that clients keep for a later loop.
     self.of_client: dict[steps.Step, client_values.ClientReader] = {}
-    remaining = iter(columns)
-    for step, value in zip(plan.arguments, arguments, strict=True):
-      if step.at_clients:
-        self.of_client[step] = next(remaining).read(value)
-      else:
-        self.at_server[step] = value
+    for step, argument in zip(plan.arguments, arguments, strict=True):
+      (self.of_client if step.at_clients else self.at_server)[step] = argument
 
   def result(self) -> inlining.Value:
     """Adds all steps; returns the result."""
@@ -85,14 +81,14 @@ class Graph:
     num_clients = self._num_clients
     zeros = [tf.nest.flatten(self.at_server[s.sources[1]]) for s in sums]
     arrays = [_arrays(step.type_spec, num_clients) for step in kept]
-    accumulates = [inlining.function_of(s.function, {}) for s in sums]
+    accumulates = [inlining.function_of(s.function) for s in sums]
 
     def body(
       client: tf.Tensor,
       accumulators: Sequence[Sequence[tf.Tensor]],
       arrays: Sequence[_Arrays],
     ) -> Any:
-      values = _ClientValues(self, client)
+      value = self._client_values(client)
       return (
         client + 1,
         [
@@ -100,7 +96,7 @@ class Graph:
             add_client(
               (
                 inlining.unflatten(accumulator, step.type_spec),
-                values[step.sources[0]],
+                value(step.sources[0]),
               )
             )
           )
@@ -112,7 +108,7 @@ class Graph:
           [
             array.write(client, tensor)
             for array, tensor in zip(
-              of_step, tf.nest.flatten(values[step]), strict=True
+              of_step, tf.nest.flatten(value(step)), strict=True
             )
           ]
           for step, of_step in zip(kept, arrays, strict=True)
@@ -135,6 +131,24 @@ class Graph:
     for kept_step, of_step in zip(kept, written, strict=True):
       self.of_client[kept_step] = _reader(of_step, kept_step.type_spec)
 
+  def _client_values(
+    self, client: tf.Tensor
+  ) -> Callable[[steps.Step], inlining.Value]:
+    """Returns a function that returns a client's value of a step."""
+
+    @functools.cache
+    def value(step: steps.Step) -> inlining.Value:
+      if not step.at_clients:
+        return self.at_server[step]
+      if isinstance(step, steps.Broadcast):
+        return self.at_server[step.sources[0]]
+      if step in self.of_client:
+        return self.of_client[step](client)
+      assert isinstance(step, _COMPUTED_STEPS)
+      return _compute_step(step, [*map(value, step.sources)])
+
+    return value
+
   def _values_for_later_loops(self, number: int) -> Sequence[steps.Step]:
     """Returns the clients' values that later loops need from this one."""
     later = [s for s in self._needed if s.at_clients and s.loops > number]
@@ -148,30 +162,6 @@ class Graph:
     ]
 
 
-class _ClientValues:
-  """The values of one client in a loop."""
-
-  def __init__(self, graph: Graph, client: tf.Tensor) -> None:
-    self._graph = graph
-    self._client = client
-    self._values: dict[steps.Step, inlining.Value] = {}
-
-  def __getitem__(self, step: steps.Step) -> inlining.Value:
-    if step not in self._values:
-      self._values[step] = self._value(step)
-    return self._values[step]
-
-  def _value(self, step: steps.Step) -> inlining.Value:
-    if not step.at_clients:
-      return self._graph.at_server[step]
-    if isinstance(step, steps.Broadcast):
-      return self._graph.at_server[step.sources[0]]
-    if step in self._graph.of_client:
-      return self._graph.of_client[step](self._client)
-    assert isinstance(step, _COMPUTED_STEPS)
-    return _compute_step(step, [self[source] for source in step.sources])
-
-
 def _compute_step(
   step: steps.FunctionCall | steps.Zip | steps.Selection,
   values: Sequence[inlining.Value],
@@ -180,7 +170,8 @@ def _compute_step(
     return tuple(values)
   if isinstance(step, steps.Selection):
     return values[0][step.index]
-  return inlining.function_of(step.function, {})(*values)
+  function = inlining.function_of(step.function)
+  return function(*values) if callable(function) else function  # A literal.
 
 
 def _reader(arrays: _Arrays, type_spec: tff.Type) -> client_values.ClientReader:

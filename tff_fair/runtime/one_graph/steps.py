@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow_federated as tff
 
@@ -52,6 +52,9 @@ class Step:
   loops: int
   sources: Sequence[Step] = ()
   function: admission.Message | None = None
+
+
+_Step = TypeVar("_Step", bound=Step)
 
 
 class Argument(Step):
@@ -140,7 +143,9 @@ def read(message: admission.Message) -> Plan:
 
 def check_works_as_one_graph(plan: Plan) -> None:
   """Checks that a computation gives the same result as one graph."""
-  _check_functions(plan.needed_steps, admission.check_function_runs_once)
+  for step in plan.needed_steps:
+    if step.function is not None:
+      admission.check_function_runs_once(step.function)
 
 
 def check_makes_no_data(plan: Plan) -> None:
@@ -155,22 +160,9 @@ def check_makes_no_data(plan: Plan) -> None:
 
 def check_works_in_parts(plan: Plan) -> None:
   """Checks that a computation gives the same result in parts."""
-  _check_functions(
-    (
-      step
-      for step in plan.needed_steps
-      if not step.at_clients and step.loops == 0
-    ),
-    admission.check_function,
-  )
-
-
-def _check_functions(
-  steps: Iterable[Step], check: Callable[[admission.Message], None]
-) -> None:
-  for step in steps:
-    if step.function is not None:
-      check(step.function)
+  for step in plan.needed_steps:
+    if not step.at_clients and step.loops == 0 and step.function is not None:
+      admission.check_function(step.function)
 
 
 def _is_at_clients(placed: Placed) -> bool:
@@ -179,19 +171,16 @@ def _is_at_clients(placed: Placed) -> bool:
   return any(map(_is_at_clients, placed))
 
 
-def _read(message: admission.Message, known: Mapping[str, Placed]) -> Placed:
+def _read(message: admission.Message, known: inlining.Bindings) -> Placed:
   """Returns the steps that an expression stands for."""
   return inlining.evaluate(message, known, _read_call, _select)
 
 
 def _select(source: Step, index: int) -> Step:
-  type_spec = source.type_spec[index]
-  return Selection(*_step_fields([source], type_spec), [source], index=index)
+  return _computed(Selection, source.type_spec[index], [source], index=index)
 
 
-def _read_call(
-  message: admission.Message, known: Mapping[str, Placed]
-) -> Placed:
+def _read_call(message: admission.Message, known: inlining.Bindings) -> Placed:
   kind = message.WhichOneof("computation")
   if kind not in ("call", "literal"):
     raise admission.NotAdmittedError(f"an expression of kind {kind}")
@@ -213,7 +202,7 @@ def _read_call(
 
 
 def _read_intrinsic(
-  call: Any, member: tff.Type, known: Mapping[str, Placed]
+  call: Any, member: tff.Type, known: inlining.Bindings
 ) -> Step:
   uri, argument = call.function.intrinsic.uri, call.argument
   if uri in _IN_PLACE_INTRINSICS:
@@ -248,7 +237,7 @@ def _elements(argument: admission.Message, number: int) -> Sequence[Any]:
 def _call_function(
   function: admission.Message, sources: Sequence[Step], type_spec: tff.Type
 ) -> FunctionCall:
-  return FunctionCall(*_step_fields(sources, type_spec), sources, function)
+  return _computed(FunctionCall, type_spec, sources, function=function)
 
 
 def _broadcast(source: Step) -> Broadcast:
@@ -261,15 +250,16 @@ def _zip(placed: Placed) -> Step:
     return placed
   sources = [*map(_zip, placed)]
   type_spec = tff.StructType([source.type_spec for source in sources])
-  return Zip(*_step_fields(sources, type_spec), sources)
+  return _computed(Zip, type_spec, sources)
 
 
-def _step_fields(
-  sources: Sequence[Step], type_spec: tff.Type
-) -> tuple[tff.Type, bool, int]:
-  """Returns the type, place and loops of a step with these sources."""
+def _computed(
+  kind: type[_Step], type_spec: tff.Type, sources: Sequence[Step], **fields: Any
+) -> _Step:
+  """Returns a step that computes a value where its sources are."""
   at_clients = any(source.at_clients for source in sources)
-  return type_spec, at_clients, max((s.loops for s in sources), default=0)
+  loops = max((source.loops for source in sources), default=0)
+  return kind(type_spec, at_clients, loops, sources, **fields)
 
 
 def _aggregate(

@@ -7,10 +7,10 @@ becomes a single TensorFlow graph, with loops over the clients.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -35,20 +35,14 @@ class WholeGraph:
       steps.check_makes_no_data(plan)
     if admission.has_operation(message, admission.ONE_CALL_AT_A_TIME):
       clients_at_a_time = 1
-    self._plan = plan
-    self._columns = columns
-    self._type = tff.types.deserialize_type(message.type)
-    signature = [tf.TensorSpec([], tf.int32)]
     remaining = iter(columns)
-    sizes: list[int] = []
-    for step in plan.arguments:
-      specs = (
-        next(remaining).signature
-        if step.at_clients
-        else [*map(_spec, inlining.leaf_types(step.type_spec))]
-      )
-      signature += specs
-      sizes.append(len(specs))
+    self._inputs = [
+      next(remaining)
+      if step.at_clients
+      else client_values.ServerValue(step.type_spec)
+      for step in plan.arguments
+    ]
+    self._type = tff.types.deserialize_type(message.type)
 
     # TensorFlow's own cancellation does not end loops of plain operations.
     with tf.init_scope(), tf.device("CPU:0"):
@@ -56,24 +50,23 @@ class WholeGraph:
 
     def compute(num_clients: tf.Tensor, *given: tf.Tensor) -> list[tf.Tensor]:
       tensors = iter(given)
-      arguments: list[Any] = []
-      for step, size in zip(plan.arguments, sizes, strict=True):
-        part = [next(tensors) for _ in range(size)]
-        arguments.append(
-          part if step.at_clients else inlining.unflatten(part, step.type_spec)
-        )
       graph = loops.Graph(
         plan,
-        arguments,
-        columns,
+        [
+          each.read([*itertools.islice(tensors, len(each.signature))])
+          for each in self._inputs
+        ],
         num_clients,
         self._is_cancelled,
         clients_at_a_time=clients_at_a_time,
       )
       return list(tf.nest.flatten(graph.result()))
 
+    specs = [spec for each in self._inputs for spec in each.signature]
     # Unlike `tf.function`, this adds no dependencies between operations.
-    self._call = tf.compat.v1.wrap_function(compute, signature)
+    self._call = tf.compat.v1.wrap_function(
+      compute, [tf.TensorSpec([], tf.int32), *specs]
+    )
     self._options = sessions.graph_options()
     self._lock = threading.Lock()
 
@@ -81,18 +74,9 @@ class WholeGraph:
     self, arguments: Sequence[values.Value], num_clients: int
   ) -> values.Value:
     """Returns the result."""
-    columns = iter(self._columns)
     given = [tf.constant(num_clients)]
-    for step, value in zip(self._plan.arguments, arguments, strict=True):
-      if step.at_clients:
-        given += next(columns).to_tensors(value)
-      else:
-        types = inlining.leaf_types(step.type_spec)
-        leaves = inlining.leaves(value, step.type_spec)
-        given += [
-          tf.convert_to_tensor(leaf, inlining.dtype_of(leaf_type))
-          for leaf, leaf_type in zip(leaves, types, strict=True)
-        ]
+    for each, value in zip(self._inputs, arguments, strict=True):
+      given += each.to_tensors(value)
     with (
       self._lock,
       threads.on_cancel(lambda: self._is_cancelled.assign(True)),
@@ -102,36 +86,20 @@ class WholeGraph:
       threads.check_not_cancelled()
       results = self._call(*given)
     threads.check_not_cancelled()
-    return inlining.unflatten(results, _members(self._type.result))
-
-
-def _spec(leaf: tff.Type) -> tf.TensorSpec:
-  if not isinstance(leaf, tff.TensorType):
-    raise admission.NotAdmittedError("data at the server")
-  return tf.TensorSpec(leaf.shape, inlining.dtype_of(leaf))
-
-
-def _members(type_spec: tff.Type) -> tff.Type:
-  """Returns a type without its placements."""
-  if isinstance(type_spec, tff.FederatedType):
-    return type_spec.member
-  if isinstance(type_spec, tff.StructType):
-    return tff.StructType([*map(_members, type_spec)])
-  return type_spec
+    return inlining.unflatten(results, self._type.result)
 
 
 def try_build(
   comp: tff.Computation,
-  arguments: Sequence[values.Value],
+  parts: Sequence[tuple[values.Value, tff.Type]],
   read: Callable[[], admission.Message],
   clients_at_a_time: int,
 ) -> WholeGraph | None:
   """Returns a computation as one graph, if that works for these arguments."""
-  types = [*placed_types(comp.type_signature.parameter)]
   clients = [
-    (part.member, value)
-    for part, value in zip(types, arguments, strict=True)
-    if values.is_at_clients(part)
+    (type_spec.member, value)
+    for value, type_spec in parts
+    if values.is_at_clients(type_spec)
   ]
   if not clients:
     return None
@@ -164,23 +132,3 @@ def try_build(
       graph: WholeGraph | None = tff_internals.cached_on(comp, name, build)
       return graph
   return None
-
-
-def placed_types(type_spec: tff.Type | None) -> Iterator[tff.Type]:
-  """Yields the types of a parameter's parts, whether or not they are placed."""
-  if isinstance(type_spec, tff.StructType):
-    for part in type_spec:
-      yield from placed_types(part)
-  elif type_spec is not None:
-    yield type_spec
-
-
-def placed_values(
-  value: values.Value, type_spec: tff.Type | None
-) -> Iterator[Any]:
-  """Yields the parts of an argument, in the order of `placed_types`."""
-  if isinstance(type_spec, tff.StructType):
-    for part, part_type in zip(value, type_spec, strict=True):
-      yield from placed_values(part, part_type)
-  elif type_spec is not None:
-    yield value

@@ -174,7 +174,10 @@ class _PhaseBuilder:
     """Checks that the phases, in parts, give the computation's result."""
     for comp in self._computations:
       admission.check_aggregates(comp)
-      if tff.types.contains(comp.type_signature.result, _is_of_clients):
+      if tff.types.contains(
+        comp.type_signature.result,
+        lambda t: getattr(t, "placement", None) is tff.CLIENTS,
+      ):
         raise admission.NotAdmittedError("results at clients")
     try:
       number = len(self._forms)
@@ -185,8 +188,7 @@ class _PhaseBuilder:
     except Exception as error:  # TFF raises errors of many classes.
       raise admission.NotAdmittedError(f"{type(error).__name__}") from error
     for phase in map(self._phase, range(number)):
-      compiled = native.compile_now(phase.up_to_merge)
-      message = tff.framework.serialize_computation(compiled)
+      message = native.compile_now(phase.up_to_merge)
       steps.check_works_in_parts(steps.read(message))
 
   def all_phases(self) -> Phases:
@@ -208,8 +210,7 @@ class _PhaseBuilder:
   def _conversions(self) -> phases.Conversions:
     def traced() -> phases.Conversions:
       comp = self._origin.traced()
-      is_phased = isinstance(comp, phases.PhasedComputation)
-      return comp.conversions if is_phased else phases.NO_CONVERSIONS
+      return getattr(comp, "conversions", phases.NO_CONVERSIONS)
 
     found = functions_by_name(
       self._origin.text("ends", lambda: function_names(traced()))
@@ -238,13 +239,6 @@ class _PhaseBuilder:
 
     parameter = keep("parameter", unchanged).type_signature.parameter
     return Phase(parameter, form, keep)
-
-
-def _is_of_clients(type_spec: tff.Type) -> bool:
-  return (
-    isinstance(type_spec, tff.FederatedType)
-    and type_spec.placement is tff.CLIENTS
-  )
 
 
 def phases_of(comp: tff.Computation) -> Phases:

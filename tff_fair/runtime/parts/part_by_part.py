@@ -1,4 +1,4 @@
-"""Computes a round in parts, on any engine.
+"""Computes rounds with large cohorts in parts, on any engine.
 
 The sums of parts are merged in a fixed tree: groups of neighbours, then groups
 of these, until few sums are left. The call that ends the phase merges those.
@@ -11,7 +11,13 @@ from typing import Any, Protocol, TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_fair.runtime import native, supervision, threads
 from tff_fair.runtime.parts import cohort_cuts
+
+CLOSED_MESSAGE = (
+  "There is nothing to compute with: the context was stopped, or replaced in "
+  "another thread. Call `tff_fair.runtime.use_local`."
+)
 
 
 class Engine(Protocol):
@@ -32,6 +38,45 @@ class Engine(Protocol):
 
   def fetch(self, result: Any) -> Any:
     """Returns the value of a `call`'s result, as TFF's contexts return it."""
+
+
+class PartsContext(tff.framework.SyncContext):
+  """Computes in parts each cohort that has more clients than a part."""
+
+  def __init__(
+    self,
+    engine: Engine,
+    clients_per_part: int,
+    *,
+    simulate_secure_sums: bool,
+  ) -> None:
+    """Takes the engine, and the maximum clients per part; 0 never cuts."""
+    self._engine = engine
+    self._clients_per_part = clients_per_part
+    self._with_sums = native.secure_sum_transform(simulate_secure_sums)
+    self._is_closed = False
+
+  def close(self) -> None:
+    """Refuses further calls."""
+    self._is_closed = True
+
+  def invoke(self, comp: Any, arg: Any) -> Any:
+    """Computes `comp(arg)`."""
+    if self._is_closed:
+      raise RuntimeError(CLOSED_MESSAGE)
+    return supervision.wait(threads.Call(lambda: self._compute(comp, arg)))
+
+  def _compute(self, comp: tff.Computation, arg: Any) -> Any:
+    called = self._with_sums(comp)
+    cut = self._cut(comp, arg)
+    if cut is None:
+      return self._engine.fetch(self._engine.call(called, arg))
+    return compute(self._engine, arg, *cut)
+
+  def _cut(
+    self, comp: tff.Computation, arg: Any
+  ) -> tuple[cohort_cuts.Phases, int] | None:
+    return cohort_cuts.cut(comp, arg, self._clients_per_part)
 
 
 # The most sums that one call merges. A call that merged more would take long to
