@@ -18,7 +18,7 @@ def write(tmp_path, monkeypatch):
   monkeypatch.setattr(cgroups, "_ROOT", tmp_path)
   monkeypatch.setattr(cgroups, "_OF_PROCESS", tmp_path / "of_process")
 
-  def write(**files):
+  def write(files):
     for name, text in files.items():
       path = tmp_path / name
       path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,29 +27,22 @@ def write(tmp_path, monkeypatch):
   return write
 
 
-def test_without_groups_there_is_no_limit(write):
-  del write
-  assert cgroups.cores() == cgroups.memory() == math.inf
-
-
-def test_limits_of_version_2(write):
-  write(
-    **{
+CASES = {
+  "none": ({}, math.inf, math.inf),
+  "version 2": (
+    {
       "of_process": "0::/slice/job",
       "slice/cpu.max": "150000 100000",
       "slice/job/cpu.max": "max 100000",
       "slice/memory.max": "max",
       "slice/job/memory.max": GIB,
       "other/memory.max": 1,
-    }
-  )
-  assert cgroups.cores() == 1.5
-  assert cgroups.memory() == GIB
-
-
-def test_limits_of_version_1(write):
-  write(
-    **{
+    },
+    1.5,
+    GIB,
+  ),
+  "version 1": (
+    {
       "of_process": "4:memory:/job\n3:cpuset:/\n1:cpu,cpuacct:/job\n0::/",
       "cpu/cpu.cfs_quota_us": -1,
       "cpu/cpu.cfs_period_us": 100000,
@@ -57,23 +50,29 @@ def test_limits_of_version_1(write):
       "cpu/job/cpu.cfs_period_us": 100000,
       "cpuset/cpu.cfs_quota_us": 1,
       "memory/job/memory.limit_in_bytes": 2 * GIB,
-    }
-  )
-  assert cgroups.cores() == 0.5
-  assert cgroups.memory() == 2 * GIB
-
-
-def test_a_container_sees_its_group_at_the_top(write):
-  write(
-    **{
+    },
+    0.5,
+    2 * GIB,
+  ),
+  "a container, whose group is at the top": (
+    {
       "of_process": "5:memory:/docker/0123\n2:cpu:/docker/0123",
       "cpu/cpu.cfs_quota_us": 300000,
       "cpu/cpu.cfs_period_us": 100000,
       "memory/memory.limit_in_bytes": GIB,
-    }
-  )
-  assert cgroups.cores() == 3
-  assert cgroups.memory() == GIB
+    },
+    3,
+    GIB,
+  ),
+}
+
+
+@pytest.mark.parametrize(
+  ("files", "cores", "memory"), CASES.values(), ids=CASES
+)
+def test_limits_are_the_least_of_all_groups(write, files, cores, memory):
+  write(files)
+  assert (cgroups.cores(), cgroups.memory()) == (cores, memory)
 
 
 @pytest.mark.parametrize(
@@ -82,5 +81,5 @@ def test_a_container_sees_its_group_at_the_top(write):
 )
 def test_a_quota_bounds_the_cores(write, monkeypatch, quota, expected):
   monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-  write(**{"of_process": "0::/", "cpu.max": quota})
+  write({"of_process": "0::/", "cpu.max": quota})
   assert threads.num_cores() == expected

@@ -1,6 +1,5 @@
 """Tests of choosing where computations run."""
 
-import asyncio
 import os
 import pathlib
 import threading
@@ -10,6 +9,7 @@ import psutil
 import pytest
 import tensorflow_federated as tff
 
+from tests.runtime import ways
 from tests.runtime.computations import sum_of_successors
 from tff_fair import runtime
 
@@ -76,16 +76,6 @@ def test_secure_sums_only_in_a_simulation():
   assert "\n" not in str(raised.value)
 
 
-def test_values_of_a_program_are_awaited():
-  async def program():
-    reference = sum_of_successors([1.0, 2.0])
-    assert isinstance(reference, tff.program.MaterializableValueReference)
-    return await tff.program.materialize_value(reference)
-
-  runtime.use_local(program=True)
-  assert asyncio.run(program()) == 5.0
-
-
 def test_nothing_is_computed_after_a_stop():
   runtime.use_local()
   runtime.stop()
@@ -144,4 +134,7 @@ def test_clients_that_have_begun_are_counted():
   after = runtime.count_clients()
   assert after is not None
   assert after.num_started - before.num_started == 5
+  with ways.step_by_step():
+    assert sum_of_first([[1.0]] * 2) == 2.0
+  assert runtime.count_clients().num_started - after.num_started == 2
   assert after.max_concurrent == len(os.sched_getaffinity(0))

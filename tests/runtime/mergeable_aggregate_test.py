@@ -56,15 +56,14 @@ def test_all_rows_arrive_in_the_order_of_the_clients(sizes):
   assert number == len(sizes)
 
 
-def test_the_report_is_made_once_of_all_rows():
-  found = build(lambda rows: tf.reduce_sum(rows[0], 0) + 100)(rows_of(2, 1))
-  np.testing.assert_array_equal(found, [106, 109])
-
-
-def test_a_report_may_have_another_type():
-  collect = build(lambda rows: {"number": tf.cast(rows[1], tf.int64)})
-  assert collect.type_signature.result.member["number"].dtype == np.int64
-  assert collect(rows_of(1, 1, 1)) == {"number": 3}
+def test_a_report_of_all_rows_may_have_another_type():
+  collect = build(
+    lambda rows: {"sum": tf.reduce_sum(rows[0], 0), "number": rows[1] + 100}
+  )
+  assert collect.type_signature.result.member["sum"].shape == (2,)
+  found = collect(rows_of(2, 1))
+  np.testing.assert_array_equal(found["sum"], [6, 9])
+  assert found["number"] == 102
 
 
 @tff.tensorflow.computation(np.int32)

@@ -5,7 +5,6 @@ that workers of other programs on the machine are never counted.
 """
 
 import contextlib
-import functools
 import os
 import pathlib
 import re
@@ -15,14 +14,12 @@ import sys
 import tempfile
 import textwrap
 import threading
-import time
 import uuid
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
-from tests import source_tree
+from tests import source_tree, waiting
 
 pytestmark = pytest.mark.program
 
@@ -55,42 +52,22 @@ def check(condition):
     print("FAILED", flush=True)
 """
 START = PROLOGUE + "runtime.use_local()\ncheck(add_one([1.0, 2.0]) == 5.0)\n"
-EXACT = START.replace("use_local()", "use_local(exact=True)")
 IN_A_ROUND = "print('READY', os.getpid(), flush=True)\nendless([1.0])\n"
-
-HANDLE = """
-def handle(*_):
-  print('HANDLED', flush=True)
-  sys.exit(7)
-signal.signal(signal.SIGTERM, handle)
-"""
-
-
-def programs(start: str) -> dict[str, str]:
-  """Returns programs that end in different ways, once they have started."""
-  return {
-    "piped": start + "print('DONE')",
-    "exception": start + "raise ValueError('on purpose')",
-    "interrupt": start
-    + f"""
+INTERRUPTED = f"""
 try:
 {textwrap.indent(IN_A_ROUND, "  ")}
 finally:
   print('HANDLED', flush=True)
-""",
-    "terminate": start + IN_A_ROUND,
-    "terminate handled": start + HANDLE + IN_A_ROUND,
-    "kill": start + IN_A_ROUND,
-  }
-
-
-PROGRAMS = {
-  **programs(START),
-  **{f"exact {name}": text for name, text in programs(EXACT).items()},
-  "nothing computed": PROLOGUE + "print('DONE')",
-  # The end of a forked child is not the end of the program.
-  "fork": PROLOGUE
-  + """
+"""
+HANDLED = f"""
+def handle(*_):
+  print('HANDLED', flush=True)
+  sys.exit(7)
+signal.signal(signal.SIGTERM, handle)
+{IN_A_ROUND}
+"""
+# The end of a forked child is not the end of the program.
+FORK = """
 runtime.use_local()
 child = os.fork()
 if child == 0:
@@ -100,14 +77,43 @@ os.waitpid(child, 0)
 check(add_one([1.0]) == 2.0)
 print('DONE')
 sys.exit(3)
-""",
-}
+"""
 
-SIGNALS = {
-  "interrupt": signal.SIGINT,
-  "terminate": signal.SIGTERM,
-  "terminate handled": signal.SIGTERM,
-  "kill": signal.SIGKILL,
+
+class End(NamedTuple):
+  """A program, and how it ends; a negative status is that of a signal."""
+
+  code: str
+  status: int
+  stdout: str
+  tracebacks: tuple[str, ...] = ()
+  sent: signal.Signals | None = None
+
+  def exact(self) -> "End":
+    code = self.code.replace("use_local()", "use_local(exact=True)")
+    return self._replace(code=code)
+
+
+INT, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
+ENDS = {
+  "piped": End(START + "print('DONE')", 0, "DONE"),
+  "exception": End(
+    START + "raise ValueError('on purpose')",
+    1,
+    "",
+    ("ValueError: on purpose",),
+  ),
+  "interrupt": End(
+    START + INTERRUPTED, -INT, "HANDLED", ("KeyboardInterrupt",), INT
+  ),
+  "terminate": End(START + IN_A_ROUND, -TERM, "", sent=TERM),
+  "terminate handled": End(START + HANDLED, 7, "HANDLED", sent=TERM),
+  "kill": End(START + IN_A_ROUND, -KILL, "", sent=KILL),
+}
+ENDS |= {f"exact {name}": end.exact() for name, end in ENDS.items()}
+ENDS |= {
+  "nothing computed": End(PROLOGUE + "print('DONE')", 0, "DONE"),
+  "fork": End(PROLOGUE + FORK, 3, "DONE"),
 }
 
 PYTEST_FILE = (
@@ -124,13 +130,6 @@ def test_round():
 )
 
 
-class Outcome(NamedTuple):
-  status: int  # Minus the signal, if one ended the program.
-  stdout: str
-  stderr: str
-  workers_in_the_end: int  # Still there some seconds after the end.
-
-
 def marked_workers(mark: str) -> list[int]:
   """Returns the pids of the live workers of the programs with a mark."""
   pids = []
@@ -143,15 +142,6 @@ def marked_workers(mark: str) -> list[int]:
     if f"{MARK}={mark}".encode() in environment and b"worker_binary" in command:
       pids.append(int(process.name))
   return pids
-
-
-def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-  deadline = time.monotonic() + seconds
-  while not condition():
-    if time.monotonic() > deadline:
-      return False
-    time.sleep(0.02)
-  return True
 
 
 def cpu_ticks(pid: int) -> int:
@@ -167,7 +157,7 @@ def wait_until_in_a_round(program: subprocess.Popen[str], mark: str) -> None:
   # The program's process may be a fork, of a Python that is warm.
   pid = next(iter(marked_workers(mark)), int(ready.split()[1]))
   ticks = cpu_ticks(pid)
-  assert wait_until(lambda: cpu_ticks(pid) > ticks + 20, TIMEOUT)
+  waiting.until(lambda: cpu_ticks(pid) > ticks + 20, TIMEOUT)
 
 
 def kill(program: subprocess.Popen[str], mark: str) -> None:
@@ -178,8 +168,13 @@ def kill(program: subprocess.Popen[str], mark: str) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
-  """Runs a program to its end; sends it a signal in the middle of a round."""
+def run(
+  command: list[str], sent: signal.Signals | None = None
+) -> tuple[int, str, str]:
+  """Runs a program to its end; returns its status, stdout and stderr.
+
+  Sends it a signal in the middle of a round. Fails if a worker outlives it.
+  """
   mark = uuid.uuid4().hex
   with tempfile.TemporaryFile("w+") as stderr:
     program = subprocess.Popen(
@@ -188,7 +183,7 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
       stderr=stderr,
       text=True,
       cwd=source_tree.ROOT,
-      env={**os.environ, MARK: mark, "PYTHONPATH": str(source_tree.ROOT)},
+      env={**source_tree.environment(), MARK: mark},
       start_new_session=True,  # As a job of a terminal, which Ctrl-C signals.
     )
     watchdog = threading.Timer(TIMEOUT, kill, (program, mark))
@@ -198,55 +193,14 @@ def run(command: list[str], sent: signal.Signals | None = None) -> Outcome:
         wait_until_in_a_round(program, mark)
         os.killpg(program.pid, sent)
       status = program.wait()
-      wait_until(lambda: not marked_workers(mark), seconds=10.0)
-      in_the_end = len(marked_workers(mark))
+      waiting.until(lambda: not marked_workers(mark), seconds=10.0)
       # Returns when no process holds the other end of the pipe any more.
       stdout, _ = program.communicate()
     finally:
       watchdog.cancel()
       kill(program, mark)
     stderr.seek(0)
-    return Outcome(status, stdout, stderr.read(), in_the_end)
-
-
-# The program that imports TensorFlow Federated itself, beside pytest.
-COLD = "piped"
-
-
-@pytest.fixture(scope="module")
-def outcome_of(tmp_path_factory, warm_python):
-  """Runs a program by its name, once."""
-  test = tmp_path_factory.mktemp("project") / "round_test.py"
-  test.write_text(PYTEST_FILE)
-
-  @functools.cache
-  def outcome(name: str) -> Outcome:
-    if name == "pytest":
-      return run([sys.executable, "-m", "pytest", "-q", str(test)])
-    python = sys.executable if name == COLD else warm_python
-    command = [python, "-c", PROGRAMS[name]]
-    if name.endswith("piped"):
-      command = ["sh", "-c", '"$0" "$@" | cat', *command]
-    return run(command, SIGNALS.get(name.removeprefix("exact ")))
-
-  return outcome
-
-
-ENDS = {
-  "piped": (0, "DONE"),
-  "exception": (1, ""),
-  "interrupt": (-signal.SIGINT, "HANDLED"),
-  "terminate": (-signal.SIGTERM, ""),
-  "terminate handled": (7, "HANDLED"),
-  "kill": (-signal.SIGKILL, ""),
-}
-ALL_ENDS = {
-  **ENDS,
-  **{f"exact {name}": end for name, end in ENDS.items()},
-  "nothing computed": (0, "DONE"),
-  "fork": (3, "DONE"),
-  "pytest": (0, "1 passed"),
-}
+    return status, stdout, stderr.read()
 
 
 # Workers of the exact context end alike, whatever ends the program.
@@ -254,36 +208,33 @@ EXACT_IN_SHORT_RUNS = ("exact terminate", "exact kill")
 
 
 def marked(name):
-  is_exact = name.startswith("exact") and name not in EXACT_IN_SHORT_RUNS
-  is_long = is_exact or name == "pytest"  # Which many tests here run in.
+  is_long = name.startswith("exact") and name not in EXACT_IN_SHORT_RUNS
   return pytest.param(name, marks=pytest.mark.long) if is_long else name
 
 
-@pytest.mark.parametrize("name", list(map(marked, ALL_ENDS)))
-def test_a_program_ends_with_its_status_and_leaves_no_worker(outcome_of, name):
-  outcome = outcome_of(name)
-  status, output = ALL_ENDS[name]
-  assert outcome.status == status, outcome.stderr
-  assert output in outcome.stdout
-  assert "FAILED" not in outcome.stdout
-  assert outcome.workers_in_the_end == 0
+@pytest.mark.parametrize("name", list(map(marked, ENDS)))
+def test_a_program_ends_with_its_status_and_leaves_no_worker(name, warm_python):
+  end = ENDS[name]
+  # One program imports TensorFlow Federated itself.
+  python = sys.executable if name == "piped" else warm_python
+  command = [python, "-c", end.code]
+  if name.endswith("piped"):
+    command = ["sh", "-c", '"$0" "$@" | cat', *command]
+  status, stdout, stderr = run(command, end.sent)
+  assert status == end.status, stderr
+  assert end.stdout in stdout
+  assert "FAILED" not in stdout
+  if not name.startswith("exact"):  # Nothing else is said.
+    errors = re.findall(r"^(?:\w+Error|KeyboardInterrupt)\b.*", stderr, re.M)
+    assert errors == [*end.tracebacks]
+    assert stderr.count("Traceback") == len(end.tracebacks)
+    assert "Exception" not in stderr
 
 
-@pytest.mark.parametrize(
-  ("name", "tracebacks"),
-  [
-    ("piped", []),
-    ("nothing computed", []),
-    ("exception", ["ValueError: on purpose"]),
-    ("fork", []),
-    ("interrupt", ["KeyboardInterrupt"]),
-    ("terminate handled", []),
-  ],
-)
-def test_nothing_else_is_said_at_the_end(outcome_of, name, tracebacks):
-  stderr = outcome_of(name).stderr
-  assert re.findall(r"^(?:\w+Error|KeyboardInterrupt)\b.*", stderr, re.M) == (
-    tracebacks
-  )
-  assert stderr.count("Traceback") == len(tracebacks)
-  assert "Exception" not in stderr
+@pytest.mark.long  # Many tests here run in a pytest that they did not start.
+def test_a_run_of_pytest_ends(tmp_path):
+  test = tmp_path / "round_test.py"
+  test.write_text(PYTEST_FILE)
+  command = [sys.executable, "-m", "pytest", "-q", str(test)]
+  status, stdout, _ = run(command)
+  assert (status, "1 passed" in stdout) == (0, True)

@@ -3,7 +3,6 @@
 Two calls of them side by side corrupt the heap, so a child process computes.
 """
 
-import json
 import subprocess
 
 import pytest
@@ -13,35 +12,16 @@ from tests import source_tree
 pytestmark = pytest.mark.program
 
 PROGRAM = """
-import json
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 import tff_fair
 
-initial = [
-  np.random.default_rng(i).normal(size=shape).astype(np.float32)
-  for i, shape in enumerate([(8,), (8,), (128, 3)])
-]
-
-def initializer(number):
-  return tf.keras.initializers.Constant(initial[number])
-
-def keras_model():
-  layers = tf.keras.layers
-  return tf.keras.Sequential([
-    layers.LayerNormalization(
-      gamma_initializer=initializer(0),
-      beta_initializer=initializer(1),
-      input_shape=(16, 8),
-    ),
-    layers.Flatten(),
-    layers.Dense(3, kernel_initializer=initializer(2)),
-  ])
-
 def model_fn():
+  layers = tf.keras.layers
+  normalize = layers.LayerNormalization(input_shape=(16, 8))
   return tff.learning.models.from_keras_model(
-    keras_model(),
+    tf.keras.Sequential([normalize, layers.Flatten(), layers.Dense(3)]),
     loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     input_spec=(
       tf.TensorSpec([None, 16, 8]),
@@ -65,12 +45,12 @@ process = tff_fair.algorithms.build(
 )
 state = process.initialize()
 data = [client(number) for number in range(12)]
-results = []
+results = set()
 for _ in range(20):
   result = process.next(state, data)
   found = process.get_model_weights(result.state).trainable
-  results.append(b"".join(np.asarray(w).tobytes() for w in found))
-print(json.dumps(len(set(results))))
+  results.add(b"".join(np.asarray(w).tobytes() for w in found))
+print(len(results))
 """
 
 
@@ -83,4 +63,4 @@ def test_layer_normalization_repeats(warm_python):
     timeout=200,
     check=True,
   )
-  assert json.loads(program.stdout) == 1
+  assert program.stdout.split() == [b"1"]
