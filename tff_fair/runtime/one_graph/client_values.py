@@ -117,6 +117,10 @@ class Columns:
     return of_client
 
 
+# The input of an argument.
+Input: TypeAlias = Columns | ServerValue
+
+
 def _stacked(variants: Sequence[tf.Tensor]) -> tf.Tensor:
   return tf.stack(variants) if variants else _no_variants()
 

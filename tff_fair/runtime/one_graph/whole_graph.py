@@ -36,7 +36,7 @@ class WholeGraph:
     if admission.has_operation(message, admission.ONE_CALL_AT_A_TIME):
       clients_at_a_time = 1
     remaining = iter(columns)
-    self._inputs = [
+    self._inputs: Sequence[client_values.Input] = [
       next(remaining)
       if step.at_clients
       else client_values.ServerValue(step.type_spec)
