@@ -19,7 +19,6 @@ _PROGRAMS = ("binaries", "demonstrations")
 GENERATED = "__autograph_generated_file"
 
 
-@functools.cache
 def folders() -> Sequence[pathlib.Path]:
   """Returns the folders of the `PACKAGES`."""
   return _folders_of(PACKAGES)

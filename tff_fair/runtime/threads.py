@@ -40,6 +40,7 @@ class _Worker:
     self._work.put(work)
 
 
+# With a new thread for each computation, a call takes 1 to 3 ms more.
 _idle: list[_Worker] = []
 # A forked child does not have its parent's threads.
 os.register_at_fork(after_in_child=_idle.clear)

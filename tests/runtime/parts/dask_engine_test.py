@@ -21,7 +21,7 @@ from tests.runtime import ways
 from tests.runtime.computations import ROW, process, rows, slow, summed
 from tff_fair import runtime
 from tff_fair.runtime import schedulers, values, version
-from tff_fair.runtime.dask_engine import clusters, portable_values, tasks
+from tff_fair.runtime.dask_engine import clusters, tasks, worker_execution
 
 CLIENTS_PER_PART = 2
 SECONDS_OF_WORK = 0.3
@@ -249,15 +249,15 @@ def test_a_worker_that_comes_later_is_checked_too():
 def test_datasets_come_back_as_they_went():
   dataset = tf.data.Dataset.range(5).batch(2)
   type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))
-  graph = portable_values.to_portable(values.ingest(dataset, type_spec))
+  graph = worker_execution.to_portable(values.ingest(dataset, type_spec))
   moved = pickle.loads(pickle.dumps(graph))
   found = values.to_containers(
-    portable_values.with_built_data(moved), type_spec
+    worker_execution.with_built_data(moved), type_spec
   )
   elements = [x.tolist() for x in found.as_numpy_iterator()]
   assert elements == [[0, 1], [2, 3], [4]]
   # A cohort may come again.
-  assert portable_values.to_portable(dataset) is graph
+  assert worker_execution.to_portable(dataset) is graph
 
 
 # A cluster of a program.

@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from distributed.protocol import pickle
 
 from tff_fair.runtime import native, supervision, threads, values, version
-from tff_fair.runtime.dask_engine import portable_values, tasks
+from tff_fair.runtime.dask_engine import tasks, worker_execution
 from tff_fair.runtime.parts import part_by_part
 
 _POLL_SECONDS = 0.5
@@ -130,7 +130,7 @@ class DaskEngine:
 
   def _pack(self, value: Any, type_spec: tff.Type) -> tasks.PickledValue:
     found = values.ingest(value, type_spec)
-    return tasks.PickledValue(pickle.dumps(portable_values.to_portable(found)))
+    return tasks.PickledValue(pickle.dumps(worker_execution.to_portable(found)))
 
   def _pack_argument(self, arg: Any, type_spec: tff.Type) -> Any:
     """Returns an argument of `tasks.compute`, with futures for held values."""

@@ -1,22 +1,36 @@
-"""Computes calls in a Dask worker, in its own process."""
+"""Computes calls in a Dask worker, in its own process.
+
+Arguments and results are in a portable form, which Dask pickles and moves: that
+of `values`, with arrays for tensors and graphs for datasets.
+"""
+
+from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any
 
 import distributed
+import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair.runtime import local_context, native
-from tff_fair.runtime.dask_engine import portable_values
+from tff_fair.runtime import local_context, native, values
 
 # A run has several computations for its rounds, and several for evaluations.
 _MOST_COMPUTATIONS = 64
+# The number of clients' datasets that a worker keeps. It need not build these
+# again, and its runtime recognizes them.
+_MOST_DATASETS = 256
+# The graphs of datasets, kept since a client may be sampled again.
+_graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
+  weakref.WeakKeyDictionary()
+)
 
 
 def compute(content: bytes, arg: Any) -> Any:
   """Calls a compiled computation; argument and result are portable values."""
-  found = context().call(_read(content), portable_values.with_built_data(arg))
-  return portable_values.to_portable(found.value)
+  found = context().call(_read(content), with_built_data(arg))
+  return to_portable(found.value)
 
 
 # Returns the same object for the same content, so its graph is built once.
@@ -33,3 +47,28 @@ def context() -> local_context.LocalContext:
     clients_per_part=0,
     clients_at_a_time=distributed.get_worker().state.nthreads,
   )
+
+
+def to_portable(value: values.Value) -> values.Value:
+  """Returns the portable form of a value from `values`."""
+  if type(value) in (tuple, list):
+    return type(value)(map(to_portable, value))
+  if isinstance(value, tf.Tensor | tf.Variable):
+    return value.numpy()
+  if not isinstance(value, tf.data.Dataset):
+    return value
+  if value not in _graphs:
+    _graphs[value] = values.SerializedData(values.serialize(value))
+  return _graphs[value]
+
+
+def with_built_data(value: Any) -> Any:
+  """Returns a portable value, with datasets built from `DataAtWorker`s."""
+  if type(value) in (tuple, list):
+    return type(value)(map(with_built_data, value))
+  return _built(value) if isinstance(value, values.DataAtWorker) else value
+
+
+@functools.lru_cache(_MOST_DATASETS)
+def _built(data: values.DataAtWorker) -> tf.data.Dataset:
+  return data.build(data.client_id)

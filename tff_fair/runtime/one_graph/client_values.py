@@ -57,49 +57,39 @@ class Columns:
 
   def __init__(self, member: tff.Type, reading: ReadLimit) -> None:
     """Takes the type of each client's value, and how often data are read."""
-    self._types = inlining.leaf_types(member)
     self._member = member
+    self._types = inlining.leaf_types(member)
     self._reading = reading
-
-  @property
-  def signature(self) -> list[tf.TensorSpec]:
-    """The specs of the columns."""
-    return [
-      tf.TensorSpec([None], tf.string if self._is_text(leaf) else tf.variant)
+    once = reading is ReadLimit.ONCE_PER_REBUILD
+    self.signature = [
+      tf.TensorSpec(
+        [None],
+        tf.string
+        if once and isinstance(leaf, tff.SequenceType)
+        else tf.variant,
+      )
       for leaf in self._types
     ]
-
-  @property
-  def has_texts(self) -> bool:
-    """Whether datasets are passed as strings."""
-    return any(map(self._is_text, self._types))
-
-  def _is_text(self, leaf: tff.Type) -> bool:
-    return self._reading is ReadLimit.ONCE_PER_REBUILD and isinstance(
-      leaf, tff.SequenceType
-    )
 
   def to_tensors(self, clients: Sequence[Any]) -> list[tf.Tensor]:
     """Returns the leaves of all clients' values, a column per leaf."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
       tf.constant([_text(row[place]) for row in rows], tf.string)
-      if self._is_text(leaf)
+      if spec.dtype == tf.string
       else _stacked([_variant(row[place]) for row in rows])
-      for place, leaf in enumerate(self._types)
+      for place, spec in enumerate(self.signature)
     ]
 
   def takes(self, clients: Sequence[Any]) -> bool:
     """Returns whether all clients' datasets may be read this often."""
-    places = [
-      place
-      for place, leaf in enumerate(self._types)
-      if isinstance(leaf, tff.SequenceType)
-    ]
-    return not places or all(
-      _read_limit(inlining.leaves(value, self._member)[place]) >= self._reading
+    return all(
+      _read_limit(leaf) >= self._reading
       for value in clients
-      for place in places
+      for leaf, leaf_type in zip(
+        inlining.leaves(value, self._member), self._types, strict=True
+      )
+      if isinstance(leaf_type, tff.SequenceType)
     )
 
   def read(self, given: Sequence[tf.Tensor]) -> ClientReader:

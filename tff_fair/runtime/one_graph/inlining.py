@@ -252,7 +252,7 @@ def tensor_names(binding: Any) -> list[str]:
   return []
 
 
-def unflatten(tensors: Iterable[tf.Tensor], type_spec: tff.Type) -> Value:
+def unflatten(tensors: Iterable[Any], type_spec: tff.Type) -> Value:
   """Packs tensors into a value of a type, whether or not it is placed."""
   remaining = iter(tensors)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -18,8 +18,9 @@ from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
 _COMPUTED_STEPS = steps.FunctionCall, steps.Zip, steps.Selection
-# An array for each tensor of a value that clients keep between loops.
-_Arrays = Sequence[tf.TensorArray]
+# A structure like a value that clients keep between loops: of arrays, each of
+# which has a tensor for each client.
+_Arrays: TypeAlias = Any
 
 
 class Graph:
@@ -79,41 +80,31 @@ class Graph:
     ]
     kept = self._values_for_later_loops(number)
     num_clients = self._num_clients
-    zeros = [tf.nest.flatten(self.at_server[s.sources[1]]) for s in sums]
+    zeros = [self.at_server[step.sources[1]] for step in sums]
     arrays = [_arrays(step.type_spec, num_clients) for step in kept]
-    accumulates = [inlining.function_of(s.function) for s in sums]
+    accumulates = [inlining.function_of(step.function) for step in sums]
 
     def body(
       client: tf.Tensor,
-      accumulators: Sequence[Sequence[tf.Tensor]],
+      accumulators: Sequence[inlining.Value],
       arrays: Sequence[_Arrays],
     ) -> Any:
       value = self._client_values(client)
-      return (
-        client + 1,
-        [
-          tf.nest.flatten(
-            add_client(
-              (
-                inlining.unflatten(accumulator, step.type_spec),
-                value(step.sources[0]),
-              )
-            )
-          )
-          for step, add_client, accumulator in zip(
-            sums, accumulates, accumulators, strict=True
-          )
-        ],
-        [
-          [
-            array.write(client, tensor)
-            for array, tensor in zip(
-              of_step, tf.nest.flatten(value(step)), strict=True
-            )
-          ]
-          for step, of_step in zip(kept, arrays, strict=True)
-        ],
-      )
+      totals = [
+        add_client((accumulator, value(step.sources[0])))
+        for step, add_client, accumulator in zip(
+          sums, accumulates, accumulators, strict=True
+        )
+      ]
+      written = [
+        tf.nest.map_structure(
+          lambda array, tensor: array.write(client, tensor),
+          of_step,
+          value(step),
+        )
+        for step, of_step in zip(kept, arrays, strict=True)
+      ]
+      return client + 1, totals, written
 
     _, totals, written = tf.while_loop(
       lambda client, *_: (client < num_clients) & ~self._is_cancelled,
@@ -122,14 +113,13 @@ class Graph:
       shape_invariants=(
         tf.TensorShape([]),
         [_shapes(step.type_spec) for step in sums],
-        [[tf.TensorShape(None)] * len(of_step) for of_step in arrays],
+        tf.nest.map_structure(lambda _: tf.TensorShape(None), arrays),
       ),
       parallel_iterations=self._clients_at_a_time,
     )
-    for step, total in zip(sums, totals, strict=True):
-      self.at_server[step] = inlining.unflatten(total, step.type_spec)
-    for kept_step, of_step in zip(kept, written, strict=True):
-      self.of_client[kept_step] = _reader(of_step, kept_step.type_spec)
+    self.at_server.update(zip(sums, totals, strict=True))
+    for step, of_step in zip(kept, written, strict=True):
+      self.of_client[step] = functools.partial(_read, of_step)
 
   def _client_values(
     self, client: tf.Tensor
@@ -174,27 +164,28 @@ def _compute_step(
   return function(*values) if callable(function) else function  # A literal.
 
 
-def _reader(arrays: _Arrays, type_spec: tff.Type) -> client_values.ClientReader:
-  def of_client(client: tf.Tensor) -> inlining.Value:
-    return inlining.unflatten((a.read(client) for a in arrays), type_spec)
-
-  return of_client
+def _read(arrays: _Arrays, client: tf.Tensor) -> inlining.Value:
+  return tf.nest.map_structure(lambda array: array.read(client), arrays)
 
 
 def _arrays(type_spec: tff.Type, num_clients: tf.Tensor) -> _Arrays:
-  return [
-    tf.TensorArray(
-      _dtype(leaf), num_clients, infer_shape=False, clear_after_read=False
-    )
-    for leaf in inlining.leaf_types(type_spec)
-  ]
-
-
-def _dtype(leaf: tff.Type) -> Any:
-  if not isinstance(leaf, tff.TensorType):
+  leaves = inlining.leaf_types(type_spec)
+  if not all(isinstance(leaf, tff.TensorType) for leaf in leaves):
     raise admission.NotAdmittedError("data that clients keep")
-  return inlining.dtype_of(leaf)
+  arrays = [
+    tf.TensorArray(
+      inlining.dtype_of(leaf),
+      num_clients,
+      infer_shape=False,
+      clear_after_read=False,
+    )
+    for leaf in leaves
+  ]
+  return inlining.unflatten(arrays, type_spec)
 
 
-def _shapes(type_spec: tff.Type) -> list[tf.TensorShape]:
-  return [tf.TensorShape(leaf.shape) for leaf in inlining.leaf_types(type_spec)]
+def _shapes(type_spec: tff.Type) -> Any:
+  leaves = inlining.leaf_types(type_spec)
+  return inlining.unflatten(
+    (tf.TensorShape(leaf.shape) for leaf in leaves), type_spec
+  )

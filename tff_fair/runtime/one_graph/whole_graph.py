@@ -31,7 +31,7 @@ class WholeGraph:
     """Builds the graph."""
     plan = steps.read(message)
     steps.check_works_as_one_graph(plan)
-    if any(column.has_texts for column in columns):
+    if any(spec.dtype == tf.string for c in columns for spec in c.signature):
       steps.check_makes_no_data(plan)
     if admission.has_operation(message, admission.ONE_CALL_AT_A_TIME):
       clients_at_a_time = 1
