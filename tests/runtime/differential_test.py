@@ -136,7 +136,7 @@ def _value(value_type: tff.Type, client: int) -> Any:
 def _personal() -> Stock:
   def tune(model: Any, train: Any, test: Any, context: Any = None) -> Any:
     del train, context
-    num = test.reduce(0, lambda n, row: n + tf.shape(row[1])[0])
+    num = test.reduce(0, lambda n, row: n + tf.shape(row[0])[0])
     with tf.control_dependencies([model.trainable_variables[0].read_value()]):
       return collections.OrderedDict(num=tf.identity(num))
 
@@ -144,7 +144,7 @@ def _personal() -> Stock:
     small_problem.keras_model,
     collections.OrderedDict(plain=lambda: tune),
     lambda _, data: collections.OrderedDict(
-      num=data.reduce(0, lambda n, row: n + tf.shape(row[1])[0])
+      num=data.reduce(0, lambda n, row: n + tf.shape(row[0])[0])
     ),
     max_num_clients=100,
   )

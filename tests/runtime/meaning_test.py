@@ -41,11 +41,6 @@ def add(x, y):
 
 
 @compute(np.float32, np.float32)
-def add_floats(x, y):
-  return x + y
-
-
-@compute(np.float32, np.float32)
 def times(x, y):
   return x * y
 
@@ -144,21 +139,6 @@ def division_by_a_constant():
 
 
 @case
-def a_common_factor_of_two_products():
-  @federated(np.float32, np.float32, np.float32)
-  def both(x, y, scale):
-    return add_floats(times(x, scale), times(y, scale))
-
-  @federated(FLOAT, FLOAT, FLOAT)
-  def sums(x, y, scale):
-    zipped = tff.federated_zip((x, y, scale))
-    return tff.federated_sum(tff.federated_map(both, zipped))
-
-  draws = np.random.default_rng(1).normal(size=[20, 3, 5])
-  return [sums(*map(scalars, draw)) for draw in draws]
-
-
-@case
 def a_dataset_that_reads_a_variable():
   variable = tf.Variable(0.0)
   numbers = tf.data.Dataset.from_tensor_slices(np.arange(3, dtype=np.float32))
@@ -168,6 +148,18 @@ def a_dataset_that_reads_a_variable():
     variable.assign(value)
     results.append(summed(total)(clients))
   return results
+
+
+@case
+def a_dataset_that_shuffles():
+  head = compute(
+    lambda data: data.take(1).batch(1).get_single_element()[0], DATA
+  )
+
+  first = summed(head)
+  numbers = tf.data.Dataset.from_tensor_slices(np.arange(50, dtype=np.float32))
+  clients = [numbers.shuffle(50, seed=3)]
+  return [first(clients) for _ in range(5)]
 
 
 # The sum of places times numbers: it depends on the order.

@@ -84,21 +84,3 @@ def test_parts_share_the_clients():
   assert alone[1] == together[1] == 3
   assert sorted(map(tuple, alone[0])) == sorted(map(tuple, together[0]))
   assert len(alone[0]) == 6
-
-
-def test_a_stack_collects_rows():
-  """Pushing and merging keep its type, as an aggregate needs it."""
-  row_type = tff.TensorType(np.float32, [None, 2])
-  collect = mergeable_aggregate.build(
-    row_type,
-    zero=lambda: stacking.empty_stack(ROW),
-    accumulate=stacking.push,
-    merge=stacking.merge,
-  )
-  stack_type = collect.type_signature.result.member
-  push = tff.tensorflow.computation(stacking.push, (stack_type, row_type))
-  merge = tff.tensorflow.computation(stacking.merge, (stack_type, stack_type))
-  assert push.type_signature.result == stack_type
-  assert merge.type_signature.result == stack_type
-  found = np.concatenate(stacking.blocks(collect(rows_of(*[1] * 20))))
-  np.testing.assert_array_equal(found, rows_of(20)[0])

@@ -17,15 +17,15 @@ class EnoughError(Exception):
 
 
 def drawing(x):
-  return slow(1.0)(x) + 0 * tf.random.uniform([])
+  return slow(0.5)(x) + 0 * tf.random.uniform([])
 
 
 @pytest.mark.parametrize("is_one_graph", [True, False])
 def test_what_a_check_raises_ends_the_wait_and_the_computation(is_one_graph):
-  one_second = slow(1.0)
+  half_a_second = slow(0.5)
   if not is_one_graph:
-    one_second = tff.tensorflow.computation(drawing, np.float32)
-  total = summed(one_second)
+    half_a_second = tff.tensorflow.computation(drawing, np.float32)
+  total = summed(half_a_second)
   assert total([1.0]) == 1.0
   begin = time.monotonic()
   looks = []
@@ -36,8 +36,8 @@ def test_what_a_check_raises_ends_the_wait_and_the_computation(is_one_graph):
       raise EnoughError
 
   with runtime.supervised(check=check), pytest.raises(EnoughError):
-    total([1.0] * 30)
-  # A client that has begun may end; the next one would take a second.
+    total([1.0] * 60)
+  # A client that has begun may end; all the others would take longer.
   assert time.monotonic() - begin < 10
   assert total([2.0]) == 2.0
   assert threading.current_thread() is threading.main_thread()
