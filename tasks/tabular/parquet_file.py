@@ -161,13 +161,13 @@ class ParquetFile:
   ) -> columns.ColumnChunk:
     kind = array.type
     with data_files.reporting_damage(f"{self.path}, column {name!r}"):
-      if is_text:
-        return self._texts(name, *_codes(array.cast(pa.string())))
       if pa.types.is_boolean(kind):
         # Booleans become True and False, as in Python and pandas.
         array = array.dictionary_encode()
         words = [str(value.as_py()) for value in array.dictionary]
         return self._texts(name, _codes(array)[0], words)
+      if is_text:
+        return self._texts(name, *_codes(array.cast(pa.string())))
       if pa.types.is_dictionary(kind):
         return self._texts(name, *_codes(array))
       if _is_text(kind):

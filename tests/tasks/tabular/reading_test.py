@@ -527,6 +527,9 @@ def test_reads_a_parquet_file(frame, tmp_path):
   np.testing.assert_array_equal(found["x"].values, [1, np.nan] * 20)
   assert found["half"].values.tolist() == frame["half"].tolist()
   assert texts_of(found["truth"]) == ["True", "False"] * 20
+  # So, too, in a role of texts, and in a folder.
+  found_as_texts = read(path, ["truth"], ["truth"], ())["truth"]
+  assert found_as_texts.values == ("False", "True")
   assert texts_of(found["kind"]) == ["3", "4", "5", None] * 10
   assert texts_of(found["text"]) == ["x", None, None, "\u00fc"] * 10
   assert isinstance(found["nothing"], columns.Numbers)
