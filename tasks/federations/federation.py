@@ -66,7 +66,7 @@ class Federation:
     except DataError:
       raise
     except (LookupError, ValueError, tarfile.TarError) as error:
-      reason = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+      reason = data_files.reason(error)[:100]
       raise DataError(
         source or self.title,
         f"cannot be read as {self.title} ({reason}); expected {self.files}.",

