@@ -24,6 +24,15 @@ class Texts:
 
 
 Column = Numbers | Texts
+
+
+def is_missing(column: Column) -> np.ndarray:
+  """Returns whether each row lacks a value, bool[rows]."""
+  if isinstance(column, Numbers):
+    return np.isnan(column.values)
+  return column.codes < 0
+
+
 # Some rows of a column: numbers, float64[rows], NaN if missing; or codes, -1 if
 # missing, with their texts; or None if there are other fields than numbers.
 ColumnChunk = np.ndarray | tuple[np.ndarray, Sequence[str]] | None

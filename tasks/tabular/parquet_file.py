@@ -77,9 +77,7 @@ class ParquetFile:
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
     """Yields columns, some rows at a time, like `CsvFile.read_chunks`."""
-    texts = {*texts, *self._categories}
     self._check_kinds([name for name in names if name not in texts])
-    texts |= self._texts_of_sample(names)
     for batch in self._batches(names, table_file.ROWS_PER_CHUNK):
       yield (
         batch.num_rows,
@@ -89,25 +87,20 @@ class ParquetFile:
         },
       )
 
-  def _texts_of_sample(self, names: Sequence[str]) -> set[str]:
-    return {
-      name
-      for name, found in self._sample.items()
-      if name in names and self._numbers(name, found) is None
-    }
-
-  def find_text_columns(self, names: Sequence[str]) -> set[str]:
+  def find_text_columns(self, names: Sequence[str]) -> list[str]:
     """Returns the columns with texts in the first rows."""
-    return {
-      *self._texts_of_sample(names),
-      *(
-        name
-        for name in names
-        if name in self._categories
-        or pa.types.is_boolean(self._kind(name))
-        or pa.types.is_dictionary(self._kind(name))
-      ),
-    }
+
+    def has_texts(name: str) -> bool:
+      if name in self._sample:
+        return self._numbers(name, self._sample[name]) is None
+      kind = self._kind(name)
+      return (
+        name in self._categories
+        or pa.types.is_boolean(kind)
+        or pa.types.is_dictionary(kind)
+      )
+
+    return [name for name in names if has_texts(name)]
 
   def count_missing_texts(
     self, names: Sequence[str]
@@ -144,8 +137,7 @@ class ParquetFile:
     faults = []
     for name in names:
       kind = self._kind(name)
-      has_words = pa.types.is_boolean(kind) or pa.types.is_dictionary(kind)
-      if has_words or _is_text(kind) or _is_number(kind):
+      if _is_text(kind) or _is_number(kind):
         continue
       is_time = pa.types.is_temporal(kind)
       what = "dates or times" if is_time else f"values of {kind}"
@@ -154,22 +146,17 @@ class ParquetFile:
         f"{text_columns.leave_out(name)}, or convert it to numbers."
       )
     if faults:
-      raise DataError(self.path, f"{' '.join(faults)}")
+      raise DataError(self.path, " ".join(faults))
 
   def _piece(
     self, name: str, array: pa.Array, is_text: bool
   ) -> columns.ColumnChunk:
     kind = array.type
     with data_files.reporting_damage(f"{self.path}, column {name!r}"):
-      if pa.types.is_boolean(kind):
-        # Booleans become True and False, as in Python and pandas.
-        array = array.dictionary_encode()
-        words = [str(value.as_py()) for value in array.dictionary]
-        return self._texts(name, _codes(array)[0], words)
       if is_text:
-        return self._texts(name, *_codes(array.cast(pa.string())))
-      if pa.types.is_dictionary(kind):
-        return self._texts(name, *_codes(array))
+        codes, texts = _codes(array)
+        missing = self._written.missing_in(name)
+        return codes, ["" if text in missing else text for text in texts]
       if _is_text(kind):
         codes, texts = _codes(array)
         numbers = self._numbers(name, texts)
@@ -180,12 +167,6 @@ class ParquetFile:
         array = array.cast(pa.float64(), safe=False)
       values = array.to_numpy(zero_copy_only=False).astype(np.float64)
       return self._with_missing(name, values)
-
-  def _texts(
-    self, name: str, codes: np.ndarray, texts: Sequence[str]
-  ) -> columns.ColumnChunk:
-    missing = self._written.missing_in(name)
-    return codes, ["" if text in missing else text for text in texts]
 
   def _numbers(self, name: str, texts: Sequence[str]) -> np.ndarray | None:
     return table_file.read_numbers(
@@ -226,8 +207,12 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _codes(array: pa.Array) -> tuple[np.ndarray, list[str]]:
+  """Returns texts, and each row's index of them; -1 if it is missing."""
   if not pa.types.is_dictionary(array.type):
     array = array.dictionary_encode()
   codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-  values = array.dictionary.cast(pa.string()).to_pylist()
-  return codes, ["" if value is None else value for value in values]
+  values = array.dictionary
+  # Booleans become True and False, as in Python and pandas.
+  if not pa.types.is_boolean(values.type):
+    values = values.cast(pa.string())
+  return codes, ["" if v is None else str(v) for v in values.to_pylist()]

@@ -12,12 +12,7 @@ import numpy as np
 from tasks import notices
 from tasks.data_error import DataError
 from tasks.formats import data_files, file_kinds
-from tasks.tabular import (
-  columns,
-  identifiers,
-  table_file,
-  text_columns,
-)
+from tasks.tabular import columns, identifiers, table_file, text_columns
 from tasks.tabular.table_folder import Table
 from tff_fair import declared, spelling
 
@@ -160,6 +155,7 @@ class _ColumnReader:
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
     """Gathers columns; returns numeric ones that are texts after all."""
+    texts = {*texts, *self._table.find_text_columns(names)}
     mixed: list[str] = []
     start = 0
     for num_rows, pieces in self._table.read_chunks(names, texts):
@@ -205,11 +201,7 @@ class _ColumnReader:
 
   def check_complete(self, name: str, column: columns.Column) -> None:
     """Records a fault if a field of a column is empty."""
-    is_missing = (
-      np.isnan(column.values)
-      if isinstance(column, columns.Numbers)
-      else column.codes < 0
-    )
+    is_missing = columns.is_missing(column)
     if number := int(is_missing.sum()):
       place = self._table.place(int(is_missing.argmax()))
       times = ""
@@ -290,12 +282,7 @@ def keep_labelled_rows(
   table: Table, found: Mapping[str, columns.Column], label: str
 ) -> tuple[SelectedRows, dict[str, columns.Column]]:
   """Returns the rows that have a label; reports how many do not."""
-  column = found[label]
-  is_known = (
-    ~np.isnan(column.values)
-    if isinstance(column, columns.Numbers)
-    else column.codes >= 0
-  )
+  is_known = ~columns.is_missing(found[label])
   rows = np.flatnonzero(is_known)
   if not rows.size:
     raise DataError(table.path, f"column {label!r} is empty in all rows.")
@@ -331,7 +318,7 @@ def notify_unusual_cells(
   incomplete = [
     name
     for name, column in found.items()
-    if isinstance(column, columns.Numbers) and np.isnan(column.values).any()
+    if isinstance(column, columns.Numbers) and columns.is_missing(column).any()
   ]
   marks = table.count_missing_texts(incomplete) if incomplete else {}
   shown = [

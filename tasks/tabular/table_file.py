@@ -180,10 +180,9 @@ class CsvFile:
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
     """Yields chunks: the number of rows, and columns by name. A column is None
-    if it began with numbers but has other fields in this chunk.
+    if it is not of `texts` but has other fields than numbers in this chunk.
     """
     positions = {name: self.names.index(name) for name in names}
-    texts = {*texts, *self.find_text_columns(names)}
     dtypes = {positions[name]: "category" for name in texts}
     missing = {
       k: [
@@ -291,15 +290,11 @@ class CsvFile:
     likely = max(_LIKELY_SEPARATORS, key=header.count)
     if likely in header:
       shown = "\\t" if likely == "\t" else likely
+      is_detectable = given and likely in _SEPARATORS
       return (
         f" The separator {self._separator!r} does not divide the header, "
-        f"{header[:40]!r}: "
-        + (
-          "leave separator out, or give "
-          if given and likely in _SEPARATORS
-          else "give "
-        )
-        + f"separator='{shown}'."
+        f"{header[:40]!r}: {'leave separator out, or ' * bool(is_detectable)}"
+        f"give separator='{shown}'."
       )
     return (
       " Name the separator of the columns; if the header is not the first "
@@ -330,7 +325,10 @@ class CsvFile:
 
   def _lines(self, file: typing.IO[bytes]) -> "_Lines":
     # A byte that is not UTF-8 must not affect the lines before it.
-    is_utf_8 = self._encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    is_utf_8 = self._encoding.lower().replace("_", "-") in (
+      "utf-8",
+      "utf8",
+    )
     text = io.TextIOWrapper(
       file,
       "utf-8-sig" if is_utf_8 else self._encoding,

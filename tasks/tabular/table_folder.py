@@ -35,7 +35,7 @@ class Table(Protocol):
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields columns, some rows at a time."""
+    """Yields columns, some rows at a time; those of `texts` as texts."""
 
   def find_text_columns(self, names: Sequence[str]) -> Collection[str]:
     """Returns the columns with texts in the first rows."""
@@ -180,14 +180,13 @@ class FolderTable:
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
     """Yields columns, some rows at a time, like the files' readers."""
-    texts = {*texts, *self.find_text_columns(names)}
     inside = [name for name in names if name not in self._constant]
     self._sizes = []
     for place, table in enumerate(self._files):
       size = 0
       read = inside or [next(filter(None, table.names))]
       for num_rows, pieces in table.read_chunks(
-        read, [name for name in read if name in texts]
+        read, [name for name in read if name in texts or not inside]
       ):
         size += num_rows
         found = {name: pieces[name] for name in inside}
