@@ -68,20 +68,12 @@ def _paragraphs(
   path: pathlib.Path, on_read: data_files.OnRead
 ) -> Iterator[list[str]]:
   paragraph: list[str] = []
-  with data_files.open_file(path, on_read) as file:
-    for number, line in enumerate(file, 1):
-      try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
-      except UnicodeDecodeError as error:
-        raise DataError(
-          f"{path}, line {number}, byte {error.start + 1}",
-          "is not UTF-8 text. Convert it, for example with iconv.",
-        ) from error
-      if text:
-        paragraph.append(text)
-      elif paragraph:
-        yield paragraph
-        paragraph = []
+  for _, line in data_files.lines(path, on_read):
+    if text := line.rstrip():
+      paragraph.append(text)
+    elif paragraph:
+      yield paragraph
+      paragraph = []
   if paragraph:
     yield paragraph
 

@@ -106,18 +106,16 @@ class ConversionRequest:
   )
 
   def __post_init__(self) -> None:
-    for name, field in declared.fields_of(type(self)).items():
-      self._set(name, field.check(getattr(self, name)))
-    self._set("sources", tuple(map(pathlib.Path, self.sources)))
-    self._set("data_dir", pathlib.Path(self.data_dir))
-    day = datetime.date.fromisoformat(self.test_date)
-    self._set("test_date", day.isoformat())
-    self._check_sources()
-
-  def _set(self, name: str, value: object) -> None:
-    object.__setattr__(self, name, value)
-
-  def _check_sources(self) -> None:
+    checked = {
+      name: field.check(getattr(self, name))
+      for name, field in declared.fields_of(type(self)).items()
+    }
+    checked["sources"] = tuple(map(pathlib.Path, self.sources))
+    checked["data_dir"] = pathlib.Path(self.data_dir)
+    day = datetime.date.fromisoformat(checked["test_date"])
+    checked["test_date"] = day.isoformat()
+    for name, value in checked.items():
+      object.__setattr__(self, name, value)  # The dataclass is frozen.
     if not self.sources:
       raise FieldError(
         "sources", "is missing; name the files or folders to convert."

@@ -27,7 +27,7 @@ import numpy as np
 
 from tasks.conversions.client_data_writer import Example
 from tasks.data_error import DataError
-from tasks.formats import data_files, example_proto
+from tasks.formats import data_files, example_proto, sqlite_file
 
 FILENAME = "stackoverflow.sqlite"
 HELDOUT = "heldout"
@@ -296,12 +296,8 @@ def write_counts(
       "CREATE TABLE counts (kind TEXT, token TEXT, count INTEGER,"
       " PRIMARY KEY (kind, token)) WITHOUT ROWID"
     )
-    try:
+    with data_files.reporting_damage(data, "is not data of stackoverflow"):
       _count(connection, data)
-    except (sqlite3.Error, ValueError, KeyError, IndexError) as error:
-      raise DataError(
-        data, f"is not data of stackoverflow: {error!r}."
-      ) from error
     for path, kind in ((WORD_COUNTS, "tokens"), (TAG_COUNTS, "tags")):
       counts = connection.execute(
         "SELECT token, count FROM counts WHERE kind = ? "
@@ -319,9 +315,8 @@ def write_counts(
 
 
 def _count(connection: sqlite3.Connection, data: pathlib.Path) -> None:
-  uri = f"{data.absolute().as_uri()}?mode=ro&immutable=1"
   separators = {"tokens": b" ", "tags": b"|"}
-  with contextlib.closing(sqlite3.connect(uri, uri=True)) as source:
+  with sqlite_file.connect(data) as source:
     for (client,) in source.execute(
       "SELECT DISTINCT client_id FROM client_metadata WHERE split_name = ?",
       ["train"],

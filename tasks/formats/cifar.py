@@ -69,14 +69,9 @@ class _SafeUnpickler(pickle.Unpickler):
     return super().find_class(module, name)
 
 
-def is_batch(path: pathlib.Path) -> bool:
-  """Returns whether a file has the name of a batch."""
-  return _kind_of(path) is not None
-
-
 def read_batch(path: pathlib.Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   """Returns pixels, uint8[n, 3072], and labels, int64[n] by name."""
-  kind = _kind_of(path)
+  kind = kind_of(path)
   if kind is None:
     raise DataError(path, "does not have the name of a CIFAR batch.")
   with data_files.open_file(path) as file:
@@ -134,7 +129,8 @@ def _from_pickle(
   return pixels, labels
 
 
-def _kind_of(path: pathlib.Path) -> Kind | None:
+def kind_of(path: pathlib.Path) -> Kind | None:
+  """Returns the kind of batch that a file's name indicates, if any."""
   stem = path.name.removesuffix(".bin")
   return next(
     (kind for kind in (CIFAR10, CIFAR100) if stem in kind.splits), None

@@ -1,6 +1,6 @@
 """Names of a large population, without a Python object for each name."""
 
-import itertools
+import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
@@ -12,18 +12,11 @@ class ClientNames(Sequence[str]):
 
   def __init__(self, names: Iterable[str]) -> None:
     text = bytearray()
-    ends = [0]
-    # Converted piecewise, so that only some thousand Python integers exist.
-    pieces = []
-    iterator = iter(names)
-    while piece := list(itertools.islice(iterator, 10_000)):
-      for name in piece:
-        text.extend(name.encode())
-        ends.append(len(text))
-      pieces.append(np.array(ends, np.int64))
-      ends = []
+    self._ends = array.array("q", [0])
+    for name in names:
+      text.extend(name.encode())
+      self._ends.append(len(text))
     self._text = bytes(text)
-    self._ends = np.concatenate(pieces) if pieces else np.zeros(1, np.int64)
 
   def take(self, positions: np.ndarray) -> "ClientNames":
     """Returns the names at these positions, in their order."""
@@ -52,7 +45,7 @@ class ClientNames(Sequence[str]):
   def __eq__(self, other: object) -> bool:
     if not isinstance(other, ClientNames):
       return NotImplemented
-    return self._text == other._text and np.array_equal(self._ends, other._ends)
+    return self._text == other._text and self._ends == other._ends
 
   def __hash__(self) -> int:
     return hash((self._text, len(self)))

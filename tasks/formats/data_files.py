@@ -70,10 +70,8 @@ def open_file(
       if unpack is None:
         yield raw
         return
-      with unpack(raw) as content:
+      with unpack(raw, path) as content:
         yield limit_size(content, path)
-  except _SeveralFilesError as error:
-    raise DataError(path, error.kind.problem(path.name)) from error
   except EOFError as error:
     raise DataError(
       path,
@@ -89,6 +87,22 @@ def open_file(
     raise DataError(
       path, f"cannot be read: {error.strerror or error}."
     ) from error
+
+
+def lines(
+  path: pathlib.Path, on_read: OnRead = ignore
+) -> Iterator[tuple[str, str]]:
+  """Yields the place and the text of each line, without its line end."""
+  with open_file(path, on_read) as file:
+    for number, line in enumerate(file, 1):
+      try:
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+      except UnicodeDecodeError as error:
+        raise DataError(
+          f"{path}, line {number}, byte {error.start + 1}",
+          "is not UTF-8 text. Convert it, for example with iconv.",
+        ) from error
+      yield f"{path}, line {number}", text.rstrip("\r\n")
 
 
 # The most that a compressed file may unpack to: this many bytes or, if larger,
@@ -115,15 +129,9 @@ def limit_size(
   return io.BufferedReader(_ReportingFile(content, check), 1 << 16)
 
 
-class _SeveralFilesError(Exception):
-  """A zip file does not hold exactly one file."""
-
-  def __init__(self, kind: file_kinds.Kind) -> None:
-    super().__init__(kind.name)
-    self.kind = kind
-
-
-def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
+def _only_member(
+  raw: io.BufferedReader, path: pathlib.Path
+) -> typing.IO[bytes]:
   """Opens a zip archive's only file, ignoring files that macOS adds."""
   archive = zipfile.ZipFile(raw)
   members = [
@@ -132,30 +140,27 @@ def _only_member(raw: io.BufferedReader) -> typing.IO[bytes]:
     if not member.is_dir() and not member.filename.startswith("__MACOSX/")
   ]
   if len(members) != 1:
-    names = [member.filename for member in members]
-    raise _SeveralFilesError(file_kinds.of_members(names))
+    kind = file_kinds.of_members([member.filename for member in members])
+    raise DataError(path, kind.problem(path.name))
   if members[0].flag_bits & 1:
     raise zipfile.BadZipFile("it is encrypted")
   return archive.open(members[0])
 
 
+_Unpacker = Callable[[io.BufferedReader, pathlib.Path], typing.IO[bytes]]
 # Decompressors by a file's first bytes.
-_DECOMPRESSORS: dict[
-  re.Pattern[bytes], Callable[[io.BufferedReader], typing.IO[bytes]]
-] = {
-  re.compile(rb"\x1f\x8b"): lambda raw: typing.cast(
+_DECOMPRESSORS: dict[re.Pattern[bytes], _Unpacker] = {
+  re.compile(rb"\x1f\x8b"): lambda raw, _: typing.cast(
     "typing.IO[bytes]", gzip.GzipFile(fileobj=raw)
   ),
-  re.compile(rb"BZh[1-9]1AY&SY"): bz2.BZ2File,
-  re.compile(rb"\xfd7zXZ\0"): lzma.LZMAFile,
+  re.compile(rb"BZh[1-9]1AY&SY"): lambda raw, _: bz2.BZ2File(raw),
+  re.compile(rb"\xfd7zXZ\0"): lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115
   re.compile(rb"PK(\x03\x04|\x05\x06)"): _only_member,
 }
 _LONGEST_MAGIC = 10
 
 
-def _unpacker(
-  file: BinaryIO,
-) -> Callable[[io.BufferedReader], typing.IO[bytes]] | None:
+def _unpacker(file: BinaryIO) -> _Unpacker | None:
   """Returns the decompressor for a file's beginning; None if it needs none."""
   magic = file.read(_LONGEST_MAGIC)
   return next(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tasks import notices
 from tasks.data_error import DataError, reporting_unreadable
-from tasks.formats import source_files
+from tasks.formats import data_files, source_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,13 +140,4 @@ def read_images(
 
 def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
   """Yields each line that is not empty, preceded by its place for errors."""
-  source_files.note(path)
-  with reporting_unreadable(path), path.open("rb") as file:
-    for number, line in enumerate(file, 1):
-      place = f"{path}, line {number}"
-      try:
-        text = line.decode().rstrip("\r\n")
-      except UnicodeDecodeError as error:
-        raise DataError(place, f"is not UTF-8: {error.reason}.") from error
-      if text:
-        yield place, text
+  yield from (found for found in data_files.lines(path) if found[1])

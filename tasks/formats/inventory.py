@@ -48,7 +48,7 @@ def _reader(path: pathlib.Path) -> Callable[[pathlib.Path], str] | None:
     return client_data
   if name.startswith(("train", "t10k", "qmnist")) and "idx" in name:
     return _idx
-  if cifar.is_batch(path):
+  if cifar.kind_of(path):
     return _cifar
   if path.suffix == ".json" and _looks_like_leaf(path):
     return _leaf

@@ -125,8 +125,6 @@ class Users:
     self, num_clients: int | None, seed: int, *, what: str = "users in the data"
   ) -> "Users":
     """Returns `num_clients` random users; None returns all."""
-    if num_clients is None:
-      return self
     everyone = np.arange(len(self.names))
     chosen = cuts.random_subset(everyone, num_clients, seed, what=what)
 
