@@ -47,11 +47,8 @@ def test_a_plan_writes_nothing(request_of, tmp_path):
 
 def test_the_last_share_of_each_client_is_its_test_data(request_of):
   amounts = []
-  conversion = plan(
-    request_of(
-      "plays", split="order", test_fraction=0.4, output_name="mine.sqlite"
-    )
-  )
+  settings = {"test_fraction": 0.4, "output_name": "mine.sqlite"}
+  conversion = plan(request_of("plays", split="order", **settings))
   assert conversion.path.name == "mine.sqlite"
   assert conversion.write(amounts.append) == (0, 0)
   assert sum(amounts) == conversion.total
@@ -76,13 +73,6 @@ def test_the_seed_chooses_the_random_share(request_of):
     conversion.write()
     found.append(str(client_files.read(conversion.path)))
   assert found[0] == found[1] != found[2]
-
-
-def test_small_clients_are_dropped(request_of, tmp_path):
-  (tmp_path / "play.txt").write_text(f"{_PLAY}C:\nOne.\n\nC:\nTwo.\n")
-  conversion = plan(request_of("plays", min_examples=3))
-  assert conversion.write() == (1, 2)
-  assert {*client_files.read(conversion.path)["train"]} == {"A", "B"}
 
 
 @pytest.mark.parametrize("partition", ["dirichlet", "iid", "shards"])
@@ -119,12 +109,7 @@ def test_posts_have_tables_of_words_and_tags(request_of, tmp_path):
     ("plays", {"split": "date"}, "split", "expected random or order"),
     ("mnist", {}, "num_clients", "the source does not define clients"),
     ("mnist", {"num_clients": 41}, "partition", "num_clients"),
-    (
-      "mnist",
-      {"num_clients": 2, "split": "date"},
-      "split",
-      "expected source or random or order",
-    ),
+    ("mnist", {"sources": [__file__]}, "sources", "expected a folder"),
   ],
 )
 def test_a_request_that_does_not_suit_the_source(
@@ -132,8 +117,3 @@ def test_a_request_that_does_not_suit_the_source(
 ):
   with rejected(field, problem):
     plan(request_of(source_format, **settings))
-
-
-def test_a_file_is_no_folder_of_digits(request_of, tmp_path):
-  with rejected("sources", "folder"):
-    plan(request_of("mnist", sources=[tmp_path / "play.txt"]))

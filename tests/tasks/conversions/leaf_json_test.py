@@ -69,6 +69,7 @@ def test_users_without_examples_are_counted(leaf):
     ({"u": NUMBERS}, {"users": ["u", "u"]}, "", ["2 users, 1 of them"]),
     ({"u": NUMBERS}, {"users": ["w"]}, ", user w", [2]),
     ({"u": NUMBERS}, {"user_data": 3}, "", ["LEAF"]),
+    ({"u": NUMBERS}, {"users": 3}, "", ["LEAF"]),
     ({"u": ([1, np.nan], [1, 2])}, {}, ", user u, example 1", ["x is nan"]),
     ({"u": ([1], [None])}, {}, ", user u, example 0", ["y is None"]),
     ({"u": ([[1, [2]]], [1])}, {}, ", user u, example 0", ["[1, [2]]"]),
@@ -77,13 +78,6 @@ def test_users_without_examples_are_counted(leaf):
 def test_errors_name_file_and_user(leaf, data, others, place, facts):
   with refused(f"data.json{place}", *facts):
     list(_examples(leaf(data, **others)))
-
-
-def test_no_file_of_leaf(tmp_path):
-  path = tmp_path / "data.json"
-  path.write_text("[]")
-  with refused(path, "LEAF"):
-    list(_examples(path))
 
 
 def test_missing_files(tmp_path, leaf):

@@ -37,15 +37,12 @@ def test_some_formats_take_several_sources(name):
 @pytest.mark.parametrize(
   ("field", "value", "expected"),
   [
-    ("source_format", "prose", "one of cifar, images"),
     ("split", "alphabet", "one of source, date, random, order or none"),
     ("output_name", "a/b.sqlite", "a name without folders"),
     ("output_name", "data.db", "ends in .sqlite"),
-    ("test_fraction", 1.0, "in (0, 1)"),
     ("test_date", "2018", "a day such as 2018-01-01"),
     ("test_date", "2018-02-30", "a day such as 2018-01-01"),
     ("heldout_every", 1, "2 or more"),
-    ("num_clients", True, "an integer or none"),
     ("concentration", 0.0, "a number in"),
   ],
 )

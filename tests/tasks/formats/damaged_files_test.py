@@ -1,9 +1,6 @@
 """Damage that leads parsers astray ends in one line that names the file."""
 
-import bz2
-import io
 import pathlib
-import tarfile
 import zipfile
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,16 +9,8 @@ import numpy as np
 import pytest
 
 import tasks
-from tasks import cuts, downloads
-from tasks.formats import (
-  cifar,
-  example_checks,
-  inventory,
-  leaf_json,
-  mnist,
-  npz,
-  sqlite_file,
-)
+from tasks import cuts
+from tasks.formats import cifar, inventory, leaf_json, mnist, npz, sqlite_file
 from tests.refusals import refused
 from tests.tasks import image_data, native_file, tabular_data
 
@@ -47,13 +36,7 @@ def _write_sqlite(path):
 
 
 class _Kind(NamedTuple):
-  """Files of one format.
-
-  Attributes:
-    name: Of the file.
-    write: Writes a whole one.
-    read: Reads it.
-  """
+  """Files of one name, and what writes and reads them."""
 
   name: str
   write: Callable[[pathlib.Path], object]
@@ -118,13 +101,6 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, kind):
   (tmp_path / kind.name).mkdir()
   with refused(tmp_path / kind.name):
     kind.read(tmp_path / kind.name)
-
-
-def test_damaged_gzip(tmp_path):
-  path = image_data.write_idx(tmp_path / "labels.gz", _LABELS)
-  path.write_bytes(path.read_bytes()[:10] + b"x" * 40)
-  with refused(path, "damaged"):
-    mnist.read_idx(path)
 
 
 def _break_stream(content):
@@ -194,29 +170,6 @@ def test_what_an_npz_lacks_is_named(tmp_path):
   np.save(tmp_path / "one.npy", 1)
   with refused(tmp_path / "one.npy", "npz"):
     cuts.load_split(tmp_path / "one.npy", np.arange(3))
-
-
-def test_a_label_names_the_user_and_the_row(tmp_path):
-  _write_leaf(tmp_path / "leaf.json")
-  with refused("leaf.json, user a", "example 1 ", "label 1", "expected 0 to 0"):
-    leaf_json.load_users(
-      tmp_path, lambda x, y: (np.array(x), example_checks.class_labels(y, 1))
-    )
-
-
-def test_an_archive_whose_member_is_a_link_to_itself(tmp_path):
-  file = io.BytesIO()
-  with tarfile.open(fileobj=file, mode="w") as archive:
-    member = tarfile.TarInfo("counts")
-    member.type, member.linkname = tarfile.SYMTYPE, "counts"
-    archive.addfile(member)
-  packed = tmp_path / "datasets" / "counts.tar.bz2"
-  packed.parent.mkdir()
-  packed.write_bytes(bz2.compress(file.getvalue()))
-  published = downloads.Archive("http://127.0.0.1:9/counts.tar.bz2", None)
-  with refused(packed, "damaged"):
-    downloads.fetch(published, tmp_path)
-  assert not (tmp_path / "datasets" / "counts").exists()
 
 
 def test_zeroed_pages_do_not_pass_for_whole(tmp_path):

@@ -6,12 +6,6 @@ from tasks.formats import data_files
 from tests.refusals import refused
 
 
-def test_a_file_takes_its_place(tmp_path):
-  with data_files.replacement(tmp_path / "file") as staged:
-    staged.write_text("whole")
-  assert (tmp_path / "file").read_text() == "whole"
-
-
 def test_what_is_there_is_an_error_of_data(tmp_path):
   path = tmp_path / "file"
   path.touch()

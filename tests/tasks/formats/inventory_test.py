@@ -65,8 +65,3 @@ def test_an_example_that_is_none(emnist_file):
   emnist_file.execute("UPDATE examples SET serialized_example_proto = x'ff'")
   with refused(emnist_file.path, "tf.train.Example"):
     inventory.client_data(emnist_file.path)
-
-
-def test_no_directory(tmp_path):
-  with refused(tmp_path / "absent"):
-    _described(tmp_path / "absent")

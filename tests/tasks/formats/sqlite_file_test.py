@@ -17,9 +17,7 @@ class TestCheck:
     assert list(emnist_file.path.parent.iterdir()) == [emnist_file.path]
     assert emnist_file.path.read_bytes() == before
 
-  @pytest.mark.parametrize(
-    "kept", [0, 1, 15, 16, 50, 99, 100, 4096, "half", -1]
-  )
+  @pytest.mark.parametrize("kept", [0, 1, 16, 99, 100, 4096, "half", -1])
   def test_truncated(self, emnist_file, kept):
     whole = emnist_file.path.read_bytes()
     part = whole[: len(whole) // 2 if kept == "half" else kept]

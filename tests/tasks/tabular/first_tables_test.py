@@ -127,22 +127,17 @@ def sites(tmp_path):
 def test_a_folder_has_the_rows_of_one_file(sites, file):
   task, frame = load(sites / file), _patients()
   assert task.client_names == _NAMES
-  whole = load(
-    frame.to_csv(sites / "all.csv", index=False) or sites / "all.csv"
-  )
+  frame.to_csv(sites / "all.csv", index=False)
+  whole = load(sites / "all.csv")
   assert (
     task.description.partition(",")[2] == whole.description.partition(",")[2]
   )
   for client, name in enumerate(_NAMES):
-    raw = [half.raw(client) for half in (task.train, task.test)]
-    rows = frame[frame["hospital"] == name]
-    for column in ("age", "ward"):
-      found = np.concatenate([x[column] for x, _ in raw])
-      expected = np.sort(rows[column].to_numpy())
-      if column == "age":
-        np.testing.assert_allclose(np.sort(found), expected, rtol=1e-6)
-      else:
-        assert sorted(map(str, found)) == expected.tolist()
+    halves = [half.raw(client)[0] for half in (task.train, task.test)]
+    found = pd.concat(map(pd.DataFrame, halves)).sort_values("age")
+    rows = frame[frame["hospital"] == name].sort_values("age")
+    np.testing.assert_allclose(found["age"], rows["age"], rtol=1e-6)
+    assert found["ward"].tolist() == rows["ward"].tolist()
 
 
 def test_files_that_do_not_agree_are_named(sites):
@@ -190,7 +185,11 @@ def test_a_persons_rows_are_on_one_side(table):
 def test_clients_with_too_few_rows_are_named(table):
   frame = _patients()
   few = frame.head(7).assign(hospital=[f"tiny {k}" for k in range(7)])
+  few["ward"] = "of tiny"
   path = table(pd.concat([frame, few]), name="few.csv")
   with pytest.warns(notices.Notice, match="tiny 0.* tiny 4 and 2 more"):
     task = load(path, features="age,ward")
   assert task.client_names == _NAMES
+  assert "4 clients (7 with too few rows left out)" in task.description
+  # Their texts are no categories.
+  assert "of tiny" not in str(task.preprocessing.features)

@@ -54,12 +54,6 @@ def test_federated_moments_are_those_of_pooled_rows(name):
   np.testing.assert_allclose(found.deviation, deviation, rtol=1e-9)
 
 
-def test_sums_of_squares_around_zero_would_lose_the_deviation():
-  values = np.concatenate(CASES["large offsets"])
-  naive = (values**2).mean() - values.mean() ** 2
-  assert not np.isclose(naive, values.var(), rtol=0.1)
-
-
 @pytest.mark.parametrize("value", [0.1, -1e9, 3e38, 1e-40])
 def test_equal_numbers_deviate_by_nothing(value):
   clients = [np.full(n, value, np.float32) for n in (1, 3, 1000, 7)]
@@ -68,22 +62,12 @@ def test_equal_numbers_deviate_by_nothing(value):
   assert found.deviation == 0
 
 
-def test_numbers_that_are_all_missing():
-  found = federated([np.array([NAN, NAN]), np.array([NAN])])
-  assert (found.num, found.mean, found.m2) == (0, 0, 0)
-  assert found.deviation == 0
-
-
-def test_no_clients():
-  no_clients = moments.Moments(*np.zeros([3, 0]))
-  assert list(moments.of_federation(no_clients)) == [0, 0, 0]
-
-
-def test_the_order_of_clients_changes_rounding_alone():
-  clients = CASES["many clients"]
-  np.testing.assert_allclose(
-    federated(clients), federated(clients[::-1]), rtol=1e-12
-  )
+def test_no_numbers_or_no_clients():
+  for found in (
+    federated([np.array([NAN, NAN]), np.array([NAN])]),
+    moments.of_federation(moments.Moments(*np.zeros([3, 0]))),
+  ):
+    assert (*found, found.deviation) == (0, 0, 0, 0)
 
 
 def test_a_merge_is_that_of_both_numbers():
