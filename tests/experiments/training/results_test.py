@@ -15,7 +15,6 @@ from tests.experiments.training.rounds_test import round_state
 from tff_fair.experiments import RunError, RunSpec
 from tff_fair.experiments.runs import discovery, tables
 from tff_fair.experiments.spec.scores import ACCURACY
-from tff_fair.experiments.texts import fairness_table
 from tff_fair.experiments.training import (
   client_evaluation,
   predictions,
@@ -94,22 +93,16 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   clients = pd.read_csv(folder.clients, float_precision="round_trip")
   assert clients["client_id"].tolist() == [0, 1, 2, 3, 4]
   assert clients["client"].tolist() == list(task.client_names)
-  assert clients["num_train_examples"].tolist() == [
-    task.train.num_examples[k] for k in range(5)
-  ]
-  assert clients["num_test_examples"].tolist() == [
-    task.test.num_examples[k] for k in range(5)
-  ]
+  for part in ("train", "test"):
+    numbers = getattr(task, part).num_examples
+    assert clients[f"num_{part}_examples"].tolist() == numbers[:5].tolist()
   np.testing.assert_allclose(clients["test_accuracy"], ACCURACIES)
   np.testing.assert_allclose(clients["test_loss"], [0.1, 0.2, 0.3, 0.4, 0.5])
 
   assert "label_noise" not in clients
 
   summary = json.loads(folder.summary.read_text())
-  assert summary["rounds"] == 9
-  assert summary["num_clients"] == 5
-  text = fairness_table.describe(summary)
-  assert text.startswith("Test accuracy over 5 clients after 9 rounds")
+  assert (summary["rounds"], summary["num_clients"]) == (9, 5)
   assert summary["best"] == {
     "checkpoint": "best_checkpoint/program_state_5",
     "round": 5,
@@ -127,7 +120,6 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
 
   # These accuracies are no shares of the clients' test examples.
   assert "test_accuracy_noise" not in summary
-
   labels = pd.read_csv(folder.labels)
   assert list(labels) == ["client_id", *map(str, range(10))]
   assert labels["client_id"].tolist() == [0, 1, 2, 3, 4]
