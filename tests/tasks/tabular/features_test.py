@@ -165,8 +165,8 @@ def test_probabilities_come_out(table):
 
 
 def test_numbers_come_out_in_their_own_units(tmp_path):
-  rows = [["ab"[k % 2], k, 1e6 + 50 * k] for k in range(40)]
-  path = tabular_data.write_csv(tmp_path / "n.csv", ["who", "x", "y"], rows)
+  table = [["ab"[k % 2], k, 1e6 + 50 * k] for k in range(40)]
+  path = tabular_data.write_csv(tmp_path / "n.csv", ["who", "x", "y"], table)
   task = load(path, split=None, kind="auto", keep="x")
   assert task.num_classes is None
   assert task.class_names is None
@@ -195,7 +195,7 @@ def test_a_model_of_one_column_loads_again(column, tmp_path):
   model = task.preprocessing.wrap(task.keras_model_fn())
   model.save(tmp_path / "model.keras")
   again = tf.keras.models.load_model(tmp_path / "model.keras")
-  raw = {"x": tf.constant([0.0, np.nan] if column == "number" else ["x", ""])}
+  raw = {"x": tf.constant({"number": [0, np.nan], "text": ["x", ""]}[column])}
   np.testing.assert_array_equal(again(raw), model(raw))
 
 
