@@ -102,7 +102,11 @@ def test_rows_without_a_label_are_counted_and_left_out_on_request(table):
   [
     ("|", {}, ["separator='|'"]),
     (",", {"separator": ";"}, ["';' does not divide", "separator=','"]),
-    (";", {"separator": ","}, ["',' does not divide", "separator=';'"]),
+    (
+      ";",
+      {"separator": ","},
+      ["',' does not", "leave separator out, or give separator=';'"],
+    ),
   ],
 )
 def test_a_wrong_separator_is_the_cause(table, written, options, facts):

@@ -170,12 +170,14 @@ def test_too_many_classes(path):
     load(path, test_fraction=0.01)
 
 
-def test_a_seed_decides_the_test_rows(path):
+def test_a_seed_decides_the_test_rows_and_clients(path):
   first, same, other = (
     load(path, features="age", seed=seed).test.load(0)[0] for seed in (0, 0, 1)
   )
   assert np.array_equal(first, same)
   assert not np.array_equal(first, other)
+  chosen = [load(path, num_clients=2, seed=k).client_names for k in range(5)]
+  assert len({*chosen}) > 1
 
 
 @pytest.mark.usefixtures("all_code_known")
