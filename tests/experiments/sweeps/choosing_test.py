@@ -355,6 +355,10 @@ def test_the_least_budget_holds(tmp_path):
     ({"algorithms": ["fedfw"]}, "algorithms"),
     ({"algorithms": []}, "algorithms"),
     ({"spec": SPEC.replace(criterion="mean")}, "criterion"),  # May stop early.
+    (
+      {"spec": SPEC.replace(label_correction="fedcorr")},
+      "label_correction",
+    ),
   ],
 )
 def test_refusals(tmp_path, how, field):

@@ -106,7 +106,8 @@ def choose(
     The choice, with the steps that led to it.
 
   Raises:
-    FieldError: If an argument is not valid, or `spec` may stop a run early.
+    FieldError: If an argument is not valid, or `spec` may stop a run early or
+      corrects labels.
     RunError: If the folder holds another choice, or a run fails.
   """
   how = ChoiceSettings(**settings)
@@ -149,6 +150,13 @@ def run_stages(
       "does not go with a choice, which compares models after their last "
       "round; leave it and patience out.",
       value=spec.criterion,
+    )
+  if spec.label_correction != "none":  # A choice's tries correct no labels.
+    raise FieldError(
+      "label_correction",
+      "does not go with a choice; choose a method first, then train it with "
+      "label_correction.",
+      value=spec.label_correction,
     )
   fraction = spec.validation_fraction or _VALIDATION_FRACTION
   base = spec.with_algorithm(FEDAVG).replace(
