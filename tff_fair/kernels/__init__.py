@@ -4,6 +4,7 @@ from tff_fair.kernels.gram import (
   MinNormSolution as MinNormSolution,
   combine_rows as combine_rows,
   gram_matrix as gram_matrix,
+  inner_product as inner_product,
   inner_products as inner_products,
   min_norm_solve as min_norm_solve,
 )

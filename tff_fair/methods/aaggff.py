@@ -39,7 +39,7 @@ from typing import Literal
 import tensorflow as tf
 
 from tff_fair import declared, summing, types
-from tff_fair.kernels import quadratic_program
+from tff_fair.kernels import inner_product, quadratic_program
 from tff_fair.methods import building
 
 # Cumulative distribution functions, which turn a loss into a response.
@@ -97,7 +97,7 @@ def linearized_gradient(
     (response - mean) / share,
     tf.shape(mixing, tf.int64),
   )
-  correction = tf.tensordot(mixing, excess, 1) / tf.square(1.0 + mean)
+  correction = inner_product(mixing, excess) / tf.square(1.0 + mean)
   return -(mean + excess) / (1.0 + mean) + mean * correction
 
 
@@ -140,9 +140,9 @@ class AaggffSRule(AaggffRule):
       places[:, tf.newaxis],
       own,
     )
-    g = -response / (1.0 + tf.tensordot(mixing, response, 1))
+    g = -response / (1.0 + inner_product(mixing, response))
     hessian = state["hessian"] + g[:, tf.newaxis] * g[tf.newaxis, :]
-    slope = 1.0 - self.num_clients / 4.0 * tf.tensordot(g, mixing, 1)
+    slope = 1.0 - self.num_clients / 4.0 * inner_product(g, mixing)
     gradient = state["gradient"] + slope * g
     solution = newton_step(hessian, gradient)
     return _output(

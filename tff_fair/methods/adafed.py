@@ -30,7 +30,7 @@ import dataclasses
 import tensorflow as tf
 
 from tff_fair import declared, summing, types
-from tff_fair.kernels import min_norm_point, min_norm_solve
+from tff_fair.kernels import inner_product, min_norm_point, min_norm_solve
 from tff_fair.methods import building
 
 _RELATIVE_RESIDUAL = 1e-6
@@ -77,7 +77,7 @@ def adafed_coefficients(
     )
   )
   length = tf.sqrt(
-    tf.nn.relu(tf.tensordot(affine, tf.linalg.matvec(gram, affine), 1))
+    tf.nn.relu(inner_product(affine, tf.linalg.matvec(gram, affine)))
   )
   leaves_affine = tf.logical_or(
     solution.relative_residual > _RELATIVE_RESIDUAL,

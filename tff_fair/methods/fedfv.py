@@ -29,7 +29,7 @@ from typing import Literal
 import tensorflow as tf
 
 from tff_fair import declared, summing, types
-from tff_fair.kernels import stacking
+from tff_fair.kernels import inner_product, stacking
 from tff_fair.methods import building
 
 # Rounding tolerance for (m - 1)(1 - alpha).
@@ -88,8 +88,8 @@ def project_external_conflicts(
     conflicts = tf.equal(age, step) & (tf.linalg.matvec(gram, g) < 0)
     g_con = tf.cast(conflicts, gram.dtype)
     towards = tf.linalg.matvec(gram, g_con)
-    slope = tf.tensordot(g, towards, 1)
-    share = tf.math.divide_no_nan(slope, tf.tensordot(g_con, towards, 1))
+    slope = inner_product(g, towards)
+    share = tf.math.divide_no_nan(slope, inner_product(g_con, towards))
     return step - 1, g - tf.where(slope < 0, share, 0.0) * g_con
 
   return tf.while_loop(
@@ -200,7 +200,7 @@ class FedFvRule(types.Rule):
 
 def _norm(gram: tf.Tensor, coefficients: tf.Tensor) -> tf.Tensor:
   """Returns the norm of a combination; 0 if it is below the rounding error."""
-  squared = tf.tensordot(coefficients, tf.linalg.matvec(gram, coefficients), 1)
+  squared = inner_product(coefficients, tf.linalg.matvec(gram, coefficients))
   lengths = tf.abs(coefficients) * tf.sqrt(tf.linalg.diag_part(gram))
   rounding = _RELATIVE_ROUNDING * tf.square(tf.reduce_sum(lengths))
   return tf.where(

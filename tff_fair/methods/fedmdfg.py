@@ -37,7 +37,7 @@ from typing import ClassVar, Unpack
 import tensorflow as tf
 
 from tff_fair import declared, rounds, summing, types
-from tff_fair.kernels import min_norm_point
+from tff_fair.kernels import inner_product, min_norm_point
 from tff_fair.methods import building
 
 # Values of ||d*||^2 / mu^2, or of an angle's sine, up to this are taken as 0.
@@ -58,7 +58,7 @@ def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
   loss = tf.math.divide_no_nan(loss, largest)  # Squares overflow otherwise.
   l = tf.math.divide_no_nan(loss, tf.norm(loss))  # noqa: E741
   e = tf.math.divide_no_nan(count, tf.norm(count))
-  cosine = tf.tensordot(e, l, 1)
+  cosine = inner_product(e, l)
   h = cosine * l - e
   sine = tf.norm(h)
   exceeds = tf.atan2(sine, cosine) > math.radians(theta)
@@ -107,7 +107,7 @@ def fedmdfg_coefficients(
 
 
 def _squared_norm(gram: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-  return tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1)
+  return inner_product(weights, tf.linalg.matvec(gram, weights))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def record_rule(
     "coefficients": coefficients,
     "slopes": slopes[:num_clients],
     "direction_norm": tf.sqrt(
-      tf.nn.relu(tf.tensordot(coefficients, slopes, 1))
+      tf.nn.relu(gram_lib.inner_product(coefficients, slopes))
     ),
   }
   return {f"{PREFIX}{n}": v for n, v in taped.items() if v is not None}
