@@ -89,7 +89,7 @@ assert run.is_finished and run.spec.hparams == {"boost": 2.0}
 TASK = Guide(
   "extending.md",
   "Adding a task",
-  ("tasks/wine.py", "tasks/registry.py", "tests/tasks/registry_test.py"),
+  ("tasks/wine.py", "tasks/registry.py", "tests/tasks/task_files.py"),
   (
     r"registry_test.py::TestEveryTask::test_describes_itself\[wine",
     r"registry_test.py::TestEveryTask::test_model_takes_the_data\[wine",
