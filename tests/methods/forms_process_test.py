@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 @functools.cache
 def next_of(name, aggregation):
   hparams = FOR_SECURE_SUMS.get(name, {}) if aggregation == "secure" else {}
+  groups = {"group_shares": (300, 700)} if name == "fedminmax" else {}
   return algorithms.build(
     name,
     small_problem.functional_model(),
@@ -38,6 +39,7 @@ def next_of(name, aggregation):
     num_clients=40,
     aggregation=aggregation,
     hparams=hparams,
+    **groups,
   ).next
 
 
