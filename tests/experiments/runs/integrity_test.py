@@ -157,9 +157,10 @@ def test_states_and_tapes_of_an_unfinished_run_are_verified(tmp_path):
   folder = make(tmp_path / "run", seed=0, is_finished=False)
   state = checkpoints.path(folder.checkpoints, 6)
   folder.model.write_text("{}")
+  recorder = tape_files.Recorder(folder)
   for round_num in (6, 7):
     updates = np.full(3, round_num, np.float32)
-    tape_files.add_round(folder, round_num, {"updates": updates})
+    recorder.write(round_num, {"updates": updates})
   integrity.write_checksums(folder)
   assert integrity.changes(folder, verify=True) == {}
   full, growing = sorted(folder.tape.iterdir())

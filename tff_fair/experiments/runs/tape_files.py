@@ -25,13 +25,21 @@ _NAME = re.compile(r"rounds_(\d{6,})-(\d{6,})\.npz")
 Arrays = Mapping[str, np.ndarray]
 
 
-def add_round(folder: RunFolder, round_num: int, arrays: Arrays) -> None:
-  """Adds the arrays of the next round to its block."""
-  size = 1 if _UPDATES in arrays else _ROUNDS_IN_BLOCK
-  first = round_num - (round_num - 1) % size
-  path = folder.tape / f"rounds_{first:06}-{first + size - 1:06}.npz"
-  block = _read(path, folder) if path.exists() else {}
-  _write(path, folder, {**block, round_num: arrays})
+class Recorder:
+  """Writes the rounds of a run to its tape, in order."""
+
+  def __init__(self, folder: RunFolder) -> None:
+    self._folder = folder
+    self._block: dict[int, Arrays] = {}
+
+  def write(self, round_num: int, arrays: Arrays) -> None:
+    """Adds the arrays of a round to its block."""
+    path = _path(self._folder, round_num, has_updates=_UPDATES in arrays)
+    first, _ = _round_range(path)
+    if not self._block or min(self._block) < first:
+      self._block = _read(path, self._folder) if path.exists() else {}
+    self._block[round_num] = arrays
+    _write(path, self._folder, self._block)
 
 
 def has_round(folder: RunFolder, round_num: int) -> bool:
@@ -100,6 +108,15 @@ def _missing(
     )
   for round_num in range(first, last + 1):
     yield round_num, None
+
+
+def _path(
+  folder: RunFolder, round_num: int, *, has_updates: bool
+) -> pathlib.Path:
+  """Returns the path of the block for a round."""
+  size = 1 if has_updates else _ROUNDS_IN_BLOCK
+  first = round_num - (round_num - 1) % size
+  return folder.tape / f"rounds_{first:06}-{first + size - 1:06}.npz"
 
 
 def _blocks(folder: RunFolder) -> list[pathlib.Path]:

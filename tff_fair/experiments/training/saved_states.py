@@ -158,10 +158,11 @@ class TapeWriter(Writer):
 
   def __init__(self, folder: RunFolder, num_rounds: float) -> None:
     self._folder = folder
+    self._recorder = tape_files.Recorder(folder)
     self._num_rounds = num_rounds
 
   def write(self, state: RoundState) -> None:
     """Adds the arrays of a round if it is one of the first `num_rounds`."""
     if state.tape and state.round_num <= self._num_rounds:
       self._folder.check_place()
-      tape_files.add_round(self._folder, state.round_num, state.tape)
+      self._recorder.write(state.round_num, state.tape)
