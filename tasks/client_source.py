@@ -67,11 +67,17 @@ class ClientSource:
     object.__setattr__(self, "task", user_functions.absolute_name(self.task))
 
   def __call__(self, client_id: int) -> Arrays:
-    """Returns all of a client's examples as `(x, y)`, with the task's
-    `element_spec`; the first call in a process loads the task.
+    """Returns all of a client's examples as `(x, y)`, one row per example.
+
+    They have the types and shapes of the task's `element_spec`. The first call
+    in a process loads the task.
+
+    Args:
+      client_id: The client's index in the task's `client_names`.
 
     Raises:
       ValueError: If there is no such client, or the task cannot be loaded.
+      tasks.DataError: If the data cannot be used (a ValueError too).
     """
     with _task_lock:
       task, split = self._load()
@@ -85,6 +91,10 @@ class ClientSource:
     It covers every client's number of examples in this part and its level of
     label noise. It also covers the names and the examples of 8 clients, evenly
     spaced from the first to the last.
+
+    Raises:
+      ValueError: If the task cannot be loaded.
+      tasks.DataError: If the data cannot be used (a ValueError too).
     """
     with _task_lock:
       return _digest(*self._load())

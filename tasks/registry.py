@@ -73,7 +73,16 @@ class TaskModule(Protocol):
     seed: int,
     model_seed: int,
   ) -> Task:
-    """Builds the task, as `tasks.load` documents; `data_dir` exists."""
+    """Builds the task.
+
+    Args:
+      config: The task's options, an instance of the module's `Options`.
+      data_dir: An existing folder with the files that the task documents; None
+        for the default location of the task's loader.
+      seed: Seed of everything random about the data: partition, train and test
+        split, choice of clients.
+      model_seed: Seed of the initial weights.
+    """
 
 
 def _unknown(name: str) -> FieldError:

@@ -124,9 +124,15 @@ class Preprocessing(Protocol):
   typical: Mapping[str, float | str]
 
   def wrap(self, model: "tf.keras.Model") -> "tf.keras.Model":
-    """Returns a model of plain Keras layers, with `model` as a layer, that maps
-    a dictionary of columns to class probabilities, float32[n, classes], or to
-    numbers in the label's own units, float32[n].
+    """Returns a model that takes raw values, with `model` as a layer.
+
+    Args:
+      model: A model of the task, from its x to its outputs.
+
+    Returns:
+      A model of plain Keras layers that maps a dictionary of columns to class
+      probabilities, float32[n, classes], or to numbers in the label's own
+      units, float32[n].
     """
 
 

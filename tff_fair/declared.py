@@ -73,9 +73,11 @@ class FieldError(ValueError):
     return make, (self.field, self.problem)
 
   def within(self, mapping: str, value: object = None) -> Self:
-    """Returns this error for a mapping of that name; the field is a key.
+    """Returns this error for a mapping in which the field is a key.
 
-    `value` is the value found, by default this error's.
+    Args:
+      mapping: The name of the mapping.
+      value: The value found; by default this error's value.
     """
     found = self.value if value is None else value
     return type(self)(mapping, self.problem, key=self.field, value=found)
@@ -505,10 +507,14 @@ def value(
 
 
 def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
-  """Declares a field without a default, like `value`.
+  """Declares a field without a default.
 
   A method takes its value from the option of the same name, as AFL does with
   `num_clients`.
+
+  Args:
+    meaning: The meaning, in sentences for users.
+    **bounds: The valid values of its type; see `Field`.
   """
   return value(dataclasses.MISSING, meaning, **bounds)
 

@@ -44,7 +44,7 @@ class Stock(NamedTuple):
 def differences(
   name: str, num_clients: int, both: side_by_side.Both
 ) -> list[str]:
-  """Returns how the rounds of a process differ between both contexts."""
+  """Returns the differences between a process's rounds in the two contexts."""
   stock = _built(name)
   args = stock.arguments(num_clients)
 
@@ -78,7 +78,7 @@ def _data(client: int) -> tf.data.Dataset:
 
 
 def _each(of_client: Callable[[int], Any]) -> Callable[[int], Sequence[Any]]:
-  """Returns what makes the one argument of a process, from clients' own."""
+  """Returns a function that makes a process's argument from n clients' values."""
   return lambda num_clients: [[of_client(k) for k in range(num_clients)]]
 
 

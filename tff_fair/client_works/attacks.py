@@ -58,8 +58,13 @@ def build_attacked(
 ) -> tff.learning.templates.ClientWorkProcess:
   """Builds client work in which some clients attack.
 
-  The process has the same type. A client whose false report is not finite in
-  float32 reports `num_examples` 0, like a client that diverges.
+  Args:
+    client_work: The clients' work, as `build_training` returns it.
+    attack: Who attacks, and how.
+
+  Returns:
+    A process of the same type. A client whose false report is not finite in
+    float32 reports `num_examples` 0, like a client that diverges.
   """
   return tff.learning.templates.ClientWorkProcess(
     client_work.initialize,

@@ -296,16 +296,26 @@ def build_training(
 ) -> tff.learning.templates.ClientWorkProcess:
   """Builds the client work of every method that trains one model per client.
 
-  The process's `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
-  @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable, ClientSignals)
-  @CLIENTS, measurements=<train=M>@SERVER>). W is the model's weights, or with
-  `initial_loss` those that `build_with_initial_weights` sends. A client whose
-  update or loss is not finite, or that has no examples, reports `num_examples`
-  0. S holds the optimizer's hyperparameters, which the process gets and sets,
-  and the number of rounds with any included client.
+  Args:
+    model_fn: Function that returns a new model; see `Training`.
+    optimizer: The client optimizer, which is initialized in each round.
+    settings: How clients train.
+    signals: The signals that the rule needs. `gradient_norm` costs a backward
+      pass over the examples, `initial_loss` a forward pass; the others are
+      always reported.
+    securely: Whether a secure sum adds the metrics.
 
-  The signals `gradient_norm` and `initial_loss` are reported only if asked for;
-  they cost a backward and a forward pass over the examples.
+  Returns:
+    A process whose `next` has the type (<S@SERVER, W@CLIENTS, {<int64, B>*}
+    @CLIENTS> -> <state=S@SERVER, result=ClientResult(W.trainable,
+    ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
+    weights, or with `initial_loss` those that `build_with_initial_weights`
+    sends. A client whose update or loss is not finite, or that has no examples,
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, which the
+    process gets and sets, and the number of rounds with any included client.
+
+  Raises:
+    TypeError: If an argument has the wrong type.
   """
   return Training(
     model_fn=model_fn,

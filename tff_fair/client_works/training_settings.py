@@ -129,7 +129,16 @@ def num_epochs(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor:
-  """Returns how often a client passes over its data; int64[] if drawn."""
+  """Returns how often a client passes over its data in a round.
+
+  Args:
+    settings: How to train.
+    client_id: int64[].
+    round_num: int64[], t.
+
+  Returns:
+    The number; an int64[] if it is drawn.
+  """
   return _draw(settings, settings.local_epochs, client_id, round_num)
 
 
@@ -163,7 +172,11 @@ def num_trained_examples(
 ) -> int:
   """Returns on how many examples a client trains in all passes of a round.
 
-  All of its n_k examples, `num_examples`, are in one element.
+  Args:
+    settings: How to train.
+    num_examples: The client's number of examples, n_k, all in one element.
+    client_id: The client's id.
+    round_num: The round's number, t.
   """
   steps = num_steps(settings, client_id, round_num)
   if steps is None:

@@ -129,7 +129,16 @@ def _client_losses(
 
 
 def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
-  """Returns the losses of clients, float32[m, t]; NaN for unknown clients."""
+  """Returns the losses of given clients.
+
+  Args:
+    client_ids: int64[m].
+    trials: The losses of r clients, which usually include these.
+
+  Returns:
+    float32[m, t], in the order of `client_ids`; NaN for a client that `trials`
+    does not have.
+  """
   order = tf.argsort(trials.client_id, stable=True)
   known = tf.gather(trials.client_id, order)
   places = tf.searchsorted(known, client_ids)

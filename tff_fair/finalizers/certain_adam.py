@@ -76,10 +76,17 @@ def build_certain_adam(
   weights_type: tff.Type,
   decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds a finalizer like `build_apply_direction`'s, with a certainty.
+  """Builds the finalizer.
 
-  It also takes `certainty`, float32. The settings are its hyperparameters, so
-  that they can be changed between rounds.
+  Args:
+    settings: The hyperparameters; the process has them as its hyperparameters,
+      so that they can be changed between rounds.
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    decay: The decay of the learning rate; `None` for a constant rate.
+
+  Returns:
+    A finalizer like `build_apply_direction`'s, which also takes `certainty`,
+    float32. Its state has the moments and the correction factors.
   """
 
   def initialize() -> State:

@@ -75,9 +75,14 @@ def build_learning_rate(
   finalizer: tff.learning.templates.FinalizerProcess,
   decay: LearningRateDecay | None,
 ) -> tff.Computation:
-  """Builds a computation of a finalizer's next rate from its state.
+  """Builds a computation of a finalizer's next learning rate from its state.
 
-  `decay` is that with which the finalizer was built.
+  Args:
+    finalizer: A finalizer with the hyperparameter `learning_rate`.
+    decay: The decay with which the finalizer was built.
+
+  Returns:
+    A `tff.Computation` of the type (S -> float32).
   """
 
   @tff.tensorflow.computation(finalizer.initialize.type_signature.result.member)
@@ -211,8 +216,16 @@ def build_apply_direction(
   """Builds a finalizer that takes one optimizer step per round.
 
   Unlike `tff.learning.templates.build_apply_optimizer_finalizer`, it takes no
-  step at all if all clients are excluded. Its types are those of
-  `build_finalizer`; its hyperparameters are the optimizer's before any decay.
+  step at all if all clients are excluded.
+
+  Args:
+    optimizer: The server optimizer.
+    weights_type: The type of `tff.learning.models.ModelWeights`, W.
+    decay: The decay of the learning rate; `None` for a constant rate.
+
+  Returns:
+    A finalizer with the types of `server_steps.build_finalizer`, and the
+    hyperparameters of the optimizer before any decay.
   """
 
   def initialize() -> Any:

@@ -177,7 +177,9 @@ def is_method(name: str) -> bool:
 def method(name: str) -> Method:
   """Returns the registry's entry for a method; imports a user's method.
 
-  Raises `FieldError` if there is none, or a user's method cannot be used.
+  Raises:
+    FieldError: If there is no method of that name, or if it is a user's method
+      that cannot be used.
   """
   name = canonical_name(name)
   if name in METHODS:
@@ -199,7 +201,11 @@ def short_name(name: str) -> str:
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of a user's method's files; None if it is built-in."""
+  """Returns a digest of the files of a user's method; None if it is built-in.
+
+  Raises:
+    FieldError: If the file does not exist.
+  """
   code = _code(name)
   return None if code is None else _user_functions().digest(code)
 
@@ -256,10 +262,14 @@ _WEIGHTS: Mapping[str, str] = MappingProxyType(
 def title(
   name: str, client_weighting: str = "num_examples", *, shown: str | None = None
 ) -> str:
-  """Returns the name of a method as tables show it, or an unknown name.
+  """Returns the name of a method as tables show it.
 
-  If the method uses p_k, the title shows the `client_weighting`: "FedAvg" and
-  "FedAvg, equal weights" are two methods. `shown` replaces the name in papers.
+  Args:
+    name: The method; an unknown name is returned unchanged.
+    client_weighting: "num_examples", "uniform" or "column". The title shows it
+      for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
+      methods.
+    shown: A name to show instead of the one in papers.
   """
   if name in METHODS:
     entry = METHODS[name]
@@ -310,6 +320,9 @@ def reference(name: str) -> str:
 
   For a user's method, it is the second paragraph of the file's docstring, or
   the first if there is no second.
+
+  Raises:
+    FieldError: If there is no method of that name.
   """
   name = canonical_name(name)
   code = _code(name)
@@ -392,9 +405,17 @@ def build(
 def make_rule(
   name: str, hparams: Mapping[str, Any] | None = None, *, num_clients: int
 ) -> types.Rule:
-  """Returns the rule of a method, from the arguments and errors of `build`.
+  """Returns the rule of a method.
 
-  Hyperparameters of only the clients' work or the server's step are ignored.
+  Args:
+    name: As for `build`.
+    hparams: As for `build`. Those that affect only the clients' work or the
+      server's step do not change the rule.
+    num_clients: Size of the population.
+
+  Raises:
+    TypeError: If a hyperparameter has the wrong type.
+    FieldError: If the name or a hyperparameter is unknown, or a value is wrong.
   """
   algorithm, hparams = get(name), dict(hparams or {})
   _check_names(name, algorithm, hparams)

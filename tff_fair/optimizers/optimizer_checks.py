@@ -14,7 +14,13 @@ def check_optimizer(
 ) -> None:
   """Raises unless `optimizer` is a TFF optimizer whose state can be set.
 
-  Raises `TypeError`, or `FieldError` if `set_hparams` does not return a state.
+  Args:
+    name: The name of the option in the error.
+    optimizer: The optimizer.
+
+  Raises:
+    TypeError: If it is not a TFF optimizer.
+    FieldError: If `set_hparams` does not return the optimizer's state.
   """
   if not isinstance(optimizer, tff.learning.optimizers.Optimizer):
     raise TypeError(

@@ -69,9 +69,14 @@ class ComposeOptions(BuildOptions, total=False):
 
 
 def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
-  """Returns options whose `proximal_mu` is a method's `mu`, unless that is 0.
+  """Returns options whose `proximal_mu` is the `mu` of a method.
 
-  Raises `FieldError` if the options set a proximal term of their own.
+  Args:
+    options: The options that were passed to the method's builder.
+    mu: The weight of the method's proximal term; 0 does not change the options.
+
+  Raises:
+    FieldError: If the options set a proximal term of their own.
   """
   if mu == 0:
     return options

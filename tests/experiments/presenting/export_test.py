@@ -213,7 +213,7 @@ def test_all_personal_models_are_written_by_name(run, tmp_path):
   assert {*index["file"], "clients.csv"} == files
   assert 3 <= len(index) <= 6
   text = exported.card.read_text()
-  # Names that are not files of their own give way to ids.
+  # Clients whose names cannot name a file each get their ids instead.
   first, second, third, *_ = index["client"]
   names = {first: "Ward", second: "ward", third: "a/b"}
   renamed = dataclasses.replace(run)

@@ -169,7 +169,7 @@ def load(tmp_path):
 
 
 def outputs_and_labels(task):
-  """Returns what NumPy gives for the training rows of the first client."""
+  """Returns outputs, from NumPy, and labels of the first client's rows."""
   x, y = task.train.load(0)
   kernel, bias = (w.numpy() for w in task.keras_model_fn().weights)
   return np.float64(x) @ kernel + bias, y
