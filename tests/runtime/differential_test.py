@@ -78,7 +78,7 @@ def _data(client: int) -> tf.data.Dataset:
 
 
 def _each(of_client: Callable[[int], Any]) -> Callable[[int], Sequence[Any]]:
-  """Returns a function that makes a process's argument from n clients' values."""
+  """Returns a function that makes an argument from n clients' values."""
   return lambda num_clients: [[of_client(k) for k in range(num_clients)]]
 
 
