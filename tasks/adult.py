@@ -64,11 +64,11 @@ class Options(options.TaskOptions):
 
 
 class Table(NamedTuple):
-  """The rows of a file: the texts of all columns, and the labels."""
+  """The rows of a file."""
 
-  rows: np.ndarray
-  labels: np.ndarray
-  num_left_out: int
+  rows: np.ndarray  # Texts, str[n, columns].
+  labels: np.ndarray  # Class numbers, int32[n].
+  num_left_out: int  # The number of rows left out for missing values.
 
 
 def load(
@@ -141,7 +141,7 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read(path: pathlib.Path, missing: str) -> Table:
-  """Reads a file; `missing` is the option of that name."""
+  """Reads one of the two files; `missing` is the option of that name."""
   rows, labels = [], []
   num_left_out = 0
   with data_files.open_file(path) as file:

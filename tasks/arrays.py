@@ -59,7 +59,7 @@ def load(
       "y and client.",
     )
   arrays = npz.read(path, _NEEDED, optional=_OPTIONAL, what="file of examples")
-  # All but x may be columns.
+  # All arrays except x may have the shape [n, 1].
   arrays = {
     name: array[:, 0] if name != "x" and array.shape[1:] == (1,) else array
     for name, array in arrays.items()

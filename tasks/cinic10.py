@@ -1,8 +1,8 @@
 """CINIC-10, read from its folders and divided among clients.
 
 Darlow et al., "CINIC-10 is not ImageNet or CIFAR-10" (2018): 270,000 images of
-32 x 32 pixels. The default is that of Semi-VRed: Dirichlet(0.5) divides all
-images among 50 clients, as in AdaFed, and a client is tested on half of its
+32 x 32 pixels. The default is the setting of Semi-VRed: Dirichlet(0.5) divides
+all images among 50 clients, as in AdaFed, and a client is tested on half of its
 images.
 """
 
@@ -31,8 +31,8 @@ def load(
 ) -> task.Task:
   """Builds the task; x is float32[n, 32, 32, 3], y is int32[n].
 
-  `data_dir` has the published folders train, valid and test; the training data
-  are those of train and valid. Images are read on demand.
+  `data_dir` has the published folders train, valid and test; train and valid
+  together are the training data. Images are read on demand.
   """
   files = "folders train, valid and test"
   root = data_files.require(data_dir, what="CINIC-10", files=files)

@@ -95,7 +95,7 @@ def load(
 def _linear(
   input_shape: tuple[int, ...], num_classes: int | None
 ) -> "tf.keras.Model":
-  """Returns a model that fits any data."""
+  """Returns a placeholder that accepts any data; `load` replaces it."""
   return models.mlp(input_shape, (), num_classes or 1, 0)
 
 

@@ -25,10 +25,10 @@ from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 from tff_fair.files import atomic
 
-# Called with the number of bytes so far, and the total if it is known.
+# Called with the number of bytes received so far, and the total if known.
 OnProgress = Callable[[int, int | None], object]
 
-# Seconds without data after which a download is given up.
+# A download fails after this many seconds without data.
 STALL_TIMEOUT = 30.0
 _CHUNK_BYTES = 1 << 16
 
@@ -277,7 +277,7 @@ def fetch(
 
 @contextlib.contextmanager
 def _unpacked(packed: pathlib.Path, name: str) -> Iterator[IO[bytes]]:
-  """Opens the only file of an archive, or the one with this name."""
+  """Opens the content of an .lzma file, or the file `name` in a tar file."""
   if packed.suffix == ".lzma":
     with lzma.open(packed) as source:
       yield source

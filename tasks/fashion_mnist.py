@@ -58,7 +58,7 @@ def load(
     "Fashion-MNIST", (train, test), _CLASS_NAMES, pixels=config.pixels
   )
   if config.classes == "tops":
-    # Pixels have already been standardized over all classes.
+    # Pixels have already been scaled by the images of all classes.
     data = central.select_classes(data, _TOPS)
   return central.build_image_task(
     "fashion_mnist", config, data, seed=seed, model_seed=model_seed

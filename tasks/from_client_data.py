@@ -164,7 +164,7 @@ def from_client_data(
 def _clients(
   halves: Sequence[Any], roles: user_arrays.Roles, name: str
 ) -> "_Clients":
-  """Returns the clients in data of any kind."""
+  """Returns the clients in data of any supported type."""
   are_client_data = [
     hasattr(half, "create_tf_dataset_for_client") for half in halves
   ]
@@ -220,7 +220,7 @@ def _halves(
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
-  """Returns training and test data; draws the latter if given a fraction."""
+  """Returns training and test data; draws the test data if given a fraction."""
   numbers = [[c.num_examples for c in halves] for halves in counted.values()]
   splits = [
     clients.split(place, [*counted], np.array(num_examples, np.int64))

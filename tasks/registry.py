@@ -1,4 +1,4 @@
-"""Finds tasks and models of this project, installed packages and users by name.
+"""Finds tasks and models by name, in this project, packages and users' files.
 
 The name of a user's function is path/to/file.py:function or
 PACKAGE.MODULE:function; see `tff_fair.user_functions`. Installed packages add
@@ -26,7 +26,7 @@ from tasks.user_code.user_task import UserTask
 from tff_fair import declared, spelling, user_functions
 from tff_fair.declared import FieldError
 
-# Each name is that of a module of this package with `Options` and `load`.
+# Each one is a module of this package with the same name, `Options` and `load`.
 _NAMES = (
   "digits",
   "emnist_character",
@@ -126,7 +126,7 @@ def is_task(name: str) -> bool:
 
 
 def short_name(name: str) -> str:
-  """Returns a task's name for folders; for a function, its name alone."""
+  """Returns the task's name; for a function, only the part after the colon."""
   return user_functions.short_name(name)
 
 
@@ -219,7 +219,7 @@ def parse_options(
   """Parses options from `option=value` texts, as on a command line.
 
   Args:
-    name: One of `names()`.
+    name: The task's name, as for `load`.
     assignments: Texts such as "num_clients=100", "only_digits=false" or
       "num_clients=none".
 
@@ -243,7 +243,7 @@ def check_options(
   """Checks options together, like `load`, but without reading data.
 
   Args:
-    name: One of `names()`.
+    name: The task's name, as for `load`.
     options: Values by option name; all others have their defaults.
 
   Returns:

@@ -123,7 +123,8 @@ class _Examples(typing.NamedTuple):
   values: Mapping[str, Sequence[Any]]  # The values of each feature.
   classes: np.ndarray  # The class of each example, int32[n].
   class_names: Sequence[str]  # Empty if numbers are predicted.
-  numbers: np.ndarray | None  # Numeric labels, float64[n]; all classes are 0.
+  # Numeric labels, float64[n], if numbers are predicted; classes are then 0.
+  numbers: np.ndarray | None
   num_train: int  # The first `num_train` examples are of the split "train".
   num_left_out: int  # The number of examples without a label.
 
@@ -384,7 +385,8 @@ def _inputs(
   kinds = {data_set.features[name].kind for name in names}
   if kinds == {"text"}:
     texts = [_texts(data_set.features[n], found.values[n]) for n in names]
-    # Texts of few categories are columns, unless there is only one column.
+    # Texts with few categories become columns of a table, unless there is only
+    # one feature.
     if len(names) == 1 or any(
       text_columns.refusal(set(text), len(text)) is not None for text in texts
     ):

@@ -113,7 +113,7 @@ Pixels = Literal["unit", "standardized", "per_channel"]
 
 # The number of images to sum at a time; with 28 x 28 pixels, they take 25 MB.
 _CHUNK = 4096
-# Added to each deviation as by Li et al., so that constant pixels become zero.
+# Added to each deviation, as in Li et al., so that constant pixels become zero.
 _LEAST_DEVIATION = 1e-3
 
 

@@ -124,7 +124,7 @@ class CutOptions(options.TaskOptions):
     )
 
   def partition_text(self) -> str:
-    """Returns the partition in words that follow "clients"."""
+    """Returns a description of the partition, to follow the word "clients"."""
     return {
       "shards": f"by label shards ({self.shards_per_client} each)",
       "dirichlet": f"by Dirichlet({self.concentration:g}) over labels",
@@ -137,7 +137,7 @@ class CutOptions(options.TaskOptions):
     }[self.partition]
 
   def test_data_text(self) -> str:
-    """Returns the choice of test data in words."""
+    """Returns a description of the test data."""
     if self.test_data == "published":
       return "published test data, labels as in training"
     unused = (
@@ -190,7 +190,7 @@ def select_classes(
 
 _Parts = Sequence[np.ndarray]
 
-# `make_split` reports a partition that moves this share of examples or more.
+# `make_split` notifies the user if `min_size` moves this share of the examples.
 _NOTABLE_SHARE_MOVED = 0.05
 
 
@@ -331,7 +331,7 @@ def _halves(
       )
     ]
   unused = config.unused_fraction
-  # One example cannot be both; a client with only one is left out.
+  # A single example cannot be split; `build_task` leaves such a client out.
   halves = [
     cuts.train_test_split(
       part, config.test_fraction, (seed, k), unused_fraction=unused

@@ -19,7 +19,8 @@ from tasks import cuts
 from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 
-# Maps a client's name and number of examples to whether each is for testing.
+# Maps a client's name and its number of examples to a truth value for each
+# example: whether it is for testing.
 TestChoice = Callable[[str, int], Iterable[bool]]
 
 _TABLES = """
@@ -57,12 +58,12 @@ class SplitSettings:
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.
   min_examples: int = 1  # Clients with fewer examples are dropped.
-  # Splits that must have a client, because TFF's loaders fail otherwise.
+  # Splits that must not be empty, because TFF's loaders would fail.
   required: tuple[str, ...] = ()
 
 
 class DroppedCounts(NamedTuple):
-  """The number of clients that were dropped, and of their examples."""
+  """How many clients were dropped, and how many examples they had."""
 
   clients: int
   examples: int
@@ -75,7 +76,9 @@ def write(
   *,
   overwrite: bool = False,
 ) -> DroppedCounts:
-  """Writes a file for TFF's loaders atomically; returns what it dropped."""
+  """Writes a file for TFF's loaders atomically; returns how many clients and
+  examples it dropped.
+  """
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
       return _write(path, staged, examples, cut)

@@ -68,7 +68,9 @@ class Conversion:
   def write(
     self, on_progress: data_files.OnRead = data_files.ignore
   ) -> DroppedCounts:
-    """Writes the client data atomically; returns what it dropped."""
+    """Writes the client data atomically; returns how many clients and examples
+    it dropped.
+    """
     request = self.request
     choose_test = (
       client_data_writer.last_share(request.test_fraction)
@@ -98,7 +100,7 @@ class Conversion:
 
 
 def _check_sources(request: ConversionRequest) -> None:
-  """Checks that the sources exist; a FieldError names one that does not."""
+  """Checks that all sources exist, and are files or folders as required."""
   name = request.source_format
   for path in request.sources:
     if not path.exists():
@@ -168,7 +170,8 @@ def _leaf(request: ConversionRequest) -> Conversion:
 def _mnist(request: ConversionRequest) -> Conversion:
   (source,) = request.sources
   images = image_sets.mnist_images(source)
-  # By writer, the published split is not the default: few writers are in both.
+  # If clients are writers, the published split is not the default, since few
+  # writers are in both halves.
   possible: list[Split] = ["source", "random", "order"]
   if images.clients and request.num_clients is None:
     possible = ["random", "order", "source"]

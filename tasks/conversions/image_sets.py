@@ -1,9 +1,10 @@
 """Images as client data: published sets, and folders of images.
 
-The published sets are CIFAR, and MNIST and data sets in its format. Their
-features are those of `tff.simulation.datasets`: `cifar100` for CIFAR, `emnist`,
-with its background of 1, for MNIST. With QMNIST's labels, clients are the
-writers; all other images are divided among artificial clients.
+The published sets are CIFAR, MNIST, and other sets in MNIST's format. Features
+are as in two data sets of `tff.simulation.datasets`: CIFAR has those of
+`cifar100`; MNIST has those of `emnist`, whose background is 1. With QMNIST's
+labels, clients are the writers; all other images are divided among artificial
+clients.
 """
 
 import pathlib
@@ -37,7 +38,8 @@ class CentralImages(NamedTuple):
 
   labels: np.ndarray  # Labels, int64[num_examples].
   splits: Sequence[str]  # The published split of each image, if any.
-  serialized: Callable[[int], bytes]  # From a position to a `tf.train.Example`.
+  # Maps a position to a serialized `tf.train.Example`.
+  serialized: Callable[[int], bytes]
   clients: Sequence[str] = ()  # The client of each image, if known.
   classes: Sequence[str] = ()  # Names of the classes, if they have names.
   # Number of files and rows that did not become images, by reason.
@@ -209,7 +211,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
       "only one of train and test has folders of clients; give both, or "
       "neither, such folders.",
     )
-  # Images of clients may lack a class in train or in test.
+  # With clients, a class may be missing from train or from test.
   one_sided = {image.label for image in train} ^ {image.label for image in test}
   if train[0].client is None and one_sided:
     raise DataError(

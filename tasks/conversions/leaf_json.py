@@ -21,7 +21,7 @@ Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
 def files(path: pathlib.Path) -> Files:
-  """Returns LEAF's files of "train" and "test"; None: files without a split."""
+  """Returns LEAF's files by "train" and "test", or all by None if not split."""
   if path.is_file():
     return {None: [path]}
   halves: Files = {

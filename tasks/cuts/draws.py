@@ -25,7 +25,10 @@ def client_names(count: int) -> list[str]:
 def random_subset(
   clients: np.ndarray, num_clients: int | None, seed: Seed, *, what: str
 ) -> np.ndarray:
-  """Returns random `clients`, sorted; `what` describes them in errors."""
+  """Returns `num_clients` random clients in ascending order; None returns all.
+
+  In errors, `what` describes the clients.
+  """
   if num_clients is None:
     return clients
   if num_clients > len(clients):
@@ -52,7 +55,9 @@ def train_test_split(
   *,
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns random train and test examples; two or more leave neither empty."""
+  """Returns random train and test examples; with two or more examples, neither
+  part is empty.
+  """
   num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
   num_unused = round(len(indices) * unused_fraction)
   num_train = max(len(indices) - num_test - num_unused, 1)
@@ -80,7 +85,7 @@ def local_split(
 def with_rows(
   whole: Split, rows: Callable[[int], np.ndarray], num_examples: np.ndarray
 ) -> Split:
-  """Returns a split with only the rows, int64[n], that `rows` maps ids to."""
+  """Returns a split with only the examples `rows(client_id)`, int64[n]."""
 
   def load(client_id: int) -> Arrays:
     x, y = whole.load(client_id)

@@ -111,9 +111,11 @@ def match_label_proportions(
   other_labels: np.ndarray,
   seed: draws.Seed,
 ) -> list[np.ndarray]:
-  """Divides a second data set in the label proportions of `parts` of the first.
+  """Divides a second data set so that clients have labels as in the first.
 
-  Examples with a label that no part has are left out.
+  Each label is divided in proportion to its numbers of examples in `parts`, the
+  clients' parts of the first data set. Examples with a label that no part has
+  are left out.
   """
   others: list[list[np.ndarray]] = [[] for _ in parts]
   rng = draws.generator(seed)
@@ -173,8 +175,8 @@ def power_law(
   return np.split(rng.permutation(num_examples), np.cumsum(sizes)[:-1])
 
 
-# Outside this range, NumPy's sampler does not end, or overflows. Well inside, a
-# class is already at a single client, or spread evenly over all.
+# Outside this range, NumPy's sampler does not end, or overflows. Values well
+# inside it already put a class at a single client, or spread it evenly.
 CONCENTRATION_RANGE = (1e-6, 1e9)
 
 
@@ -246,7 +248,9 @@ def dirichlet_per_client(
 def _allocate(
   stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
 ) -> np.ndarray:
-  """Divides `stock`, int64[labels], by the clients' proportions of labels."""
+  """Divides `stock`, int64[labels], among clients with `sizes`, int64[clients],
+  by their proportions; returns float64[clients, labels].
+  """
   shared = np.zeros(proportions.shape)
   # Each iteration uses up a label, or is the last.
   for _ in range(len(stock) + 1):

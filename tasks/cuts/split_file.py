@@ -1,8 +1,8 @@
 """Files that record the client of each example.
 
 A split in a file does not change with seeds, this code or NumPy, and others can
-use it. The npz file has the number of examples and a fingerprint of
-their labels, by which `load_split` refuses it for other data. A user's own file
+use it. The npz file has the number of examples and a fingerprint of their
+labels; `load_split` refuses the file if the data has others. A user's own file
 has only the client of each example, and perhaps "train" or "test".
 """
 
@@ -33,7 +33,8 @@ class ClientSplit:
   description: str  # How the data set was divided, in words.
   # Share of the examples that the option `min_size` moved to other clients.
   share_moved: float = 0.0
-  # The partition in words that follow "clients", if options do not describe it.
+  # A description of the partition, to follow the word "clients", if the options
+  # do not describe it.
   partition_text: str = ""
 
 
@@ -49,7 +50,7 @@ class ExampleClients(NamedTuple):
 
 
 def load_clients(path: pathlib.Path) -> ExampleClients | None:
-  """Reads a user's file of clients; returns None for one of `save_split`."""
+  """Reads a user's file of clients; returns None for a file of `save_split`."""
   if "client" not in npz.names(path, what="split of clients"):
     return None
   arrays = npz.read(

@@ -10,7 +10,8 @@ from tff_fair import spelling, user_functions
 from tff_fair.declared import FieldError
 
 NAMES = tuple(FEDERATIONS)
-# The federations of the small version: cheap ones of both label kinds.
+# The federations of the benchmark's small version: cheap ones, whose labels are
+# classes or numbers.
 SMALL = NAMES[:6]
 
 

@@ -16,7 +16,8 @@ from tff_fair.declared import Value
 
 Source = pathlib.Path | None
 # How clients differ: in the level of the label, or in how it depends on the
-# features. If only the level differs, no method helps: a model has one level.
+# features. If only the level differs, no method helps, since a model has the
+# same level for all clients.
 Difference = Literal["level", "relation"]
 
 
@@ -37,10 +38,11 @@ class Federation:
   # The score that clients are compared by; None for accuracy or RMSE.
   score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
   min_examples: int = 15  # Clients with fewer rows are left out.
-  files: str = ""  # Files that `read` expects; empty if a package has them.
+  files: str = ""  # Files that `read` expects; empty if a package has the data.
   # Further options of the task `table`.
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
-  sha256: str | None = None  # Digest of the table behind published numbers.
+  # Digest of the table from which published results were computed.
+  sha256: str | None = None
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns the options of the task `table` that read a prepared table."""
@@ -76,7 +78,7 @@ class Federation:
   def prepare(
     self, source: Source, path: pathlib.Path, *, overwrite: bool = False
   ) -> bool:
-    """Writes the table; returns whether published numbers are from it."""
+    """Writes the table; returns whether published results are from this one."""
     data_files.check_free(path, overwrite=overwrite)
     content = self.table(source).encode()
     with data_files.replacement(path, overwrite=overwrite) as staged:

@@ -276,7 +276,7 @@ def _decoded(place: str, jpeg: np.ndarray, offset: np.ndarray) -> np.ndarray:
   images = np.empty([len(offset) - 1, *_SHAPE], np.uint8)
   for k in range(len(images)):
     try:
-      # Decodes like Pillow and libjpeg do by default.
+      # Decodes as Pillow and libjpeg do by default.
       images[k] = tf.io.decode_jpeg(
         content[offset[k] : offset[k + 1]],
         channels=3,

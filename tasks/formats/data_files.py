@@ -105,8 +105,8 @@ def lines(
       yield f"{path}, line {number}", text.rstrip("\r\n")
 
 
-# The most that a compressed file may unpack to: this many bytes or, if larger,
-# this multiple of its size. Measured data has 3 to 30 times, zeros 1,000 times.
+# A compressed file may unpack to this many bytes or, if that is more, to this
+# multiple of its size: for measured data, it is 3 to 30; for zeros, 1,000.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 

@@ -11,7 +11,7 @@ def class_labels(
   values: Sequence[int | float | str] | np.ndarray,
   num_classes: int | None = None,
 ) -> np.ndarray:
-  """Returns class numbers, int32[n]."""
+  """Returns labels as class numbers, int32[n]; refuses all others."""
   try:
     numbers = np.asarray(values)
   except ValueError:  # Lists of unequal lengths.

@@ -1,4 +1,4 @@
-"""Recognizes kinds of files, and suggests pandas code that makes them CSV.
+"""Recognizes kinds of files, and suggests pandas code that turns them into CSV.
 
 It reads only the first bytes, and the names of a zip file's members. Pickles
 are never opened, since they can run any code.
@@ -9,19 +9,19 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# The number of bytes that `of_content` needs, the most for a tar file.
+# The number of bytes that `of_content` needs; a tar file needs the most.
 BEGINNING = 512
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 
 def strip_compression_suffix(name: str) -> pathlib.PurePath:
-  """Returns a file's name without a compression's ending."""
+  """Returns a file's name without an ending such as .gz."""
   path = pathlib.PurePath(name)
   return path.with_suffix("") if path.suffix.lower() in _PACKED else path
 
 
 class Kind(NamedTuple):
-  """A kind of file that this project does not read."""
+  """A kind of file that is not a CSV table."""
 
   name: str  # The kind with its article, such as "an Excel workbook".
   # The Python call that reads the file as a DataFrame, with `{}` for its name,
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
   advice: str = ""  # What to do if there is no such call.
 
   def problem(self, file: str) -> str:
-    """Returns the error for a file of this kind instead of a table."""
+    """Returns the error message for such a file where a table is expected."""
     call, _, needs = self.reader.partition(" (")
     stem = file.partition(".")[0] or "table"
     mend = self.advice
@@ -70,7 +70,7 @@ _PICTURE = Kind("a picture", advice="prepare_data reads folders of pictures.")
 _OF_R = Kind("a file of R", advice="In R, write CSV: write.csv.")
 PARQUET = Kind("a Parquet file", "pandas.read_parquet({})")
 
-# Kinds by first bytes that also a text may have, so a zero byte must follow.
+# Kinds by first bytes that a text may have, too, so a zero byte must follow.
 _LETTERS = {
   b"PAR1": PARQUET,
   b"ARROW1": Kind("a Feather or Arrow file", "pandas.read_feather({})"),

@@ -96,7 +96,7 @@ def class_folders(
 def paths_from_list(
   root: pathlib.Path, source: pathlib.Path, images: Iterable[tuple[str, int]]
 ) -> LabeledPaths:
-  """Returns images that a list names."""
+  """Returns the images in a list of paths, relative to `root`, and labels."""
   found = list(images)
   if not found:
     raise DataError(source, "lists no images.")
@@ -123,7 +123,9 @@ def concatenate(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 def read_images(
   root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
-  """Returns uint8[n, image_size, image_size, 3]; `resize` permits others."""
+  """Returns uint8[n, image_size, image_size, 3]; without `resize`, refuses
+  images of other sizes.
+  """
   images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
   for k, encoded in enumerate(paths):
     path = root / encoded.decode()

@@ -11,7 +11,7 @@ from tasks import notices
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files, file_kinds, source_files
 
-# First bytes of a zip file, and of a single array, which has its own error.
+# First bytes of a zip file, and of a single array, which has a separate error.
 _STARTS = (b"PK", b"\x93N")
 
 

@@ -87,7 +87,9 @@ def combine(found: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest(path: str, size: int, changed: int, share: float) -> str:
-  """Returns a file's digest; reads the file again if its time has changed."""
+  """Returns a file's digest; reads the file again if `changed`, its time of
+  modification, differs.
+  """
   del changed
   sha256 = hashlib.sha256(str(size).encode())
   with open(path, "rb") as file:

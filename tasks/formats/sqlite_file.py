@@ -28,8 +28,8 @@ _HEADER_BYTES = 100
 def population(
   path: pathlib.Path, splits: Sequence[str], *, advice: str = ""
 ) -> tuple[client_names.ClientNames, np.ndarray]:
-  """Returns names, ascending, and numbers of examples, int64[clients, splits],
-  of all clients, without reading an example.
+  """Returns all clients' names in ascending order, and their numbers of
+  examples, int64[clients, splits], without reading the examples.
   """
   counts = array.array("q")
   columns = ", ".join(
@@ -153,7 +153,7 @@ def check(path: pathlib.Path) -> None:
 
 
 def header_problem(path: pathlib.Path) -> str | None:
-  """Returns a problem that the header shows; see sqlite.org/fileformat.html."""
+  """Returns the header's problem, if any; see sqlite.org/fileformat.html."""
   size = path.stat().st_size
   with path.open("rb") as file:
     header = file.read(_HEADER_BYTES)

@@ -120,7 +120,7 @@ _FUNCTIONS = (types.NoneType, types.FunctionType)
 
 
 class _Probabilities(tf.keras.layers.Layer):
-  """A softmax that Keras' cross entropy does not bypass, unlike others."""
+  """A softmax that Keras' cross entropy does not bypass, unlike Keras' own."""
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     return tf.identity(tf.nn.softmax(inputs))

@@ -49,7 +49,7 @@ class SeededModelBuilder:
     self._starting: FixedWeightsBuilder | None = None
 
   def error(self, problem: str) -> FieldError:
-    """Returns an error of the user's function."""
+    """Returns the error for a problem with the user's function."""
     return FieldError(self.name, problem)
 
   def with_seed(self, seed: int) -> SeededModelBuilder:
@@ -88,7 +88,7 @@ class SeededModelBuilder:
     )
 
   def new_model(self, *, other_draws: bool = False) -> tf.keras.Model:
-    """Returns a new model from the function, with its own initial weights."""
+    """Returns a new model from the function; `other_draws` changes the seed."""
     seed = self._seed + other_draws
     model = self.adapted_model(seed)
     if not model.built:

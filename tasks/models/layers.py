@@ -29,7 +29,7 @@ def he_normal(seed: int) -> Iterator[tf.keras.initializers.Initializer]:
 
 
 def int32_seeds(seed: int, count: int) -> list[int]:
-  """Returns seeds in 0 ... 2^31 - 1 that are unrelated for each `seed`."""
+  """Returns `count` seeds below 2^31, unrelated to those of other `seed`s."""
   # Hashed, so that layer 1 with seed 0 differs from layer 0 with seed 1.
   words = np.random.SeedSequence(seed).generate_state(count, np.uint32)
   return [int(word >> 1) for word in words]
@@ -59,8 +59,8 @@ _Step = Callable[
 class LSTM(tf.keras.layers.LSTM):
   """Keras' LSTM with the same weights and outputs, but faster training.
 
-  It supports these arguments of `tf.keras.layers.LSTM`: default activations, no
-  dropout, no state passed in or out.
+  It supports only the default activations, without dropout, and without a state
+  that is passed in or out.
   """
 
   def call(
@@ -177,7 +177,7 @@ def _d_inner(
   i, f, a, o = tf.split(gates, 4, -1)
   carry_before = tf.concat([zeros[tf.newaxis], carries[:-1]], 0)
   tanh = tf.tanh(carries)
-  by_carry = tf.concat(  # Derivatives by z_t: of c_t, and of h_t through o_t.
+  by_carry = tf.concat(  # Derivatives of c_t, and of h_t through o_t, by z_t.
     [a * i * (1 - i), carry_before * f * (1 - f), i * (1 - a * a)], -1
   )
   by_output = tanh * o * (1 - o)

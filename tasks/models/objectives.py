@@ -49,7 +49,7 @@ def variable_model_fn(
 class LossAndMetric:
   """A loss and a metric, with conversions of Keras models to TFF's forms."""
 
-  loss: Callable[[], tf.keras.losses.Loss]  # The mean over a batch.
+  loss: Callable[[], tf.keras.losses.Loss]  # Its value is a mean over a batch.
   metric: Callable[[str], tf.keras.metrics.Metric]  # Takes the metric's name.
   metric_name: str
   # Maps a batch's labels and predictions to the sum and the weight that it adds

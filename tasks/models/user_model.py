@@ -104,13 +104,13 @@ def check_loss(
 
 
 _EXAMPLES = 4  # The number of examples in the batch that tests a model.
-_UNKNOWN_SIZE = 3  # The size of that batch along axes of any size.
+_UNKNOWN_SIZE = 3  # The size of that batch along axes of unknown size.
 _TOLERANCE = 1e-5
 
 
 def _check(make: SeededModelBuilder, *, is_classifier: bool) -> None:
-  """Checks that clients can train a model; weights without an initializer keep
-  their values from then on.
+  """Checks that clients can train a model; fixes weights that no initializer
+  creates at their current values.
   """
   returned = make.raw_model()
   if not isinstance(returned, tf.keras.Model):

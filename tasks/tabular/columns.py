@@ -34,7 +34,7 @@ def is_missing(column: Column) -> np.ndarray:
 
 
 # Some rows of a column: numbers, float64[rows], NaN if missing; or codes, -1 if
-# missing, with their texts; or None if there are other fields than numbers.
+# missing, with their texts; or None if some fields are not numbers.
 ColumnChunk = np.ndarray | tuple[np.ndarray, Sequence[str]] | None
 # A number of rows, and their columns by name.
 Chunk = tuple[int, Mapping[str, ColumnChunk]]

@@ -45,7 +45,9 @@ class RiseCounter:
     self._last = known[-1:]
 
   def are_row_numbers(self, values: np.ndarray) -> bool:
-    """Returns whether nearly all are whole, distinct, and rising by row."""
+    """Returns whether a column's `values` are whole, and nearly all of them
+    distinct and rising by row.
+    """
     if not self._are_whole or self._number < _LEAST_ROWS - 1:
       return False
     if self._rising < _NEARLY * self._number:

@@ -76,7 +76,7 @@ class ParquetFile:
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields columns, some rows at a time, like `CsvFile.read_chunks`."""
+    """Yields chunks of rows, like `CsvFile.read_chunks`."""
     self._check_kinds([name for name in names if name not in texts])
     for batch in self._batches(names, table_file.ROWS_PER_CHUNK):
       yield (
@@ -207,7 +207,9 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _codes(array: pa.Array) -> tuple[np.ndarray, list[str]]:
-  """Returns texts, and each row's index of them; -1 if it is missing."""
+  """Returns each row's index in the distinct texts, -1 if missing; and these
+  texts.
+  """
   if not pa.types.is_dictionary(array.type):
     array = array.dictionary_encode()
   codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)

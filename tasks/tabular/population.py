@@ -1,4 +1,4 @@
-"""Assigns rows to clients, and splits those of each into train and test."""
+"""Assigns rows to clients, and splits clients' rows into train and test."""
 
 import dataclasses
 import functools
@@ -55,8 +55,8 @@ def choose_test_units(
 ) -> np.ndarray:
   """Chooses test rows, bool[rows]: all rows of a unit or none of them.
 
-  In the draw, a unit is one example of its rarest class, at the client of its
-  first row.
+  In the draw, a unit counts as one example of the rarest class among its rows,
+  at the client of its first row.
   """
   _, first, unit_of_row = np.unique(
     units, return_index=True, return_inverse=True

@@ -20,7 +20,7 @@ from tff_fair import declared, spelling
 def locate(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
 ) -> pathlib.Path:
-  """Returns the path that an option names; `several` allows a folder, too."""
+  """Returns the path in an option; `several` allows a folder or a pattern."""
   if not file:
     raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
@@ -154,7 +154,7 @@ class _ColumnReader:
     self.faults: dict[str, str] = {}
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
-    """Gathers columns; returns numeric ones that are texts after all."""
+    """Gathers columns; returns those read as numbers that also have texts."""
     texts = {*texts, *self._table.find_text_columns(names)}
     mixed: list[str] = []
     start = 0

@@ -90,7 +90,7 @@ def divide(
   source_of_split: Callable[[int], str],
   units: np.ndarray | None = None,
 ) -> population.Population:
-  """Assigns rows to clients, and splits those of each into train and test."""
+  """Assigns rows to clients, and splits clients' rows into train and test."""
   if halves is None and units is not None:
     is_test = population.choose_test_units(
       clients, units, config.test_fraction, seed, classes

@@ -42,14 +42,14 @@ _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
 # How surrogateescape decodes bytes that are not UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 ROWS_PER_CHUNK = 1 << 18
-# The number of first rows that show, usually, which columns have numbers.
+# The number of first rows, which usually show which columns have numbers.
 SAMPLE_ROWS = 10_000
 # Usual beginnings of comment lines.
 _COMMENTS = ("#", "%", "//")
 
 
 def _sign(text: str) -> str:
-  """Returns a separator; replaces two characters that stand for a tab."""
+  """Returns a separator; a tab if `text` is a backslash and a t."""
   return "\t" if text == "\\t" else text
 
 
@@ -179,8 +179,8 @@ class CsvFile:
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields chunks: the number of rows, and columns by name. A column is None
-    if it is not of `texts` but has other fields than numbers in this chunk.
+    """Yields chunks: the number of rows, and columns by name. A column outside
+    `texts` is None if some of its fields in the chunk are not numbers.
     """
     positions = {name: self.names.index(name) for name in names}
     dtypes = {positions[name]: "category" for name in texts}

@@ -35,7 +35,7 @@ class Table(Protocol):
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields columns, some rows at a time; those of `texts` as texts."""
+    """Yields chunks of rows: the columns `names`, those in `texts` as texts."""
 
   def find_text_columns(self, names: Sequence[str]) -> Collection[str]:
     """Returns the columns with texts in the first rows."""
@@ -47,7 +47,7 @@ class Table(Protocol):
 
 
 def find_files(path: pathlib.Path) -> list[pathlib.Path] | None:
-  """Returns the tables in a folder or of a pattern; None for one file."""
+  """Returns the tables in a folder or matching a pattern; None for one file."""
   if path.is_dir():
     below = [
       file
@@ -179,7 +179,7 @@ class FolderTable:
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields columns, some rows at a time, like the files' readers."""
+    """Yields chunks of rows, file by file, like the files' readers."""
     inside = [name for name in names if name not in self._constant]
     self._sizes = []
     for place, table in enumerate(self._files):

@@ -10,7 +10,8 @@ import numpy as np
 
 from tff_fair import declared
 
-# The most categories, as each gets a weight; more texts are ids, names, dates.
+# The most categories of a column, since each one gets a weight. A column with
+# more texts has ids, names or dates.
 MAX_CATEGORIES = 1000
 
 _DATE = re.compile(
