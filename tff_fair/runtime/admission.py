@@ -235,7 +235,7 @@ _PURE = _names(
 )
 _KNOWN = _PURE | _CONTROL_OPS | _VARIABLE_OPS | _DATASET_OPS | _ARGUMENT_OPS
 
-# The oneDNN kernel of such an operation stores the means and variances of a
+# The oneDNN kernels of these operations store the means and variances of a
 # call, so two simultaneous calls of one operation corrupt memory. Keras'
 # LayerNormalization uses these operations.
 ONE_CALL_AT_A_TIME = _names(
@@ -247,7 +247,8 @@ ONE_CALL_AT_A_TIME = _names(
 )
 
 
-# The attribute of a function with `jit_compile`, such as a grouped convolution.
+# The attribute that marks functions with `jit_compile`. Keras, for example,
+# computes grouped convolutions in such a function.
 _COMPILED = "_XlaMustCompile"
 
 
@@ -256,12 +257,13 @@ class NotAdmittedError(Exception):
 
 
 def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
-  """Checks that a graph has only `known` operations, by default pure ones."""
+  """Checks that a graph contains only `known` operations."""
   functions = graph_def.library.function
   known = known | {function.signature.name for function in functions}
   _check_operations((node.op for node in graph_def.node), known)
   for function in functions:
-    # In loops, XLA's version of it fails with "inputs from different frames".
+    # In loops, a function that XLA has compiled fails with "inputs from
+    # different frames".
     if _COMPILED in function.attr and function.attr[_COMPILED].b:
       raise NotAdmittedError("a function that XLA compiles")
     operations = {node.op for node in function.node_def}
@@ -350,7 +352,7 @@ def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
   message = tff.framework.serialize_computation(comp)
   content = message.SerializeToString()
   if not any(uri.encode() in content for uri in uris):
-    return False  # The usual case. Else the match may be a field's name.
+    return False  # The usual case. A match may also be the name of a field.
   return any(part.intrinsic.uri in uris for part in _subcomputations(message))
 
 
@@ -418,5 +420,5 @@ def read_limit(dataset_graph: bytes) -> ReadLimit:
 
 
 def log(line: str, reason: object) -> None:
-  """Logs what the runtime does not rewrite, and why."""
+  """Writes a line about a computation that is not rewritten, and the reason."""
   _LOG.debug("%s: %s", line, reason)

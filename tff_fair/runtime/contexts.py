@@ -168,7 +168,8 @@ def use_dask(
     The `distributed.Client`.
 
   Raises:
-    ConnectionError: If the scheduler does not answer in time.
+    ConnectionError: If the scheduler does not answer in time, or workers on
+      this machine do not start.
     ModuleNotFoundError: If Dask is not installed.
     ValueError: If a number is not valid, or a worker has a different version
       of Python, TensorFlow Federated or this project.

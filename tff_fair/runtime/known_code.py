@@ -14,8 +14,7 @@ from collections.abc import Sequence
 PACKAGES = ("tff_fair", "tasks")
 # The project's packages that start programs, and do not affect computations.
 _PROGRAMS = ("binaries", "demonstrations")
-# How the names of the modules begin that TensorFlow's AutoGraph generates from
-# functions.
+# The prefix of modules that TensorFlow's AutoGraph generates from functions.
 GENERATED = "__autograph_generated_file"
 
 

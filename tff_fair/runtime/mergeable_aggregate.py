@@ -21,12 +21,13 @@ def build(
   merge: Callable[[Any, Any], Any],
   report: Callable[[Any], Any] | None = None,
 ) -> tff.Computation:
-  """Builds a computation from TensorFlow functions.
+  """Builds an aggregate of clients' values from TensorFlow functions.
 
-  Its type is ({C}@CLIENTS -> R@SERVER). The type of `zero`'s result must allow
-  any number of rows, as `stacking.no_rows` does. Since the runtime may cut the
-  clients into parts, `merge` must agree with `accumulate`, and if one of its
-  arguments is zero, return the other.
+  Its type is ({C}@CLIENTS -> R@SERVER). If accumulators have rows, the type of
+  `zero`'s result must allow any number of rows, as that of `stacking.no_rows`
+  does. Since the runtime may cut the clients into parts, `merge` must agree
+  with `accumulate`. If one of its arguments equals the result of `zero`,
+  `merge` must return the other.
   """
   compute = tff.tensorflow.computation
   no_clients = compute(zero)

@@ -21,7 +21,7 @@ _SECURE_INTRINSICS = (
 
 
 class Origin:
-  """Compiles computations; subclasses reuse earlier programs' computations."""
+  """A computation before it is compiled, and results derived from it."""
 
   def __init__(self, traced: Callable[[], tff.Computation]) -> None:
     """Takes a function that returns the computation before compilation."""
@@ -30,12 +30,12 @@ class Origin:
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    """Returns a computation that this or an earlier program compiled."""
+    """Compiles a derived computation; subclasses may load it from a cache."""
     del name
     return compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
-    """Returns text about the computation, from this or an earlier program."""
+    """Returns a text about the computation; subclasses may cache it."""
     del name
     return find()
 
@@ -51,7 +51,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
     content: bytes,
     annotate: Callable[[tff.FunctionType], tff.FunctionType],
   ) -> NativeComputation:
-    """Reads a compiled computation."""
+    """Reads a compiled computation; `annotate` adds containers to its type."""
     # TFF has no public name for the class of its messages.
     message = type(tff.framework.Placement(tff.SERVER).proto)()
     message.ParseFromString(content)

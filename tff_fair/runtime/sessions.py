@@ -68,7 +68,7 @@ class Session:
       self._initialize = session.make_callable([operation])
 
   def __call__(self, *args: values.Value) -> values.Value:
-    """Returns the result."""
+    """Runs the session for an argument; returns the result."""
     fed: list[Any] = []
     for arg in args:
       leaves = inlining.leaves(arg, self._type.parameter)

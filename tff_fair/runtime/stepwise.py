@@ -42,7 +42,7 @@ class StepwiseComputation:
     self._sessions: dict[bytes, sessions.Session] = {}
 
   def __call__(self, arg: values.Value, num_clients: int) -> values.Value:
-    """Returns the result."""
+    """Computes the steps for an argument; returns the result."""
     run = _Run(self._session, num_clients)
     function = inlining.evaluate_calls(self._message, run.value)
     parameter = self._type.parameter

@@ -127,11 +127,12 @@ def install_graph_optimizer() -> None:
   placeholders, which took 3.4 GB and more than twice the time. The nodes of a
   graph determine its shapes, so the optimized graph is the same.
 
-  To save memory, the optimizer also has the gradients of large models recompute
-  activations, and adds into variables that need an order. VGG-11 took 1.6 times
-  as long with that, since its graph could not be joined with others.
+  To save memory, the optimizer also recomputes activations for the gradients of
+  large models, and adds terms into temporary variables, which need a fixed
+  order. VGG-11 took 1.6 times as long with that, since its graph could not be
+  joined with others.
 
-  If TFF has renamed the module, its optimizer does both again.
+  If TFF has renamed the module, its optimizer does all of this again.
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(

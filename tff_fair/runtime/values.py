@@ -50,8 +50,8 @@ class DataAtWorker:
   client_id: int
 
 
-# The specs of datasets that are known to match a type, as text, since a
-# dictionary of specs cannot be hashed.
+# The specs of datasets that are known to match a type, as text: a spec may be a
+# dictionary, which cannot be hashed.
 _known_specs: weakref.WeakKeyDictionary[tff.Type, set[str]] = (
   weakref.WeakKeyDictionary()
 )

@@ -176,7 +176,7 @@ class CompilationCache:
 
 
 class _Origin(native.Origin):
-  """An origin that caches what programs derive from a computation."""
+  """An origin that caches the computations and texts derived from it."""
 
   def __init__(
     self,

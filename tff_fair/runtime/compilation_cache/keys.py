@@ -23,8 +23,8 @@ import tensorflow_federated as tff
 
 from tff_fair.runtime import known_code
 
-# How the names of environment variables begin that may affect how graphs are
-# built and optimized; those that begin with `_LOG_PREFIX` affect only logs.
+# Prefixes of environment variables that may affect how graphs are built and
+# optimized. Variables with the prefix `_LOG_PREFIX` affect only logs.
 _VARIABLES = (
   *("TF_", "XLA_", "CUDA_", "NVIDIA_", "KERAS_", "AUTOGRAPH_", "JAX_"),
   *("OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "EIGEN_"),
@@ -37,7 +37,7 @@ class NotCacheableError(Exception):
 
 
 def digest(value: object) -> str:
-  """Returns the key of whatever this program derives from a value."""
+  """Returns the key under which results derived from a value are cached."""
   if known_code.has_user_code():
     raise NotCacheableError("The program has code of a user.")
   content = io.BytesIO()

@@ -133,7 +133,7 @@ class DaskEngine:
     return tasks.PickledValue(pickle.dumps(worker_execution.to_portable(found)))
 
   def _pack_argument(self, arg: Any, type_spec: tff.Type) -> Any:
-    """Returns an argument of `tasks.compute`, with futures for held values."""
+    """Returns an argument of `tasks.compute`, with futures for remote values."""
     if isinstance(arg, _RemoteValue):
       return arg.future  # Dask replaces the future by its value.
     if not any(
@@ -168,7 +168,7 @@ class DaskEngine:
   def _call_dask(
     self, function: Callable[..., _Result], *args: Any, **options: Any
   ) -> _Result:
-    """Calls a Dask function; raises `WorkerLostError` without a scheduler."""
+    """Calls a Dask function; reports a lost scheduler as `WorkerLostError`."""
     try:
       return function(*args, **options)
     except (distributed.CancelledError, OSError) as error:

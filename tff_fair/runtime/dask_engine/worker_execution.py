@@ -18,8 +18,8 @@ from tff_fair.runtime import local_context, native, values
 
 # A run has several computations for its rounds, and several for evaluations.
 _MOST_COMPUTATIONS = 64
-# The number of clients' datasets that a worker keeps. It need not build these
-# again, and its runtime recognizes them.
+# The largest number of clients' datasets that a worker keeps. It need not build
+# them again, and its runtime recognizes them.
 _MOST_DATASETS = 256
 # The graphs of datasets, kept since a client may be sampled again.
 _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (

@@ -82,7 +82,7 @@ class Columns:
     ]
 
   def takes(self, clients: Sequence[Any]) -> bool:
-    """Returns whether all clients' datasets may be read this often."""
+    """Returns whether all clients' datasets allow the columns' read limit."""
     return all(
       _read_limit(leaf) >= self._reading
       for value in clients
@@ -107,7 +107,7 @@ class Columns:
     return of_client
 
 
-# The input of an argument.
+# The inputs of the graph for one argument.
 Input: TypeAlias = Columns | ServerValue
 
 
@@ -129,10 +129,11 @@ def _variant(leaf: Any) -> tf.Tensor:
 
 
 def _text(data: Any) -> bytes:
-  """Returns the graph of a dataset, which shares no state with the dataset."""
+  """Returns a dataset's graph, without the state that the dataset refers to."""
   graph_def = tf.compat.v1.GraphDef.FromString(values.serialize(data))
   for node in graph_def.node:
-    # If TensorFlow found a handle's seed generator, it would continue it.
+    # By the handle's name, TensorFlow would find the dataset's seed generator,
+    # and continue its sequence.
     for handle in node.attr["value"].tensor.resource_handle_val:
       handle.name = "none"
   return bytes(graph_def.SerializeToString())

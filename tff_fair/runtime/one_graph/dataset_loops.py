@@ -64,7 +64,7 @@ def _output(name: str, calls: set[str]) -> str:
 
 
 def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
-  """Returns the name of a function with the loop, and all that it needs."""
+  """Returns the name of the loop's function, and all definitions it needs."""
   function = node.attr["f"].func
   state = [
     tf.TensorSpec(shape, dtype)
@@ -126,7 +126,7 @@ def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
 
   with tf.init_scope():
     signature = [tf.TensorSpec([], tf.variant), *state, *others]
-    # TensorFlow adds control outputs for a function's effects.
+    # Tracing adds control outputs for the function's side effects.
     traced = tf.function(reduce, autograph=False).get_concrete_function(
       *signature
     )

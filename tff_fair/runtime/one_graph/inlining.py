@@ -56,7 +56,10 @@ def evaluate_calls(
   message: admission.Message,
   evaluate_other: Callable[[admission.Message], Value],
 ) -> Value:
-  """Returns the value of an expression; functions become Python functions."""
+  """Like `evaluate`, but also calls functions; lambdas become Python functions.
+
+  `evaluate_other` computes the remaining kinds of expressions.
+  """
 
   def evaluate_part(part: admission.Message, known: Bindings) -> Value:
     def value(inner: admission.Message, known: Bindings = known) -> Value:
@@ -82,7 +85,11 @@ def evaluate(
   evaluate_other: Callable[[admission.Message, Bindings], Value],
   select: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
-  """Returns the value of an expression."""
+  """Returns the value of an expression.
+
+  `evaluate_other` computes calls and all other expressions without a case here;
+  `select` selects from values that are not tuples.
+  """
 
   def value(part: admission.Message, known: Bindings = known) -> Value:
     return evaluate(part, known, evaluate_other, select)
@@ -92,7 +99,7 @@ def evaluate(
       return known[message.reference.name]
     case "selection":
       source = value(message.selection.source)
-      # TFF keeps a selection from the result of a function that is not pure.
+      # TFF's compiler leaves selections from the results of impure functions.
       take = operator.getitem if isinstance(source, tuple) else select
       return take(source, message.selection.index)
     case "struct":
@@ -178,10 +185,10 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 def _wait_for_all(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-  """Returns results of which none is available before all are computed.
+  """Returns results that become available only when all are computed.
 
-  So an error in one result is raised even if only another result is used. Then
-  the variables of the computation are dropped.
+  So an error in one result is raised even if only another result is used. The
+  variables of the computation are dropped before that, too.
   """
   if len(results) < 2 and not variables:
     return results

@@ -18,8 +18,8 @@ from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import client_values, inlining, steps
 
 _COMPUTED_STEPS = steps.FunctionCall, steps.Zip, steps.Selection
-# A structure like a value that clients keep between loops: of arrays, each of
-# which has a tensor for each client.
+# Values that clients keep between loops: the structure of one client's value,
+# with a `tf.TensorArray` over the clients in place of each tensor.
 _Arrays: TypeAlias = Any
 
 
@@ -35,7 +35,7 @@ class Graph:
     *,
     clients_at_a_time: int,
   ) -> None:
-    """Takes the computation and its arguments: values, or clients' readers."""
+    """Takes the plan and its arguments: server values, or client readers."""
     self._result = plan.result
     self._needed = plan.needed_steps
     self._num_clients = num_clients
@@ -124,7 +124,7 @@ class Graph:
   def _client_values(
     self, client: tf.Tensor
   ) -> Callable[[steps.Step], inlining.Value]:
-    """Returns a function that returns a client's value of a step."""
+    """Returns a function from a step to the step's value for a client."""
 
     @functools.cache
     def value(step: steps.Step) -> inlining.Value:
@@ -140,7 +140,7 @@ class Graph:
     return value
 
   def _values_for_later_loops(self, number: int) -> Sequence[steps.Step]:
-    """Returns the clients' values that later loops need from this one."""
+    """Returns the steps whose client values later loops need from this loop."""
     later = [s for s in self._needed if s.at_clients and s.loops > number]
     taken = dict.fromkeys(source for step in later for source in step.sources)
     return [

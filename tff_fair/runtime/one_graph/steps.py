@@ -193,7 +193,8 @@ def _read_call(message: admission.Message, known: inlining.Bindings) -> Placed:
     return _read_intrinsic(call, type_spec.member, known)
   args = [call.argument] if call.HasField("argument") else []
   placed = [_read(arg, known) for arg in args]
-  if kind == "lambda":  # TFF leaves these in computations with random numbers.
+  # TFF's compiler leaves lambdas in computations with random numbers.
+  if kind == "lambda":
     function = getattr(call.function, "lambda")
     named = [(function.parameter_name, arg) for arg in placed]
     return _read(function.result, {**known, **dict(named)})
@@ -256,7 +257,7 @@ def _zip(placed: Placed) -> Step:
 def _computed(
   kind: type[_Step], type_spec: tff.Type, sources: Sequence[Step], **fields: Any
 ) -> _Step:
-  """Returns a step that computes a value where its sources are."""
+  """Returns a computed step; it is at clients if any of its sources is."""
   at_clients = any(source.at_clients for source in sources)
   loops = max((source.loops for source in sources), default=0)
   return kind(type_spec, at_clients, loops, sources, **fields)

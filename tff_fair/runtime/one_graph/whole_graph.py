@@ -73,7 +73,7 @@ class WholeGraph:
   def __call__(
     self, arguments: Sequence[values.Value], num_clients: int
   ) -> values.Value:
-    """Returns the result."""
+    """Computes the graph for some arguments; returns the result."""
     given = [tf.constant(num_clients)]
     for each, value in zip(self._inputs, arguments, strict=True):
       given += each.to_tensors(value)

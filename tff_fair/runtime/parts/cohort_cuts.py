@@ -268,7 +268,7 @@ def function_names(ends: phases.Conversions) -> str:
 
 
 def functions_by_name(text: str) -> phases.Conversions | None:
-  """Returns the functions that `function_names` named; `None` if none."""
+  """Returns the functions named in a text; `None` if it names none."""
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None

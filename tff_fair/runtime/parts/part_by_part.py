@@ -41,7 +41,7 @@ class Engine(Protocol):
 
 
 class PartsContext(tff.framework.SyncContext):
-  """Computes in parts each cohort that has more clients than a part."""
+  """Computes each cohort that has more clients than a part, part by part."""
 
   def __init__(
     self,
