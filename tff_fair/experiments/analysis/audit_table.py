@@ -1,4 +1,4 @@
-"""The table of clients' results for an audit, also read from a CSV file."""
+"""Reads the CSV table of clients' results for an audit, and finds its score."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.files import csv_cells
 from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
 
-R2 = "r2"  # The column of R², next to that of the errors.
+R2 = "r2"  # The column of R², next to the column of errors.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
 LOSS = dataclasses.replace(
   RMSE,
@@ -35,8 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# For each column of the table from `read`, the names that a file may give it.
-# The last of several is the name in a run's clients.csv.
+# By column of the table that `read` returns: the names that a file may use. The
+# last of several is the name in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
@@ -69,7 +69,7 @@ _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns accuracy, RMSE or loss: the first that is a column of a table."""
+  """Returns the first of accuracy, RMSE and loss that a table contains."""
   score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
   is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
   return _SIGNED_LOSS if is_signed else score

@@ -37,16 +37,16 @@ MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # The weights s of the CVaR along the front.
 _RADIUS = 100.0  # The ball's radius; in units of the labels, for regression.
-# The ball's radius is at least this times a run's largest norm.
+# The ball's radius is at least this factor times the norm of each run.
 _RADIUS_FACTOR = 2.0
-# Runs whose norm is above this times `_RADIUS` have diverged.
+# Runs whose norm is above this factor times `_RADIUS` have diverged.
 _DIVERGENCE_FACTOR = 1000.0
 _ACCURACY = 1e-4  # The gap to reach, in units of the loss.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ceilings:
-  """The ceilings of some data, compared with runs.
+  """The ceilings of data sets and models, compared with runs.
 
   Attributes:
     share: The share of the clients in the tail.
@@ -56,14 +56,15 @@ class Ceilings:
       the run whose features the model takes, "" if it is linear in all its
       weights; `radius`, the ball |W| <= radius that W lies in.
     least: A row for each risk and point of the front: `data`; `risk`: "mean",
-      "tail", "largest" or "front"; `s`, of (1 - s) mean + s CVaR; `value`, the
-      least that was found, `bound`, below which no model is, and `gap`, their
-      difference; for the model with this value, its `norm`, whether it
-      `touches` the ball's boundary, the `mean`, `tail` and `largest` of its
-      training losses, and those of its test losses, `test_mean`, ...
+      "tail", "largest" or "front"; `s`, the weight in (1 - s) mean + s CVaR;
+      `value`, the risk of the best model that was found; `bound`, a proven
+      lower bound on the risk of every model; `gap`, their difference; for the
+      model with this value, its `norm`, whether it `touches` the ball's
+      boundary, the `mean`, `tail` and `largest` of its training losses, and
+      the same risks of its test losses, `test_mean`, ...
     runs: A row for each run: `data`, `path`, `method`, `seed`, `norm`; its
       training losses `mean`, `tail`, `largest`; `excess_mean`, ..., how far
-      these are above the ceiling's values; test losses `test_mean`, ...
+      these are above the values in `least`; test losses `test_mean`, ...
     notes: Further remarks.
   """
 
@@ -76,7 +77,7 @@ class Ceilings:
 
   @property
   def names(self) -> dict[str, str]:
-    """The names of the risks."""
+    """The names of the risks in tables, by risk."""
     return {
       MEAN: "mean",
       TAIL: f"worst {100 * self.share:g} %",
@@ -116,17 +117,21 @@ def ceiling(
     runs: Finished runs, or folders of runs, to compare with the ceiling of
       their data and model.
     task: Instead of runs, the name of a task.
-    task_options: Its options.
-    data_dir: Directory of its data files.
-    seed: Its seed.
-    model: Another model for it, as in `RunSpec`.
+    task_options: Options of the task.
+    data_dir: Directory of the task's data files.
+    seed: Seed of the task's data.
+    model: Another model for the task, as in `RunSpec`.
     share: The share of the clients in the tail: the CVaR is their mean loss.
-    weighting: The weights of clients in the mean; "column" takes the task's.
+    weighting: The weights of clients in the mean: "uniform", "num_examples", or
+      "column", the weights in the task's data.
     radius: The radius of the ball that W, with its biases, lies in. By default
       100 (times the root of the labels' mean square), or twice the largest norm
       of the runs if that is more.
     trust: As for `tff_fair.experiments.export`.
-    tell: Called with a line before each ceiling is computed.
+    tell: Called with a line of text before each ceiling is computed.
+
+  Returns:
+    The least risks, with proven bounds on their errors, and the runs' risks.
 
   Raises:
     FieldError: If an argument is not valid, or the model has no ceiling.
@@ -314,7 +319,7 @@ def _run_rows(
 def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns a row, with another row's model if that has a smaller risk."""
+  """Returns a row, with the model of another row if its risk is smaller."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:
@@ -330,7 +335,7 @@ def _with_best_model(
 
 
 def _scale(losses: ClientLosses) -> tuple[float, float]:
-  """Returns the units of losses and of the ball's radius, by the labels."""
+  """Returns the units of losses and of the radius; 1 except in regression."""
   if losses.loss != "squared":
     return 1.0, 1.0
   squares = float((losses.y**2).mean()) or 1.0

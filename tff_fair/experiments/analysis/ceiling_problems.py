@@ -141,7 +141,8 @@ def of_runs(
         run.spec.data_dir,
         run.spec.model,
         run.spec.unseen_clients,
-        # More weights than those of one dense layer make a representation.
+        # Weights before the last dense layer make a representation, which no
+        # other run shares.
         run.path if len(run.weights()) > 2 else "",
       )
       same.setdefault(key, []).append((run, group.label))
@@ -159,7 +160,7 @@ def of_runs(
 
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
-  """Returns which data are known to have changed since a run; may be empty."""
+  """Returns the names of data that changed since a run; "" if unknown."""
   from tasks import digests  # noqa: PLC0415  Imports TensorFlow.
 
   before = run.config.get(configuration.DATA_DIGESTS)

@@ -1,4 +1,4 @@
-"""Pareto stationarity of a run, and its coefficients' distance from FedAvg."""
+"""A run's Pareto stationarity, and its coefficients' distance from FedAvg's."""
 
 from typing import Any
 
@@ -48,8 +48,8 @@ def stationarity(
 
 
 # A method whose coefficients hardly differ from the clients' weights computes
-# nearly the same mean as FedAvg; at its end, a run reports that. FedAvg's own
-# are the weights by definition.
+# nearly the same mean as FedAvg; at its end, the run reports this. FedAvg is
+# left out: its coefficients are the weights by definition.
 
 
 def coefficient_change(

@@ -62,7 +62,7 @@ class EvaluationSelector:
   honest: bool = False  # Whether attackers are left out.
   unfinished: bool = False  # Whether unfinished runs are compared, too.
   inclusion_hint: str = "unfinished=True"  # The setting that notes recommend.
-  last: int | None = None  # How many evaluations `average` takes.
+  last: int | None = None  # The number of evaluations that `average` averages.
 
   def __post_init__(self) -> None:
     measures.check(self.criterion, "criterion")
@@ -85,7 +85,7 @@ class EvaluationSelector:
       )
 
   def select(self, run: Run) -> ChosenEvaluation | str:
-    """Returns the selected evaluation of a run, or the reason if none fits."""
+    """Returns the selected evaluation of a run, or why there is none."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
       return f"{state} ({self.inclusion_hint} includes it)"
@@ -142,7 +142,8 @@ def measure_over_rounds(
     column = f"{tables.HONEST}{column}"
   if column not in table:
     raise RunError(f"{run.path / 'evaluations.csv'}: has no column {column!r}.")
-  # With a thousand runs, indexing whole tables would take most of a report.
+  # With a thousand runs, indexing whole tables would take most of a report's
+  # time.
   stored = pd.Series(table[column].to_numpy(np.float64), table[ROUND])
   return stored.loc[evaluated]
 
@@ -174,7 +175,7 @@ def once_per_run(
 def _clients_of_rounds(
   run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
 ) -> dict[int, Clients]:
-  """Returns the results of the clients that stay, by ascending round."""
+  """Returns the results of all clients not left out, by ascending round."""
   table = run.client_evaluations
   return {
     number: _clients(of_round, left_out, run.score)

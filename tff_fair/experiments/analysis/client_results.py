@@ -38,12 +38,13 @@ class Clients(NamedTuple):
 
 # A measure: maps clients and weights, float64[..., K], to float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
-# A method's evaluations by seed; measures are averaged over those of one seed.
+# A method's evaluations by seed. A measure's value for a seed is its mean over
+# the evaluations of the seed.
 ResultsBySeed = Mapping[RunSeeds, Sequence[Clients]]
 
 
 def subset(method: ResultsBySeed, ids: Sequence[int]) -> ResultsBySeed:
-  """Returns some clients' results, without seeds that have none of them."""
+  """Returns the results of some clients, without seeds that lack them."""
   chosen = {
     seed: [evaluation.subset(np.array(ids)) for evaluation in evaluations]
     for seed, evaluations in method.items()

@@ -147,7 +147,7 @@ def _joining_column(name: str, score: Score) -> ComparedColumn:
 
 
 def _summary_column(part: str, key: str, measure: Measure) -> ComparedColumn:
-  """Returns a column of a value in runs' summaries, NaN where it is missing."""
+  """Returns the column of a value in runs' summaries; NaN where missing."""
 
   def summary_value(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))

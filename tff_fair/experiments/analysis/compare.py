@@ -246,7 +246,7 @@ _MOST_SHOWN = 10
 
 
 class Comparison(pd.DataFrame):
-  """A data frame that prints ten columns, and how many it does not print."""
+  """A data frame that prints ten columns, and how many others it has."""
 
   @property
   def _constructor(self) -> type[pd.DataFrame]:

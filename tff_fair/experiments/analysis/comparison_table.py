@@ -33,7 +33,7 @@ class Wins(NamedTuple):
 def count_wins(
   method: ResultsBySeed, baseline: ResultsBySeed, score: Score = ACCURACY
 ) -> Wins:
-  """Counts the clients that win, tie or lose in their mean over seeds."""
+  """Counts clients that win, tie or lose by their mean change over seeds."""
   changes, ties = client_changes(method, baseline, score)
   rises, falls = int((changes > ties).sum()), int((changes < -ties).sum())
   wins, losses = (rises, falls) if score.higher_is_better else (falls, rises)
@@ -43,7 +43,7 @@ def count_wins(
 def client_changes(
   method: ResultsBySeed, baseline: ResultsBySeed, score: Score
 ) -> tuple[Vector, Vector]:
-  """Returns each client's mean change over seeds, and how much is a tie."""
+  """Returns each client's mean change over seeds, and its tie threshold."""
   found: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):
@@ -59,7 +59,7 @@ def client_changes(
   return changes, ties
 
 
-RECORD = "record"  # The name of the column that frames split into three.
+RECORD = "record"  # The column of wins, which data frames split into three.
 
 
 class Contrast(NamedTuple):
@@ -107,7 +107,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """Methods side by side."""
+  """A table with a row for each method."""
 
   task: str  # The name, with the options and the number of clients.
   caption: str
@@ -236,7 +236,7 @@ def marks_note(num_seeds: Mapping[str, int]) -> str:
 
 
 def frame(tables: Sequence[Table], *, is_rounded: bool = False) -> pd.DataFrame:
-  """Returns all tables as one: a row for each method of each task."""
+  """Returns all tables as a data frame: a row for each method of each task."""
   rows: dict[tuple[str, str], dict[str, object]] = {}
   for table in tables:
     for row in table.rows:

@@ -91,7 +91,7 @@ def sort_key(clients: Clients, score: Score, criterion: str) -> float:
 def largest_loss(
   method: ResultsBySeed, fedavg: ResultsBySeed, score: Score
 ) -> float:
-  """Returns the largest loss of a client against FedAvg, a mean over seeds."""
+  """Returns the most a client loses against FedAvg, as a mean over seeds."""
   changes, _ = comparison_table.client_changes(method, fedavg, score)
   sign = 1 if score.higher_is_better else -1
   return max(0.0, -float((sign * score.scale * changes).min()))

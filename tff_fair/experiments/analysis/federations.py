@@ -1,9 +1,10 @@
 """Compares methods over federations: chooses their settings, tests their gains.
 
-Within a federation, two methods are compared as elsewhere (`paired`). Over
-federations, each is one observation: a method's differences are tested by
-Wilcoxon's signed ranks (1945) with Holm's correction for the methods. Nemenyi's
-test is not used: its verdict on two methods depends on the others.
+Within a federation, two methods are compared by `paired`. Over federations,
+each federation is one observation: a method's differences are tested by
+Wilcoxon's signed-rank test (1945), with Holm's correction for the number of
+methods. Nemenyi's test is not used, because its verdict on two methods depends
+on the other methods.
 """
 
 import itertools
@@ -101,7 +102,7 @@ class Result(NamedTuple):
   value: float  # The mean over seeds, in the unit of tables.
   difference: Difference  # The interval has Holm's correction for the methods.
   p_holm: float  # NaN if nothing varies.
-  gain: float  # The difference in the better direction.
+  gain: float  # The difference, signed so that positive is better.
 
   @property
   def verdict(self) -> str:
@@ -181,7 +182,7 @@ def _federation_results(
 
 
 def _results_by_seed(rows: pd.DataFrame, criterion: str) -> ResultsBySeed:
-  """Returns the results of a method by seeds, for `paired`."""
+  """Returns the results of a method by seed, for `paired`."""
   found = {}
   ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
   known = rows[rows[f"score_{criterion}"].notna()]
@@ -213,7 +214,7 @@ class MethodSummary(NamedTuple):
 
 
 def standardized_gain(result: Result, spread: float) -> float:
-  """Returns a gain in standard deviations over the baseline's clients."""
+  """Returns a gain in units of `spread`, a standard deviation over clients."""
   return result.gain / spread if spread > 0 else 0.0
 
 
@@ -249,7 +250,7 @@ def summarize_methods(
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-  """Returns the two-sided p-value of Wilcoxon's signed ranks."""
+  """Returns the two-sided p-value of Wilcoxon's signed-rank test."""
   values = np.asarray(differences, np.float64)
   if values.size < 2 or not np.isfinite(values).all():
     return float("nan")
@@ -259,8 +260,8 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     return float(
       stats.wilcoxon(values, zero_method="pratt", method="approx").pvalue
     )
-  # Zeros are ranked, then left out (Pratt, 1959). All signs are enumerated, so
-  # the p-value is exact with ties, too.
+  # Zeros are ranked, then left out (Pratt, 1959). The code enumerates all
+  # combinations of signs, so the p-value is exact even with ties.
   ranks = stats.rankdata(np.abs(values))[values != 0]
   signs = np.array([*itertools.product((-1, 1), repeat=ranks.size)])
   observed = abs(float(ranks @ np.sign(values[values != 0])))

@@ -57,7 +57,7 @@ def client_gaps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
-  """Returns the gaps over all clients together, ready for JSON."""
+  """Returns the gaps over some clients together, as values for JSON."""
   table = table[table["client_id"].isin(client_ids)]
   names = sorted(table[GROUP].unique())
   counts = _counts(table, names)

@@ -44,7 +44,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def find(name: str, score: Score) -> Measure:
-  """Returns the measure of a score, or the gap between groups, with a name."""
+  """Returns the measure with a name: a gap, or else a measure of a score."""
   if name not in NAMES:
     return measures.by_name(score)[name]
   return Measure(

@@ -1,13 +1,14 @@
-"""What clients gain from joining, and how the model serves later clients.
+"""Clients' gains from joining, and the model's scores at later clients.
 
-A client's model is trained alone, in the federation, or on pooled data.
+Up to three models are compared at each client: the federation's, a model that
+the client trained alone, and a model trained on pooled data.
 
 A client gains if its score in the federation is better than with the model that
-it trained alone. `tff_fair.metrics.gains` has the test and the interval of each
-client; p-values have Holm's correction for the clients. If the outputs of both
-models are exchangeable, example by example, the probability that any client's
-gain or loss is reported is at most 5 %. For accuracies, equal expectations are
-enough; for other scores, they are not.
+it trained alone. `tff_fair.metrics.gains` computes the test and the interval of
+each client; p-values have Holm's correction for the clients. If the outputs of
+both models are exchangeable, example by example, the probability that any
+client's gain or loss is reported is at most 5 %. For accuracies, equal
+expectations are enough; for other scores, they are not.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns gains from joining; None without models trained outside."""
+  """Returns gains from joining; None if no other model was trained."""
   known = clients.dropna(subset=[f"test_{score.name}"])
   means = {
     kind: float(known[f"{kind}_{score.name}"].mean())
@@ -75,7 +76,7 @@ def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
 
 
 def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns the gains from fine-tuning at each client; None without it."""
+  """Returns the results of fine-tuned models; None without fine-tuning."""
   name = f"{FINETUNED}_{score.name}"
   if name not in clients:
     return None
@@ -88,8 +89,9 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   }
 
 
-# An accuracy's bound holds for infinitely many examples, and another score's
-# bound for test data of the observed sizes.
+# Bounds on the scores of unseen clients. For accuracies, a bound holds for a
+# client's accuracy on infinitely many examples; for other scores, for scores on
+# test data of the observed sizes.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95
@@ -99,7 +101,7 @@ _MISS = 0.1  # Largest probability that an accuracy's lower bound is too high.
 def of_unseen_clients(
   clients: pd.DataFrame, score: Score
 ) -> dict[str, Any] | None:
-  """Returns how the model serves clients that did not take part, if any."""
+  """Returns the scores of clients that did not take part, if there are any."""
   if tables.UNSEEN not in clients:
     return None
   name = f"test_{score.name}"
@@ -144,7 +146,7 @@ def unseen_client_bound(
 def of_late_clients(
   evaluations: pd.DataFrame, score: Score
 ) -> dict[str, Any] | None:
-  """Returns the gains of late clients and others; None if none is late."""
+  """Returns mean scores before and after late clients join, if any do."""
   if tables.JOIN_ROUND not in evaluations:
     return None
   rows = tables.drop_unseen(evaluations).sort_values(tables.ROUND)

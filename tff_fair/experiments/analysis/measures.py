@@ -1,4 +1,4 @@
-"""Measures of runs: statistics over clients, which are better high or low."""
+"""Measures of runs: statistics over clients, and how tables show them."""
 
 import functools
 import math
@@ -33,7 +33,7 @@ class Measure(NamedTuple):
   is_signed: bool = False  # Whether positive numbers have a plus sign.
   lowest: float = 0.0  # The bounds of unscaled values.
   highest: float = math.inf
-  missing: str = "-"  # What tables show without a value.
+  missing: str = "-"  # The text of a missing value in tables.
   sign: str = ""  # The unit that follows a number, such as " %".
   column: str = ""  # The name in the table of evaluations.
   is_stored: bool = True  # Otherwise it is computed from the clients' rows.
@@ -79,7 +79,7 @@ _OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
 
 
 def _statistic(name: str, score: Score) -> Statistic:
-  """Returns a measure of a score as a function of weighted clients."""
+  """Returns the function that computes a measure over weighted clients."""
   if name in score.statistics:
     of_score = score.statistics[name]
     return lambda clients, weights: of_score(clients.score, weights)
@@ -118,7 +118,7 @@ def _scaled_to_mean_1(weights: Vector) -> Vector:
 
 @functools.lru_cache(maxsize=32)
 def by_name(score: Score) -> Mapping[str, Measure]:
-  """Returns the measures of runs with a score by their names."""
+  """Returns the measures of runs that have this score, by name."""
   of_client = _of_client(score)
   relative = Measure("", False, 1.0, 4)
   spread = of_client._replace(title="Std", higher_is_better=False)
@@ -194,7 +194,7 @@ def _column(name: str, score: Score) -> str:
 
 
 def _of_client(score: Score) -> Measure:
-  """Returns a measure with the fields that measures in a score's unit share."""
+  """Returns a template for the measures that are in a score's unit."""
   return Measure(
     "",
     score.higher_is_better,
@@ -240,7 +240,7 @@ def check(name: str, argument: str) -> None:
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
-  """Returns the measure of a score with a name."""
+  """Returns the named measure of a score; raises an error if it has none."""
   found = by_name(score).get(name)
   if found is None:
     raise FieldError(
@@ -282,7 +282,7 @@ def tail_sizes(names: Iterable[str], num_clients: int) -> str:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of those clients of an evaluation that have a score."""
+  """Returns the results of an evaluation's clients that have a score."""
   if score.needs:
     table = table[table[score.name].notna()]
 

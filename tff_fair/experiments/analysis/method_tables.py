@@ -316,7 +316,7 @@ def baseline_text(references: Sequence[Group]) -> str:
   return f"the better of {labels[0]} and {'; '.join(labels[1:])}"
 
 
-# The tables of a run in which its costs are.
+# The tables of a run that contain its costs.
 COST_TABLES = ("rounds", "costs")
 _LOCAL_STEPS = "client_work/train/num_batches"  # A column of metrics.csv.
 

@@ -55,7 +55,7 @@ class ClientOutputs(NamedTuple):
   groups: np.ndarray | None  # int[n], if the task has groups of people.
 
   def decision_outputs(self) -> np.ndarray:
-    """Returns outputs that are largest for the model's class."""
+    """Returns outputs that are largest for the class that the model returns."""
     if self.classes is None:
       return self.outputs
     return np.log(np.eye(self.outputs.shape[1])[self.classes] + _TINY)
@@ -68,13 +68,13 @@ def evaluate(
   split: Split = "test",
   outputs: Outputs = "auto",
 ) -> tuple[pd.DataFrame, list[ClientOutputs]]:
-  """Returns a row for each client of a task, and the model's outputs for it."""
+  """Returns a table with a row for each client, and the outputs by client."""
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
   measure: _ClassificationScorer | _RegressionScorer
   if task.num_classes is None:
-    # Raw labels are in their own units.
+    # Labels beside raw columns are not scaled.
     measure = _RegressionScorer(model, 1.0 if raw else task.label_scale)
   else:
     measure = _ClassificationScorer(model, task.num_classes, outputs)
@@ -347,7 +347,7 @@ class Model:
     )
 
   def _parse_output(self, output: Any) -> Predictions:
-    """Returns the outputs in the result of a call, and classes if there are."""
+    """Returns the outputs in the result of a call, and the classes, if any."""
     classes = None
     if isinstance(output, Mapping):
       others = dict(output)

@@ -8,7 +8,7 @@ Both methods have the seeds s = 1..S and, in each seed, the same clients:
 A comparison answers one of two questions (`questions`).
 
 **These clients, other seeds.** Only the seeds are a sample. Clients and their
-test examples are fixed, so noise of test examples is included only as far as it
+test examples are fixed, so noise of test examples is included only where it
 differs between seeds. This is the paired t-test of D_s:
 
   V_seeds = (sum_s (D_s - D)^2 / (S - 1) + h^2 / 6) / S
@@ -83,7 +83,7 @@ CONFIDENCE = 0.95
 _SEED = 0  # The seed of draws is fixed: the same runs give the same interval.
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
 _DRAWN_CLIENTS = 200_000  # The clients of all draws: many clients, few draws.
-_ROUNDING = 4 * TIE  # Error of a difference of two values, relative to them.
+_ROUNDING = 4 * TIE  # Rounding error of a difference, relative to the values.
 _PRECISION = 1e-9  # The relative precision of a p-value.
 
 
@@ -127,7 +127,8 @@ class Difference:
     """The two-sided p-value for a difference of 0; NaN without a variance."""
     if not self.parts:
       return math.nan
-    # Each is the p-value if one part's degrees of freedom were those of all.
+    # The p-values that would result if all parts had the degrees of freedom of
+    # one part; the p-value is between them.
     t = -abs(self.estimate) / self.standard_error
     ends = [
       2 * float(special.stdtr(p.degrees_of_freedom, t)) for p in self.parts
@@ -151,7 +152,7 @@ class Difference:
     )
 
   def corrected(self, factor: float) -> "Difference":
-    """Returns the difference with the interval of a corrected p-value."""
+    """Returns the difference with its interval widened by Holm's factor."""
     return dataclasses.replace(
       self, confidence=1 - (1 - self.confidence) / factor
     )
@@ -198,7 +199,7 @@ def difference(
 def variance_parts(
   changes: Vector, covariance: Vector | None, num_clients: int, rounding: float
 ) -> tuple[Part, ...]:
-  """Returns V_seeds and V_clients of D_s, as far as they are above 0."""
+  """Returns those of the parts V_seeds and V_clients that are above 0."""
   num_seeds = changes.size
   of_seeds = of_clients = 0.0
   if num_seeds > 1:
@@ -239,7 +240,7 @@ def memoize(statistic: Statistic) -> Statistic:
 
 
 def holm_factors(p_values: Sequence[float]) -> list[float]:
-  """Returns the factors of Holm's correction (1979) for p-values."""
+  """Returns the factors by which Holm's correction multiplies p-values."""
   p = np.asarray(p_values, np.float64)
   order = np.argsort(p, kind="stable")  # NaN last.
   factors = np.arange(p.size, 0.0, -1.0)

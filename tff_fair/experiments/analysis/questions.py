@@ -31,7 +31,7 @@ _REASONS = {
 
 
 class Question(NamedTuple):
-  """A question of a comparison."""
+  """The question that a comparison answers."""
 
   name: Name
   is_default: bool = False

@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.run_groups import Group
 
 FEDAVG = "fedavg"
 _BY_EXAMPLES, _EQUAL = "num_examples", "uniform"
-_MOST_LABELS = 3  # A sentence lists no more methods.
+_MOST_LABELS = 3  # The most methods that a sentence lists.
 _IN_WORDS = {
   _BY_EXAMPLES: "by their numbers of examples",
   _EQUAL: "without regard to numbers of examples",
@@ -30,7 +30,7 @@ _IN_WORDS = {
 
 
 def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
-  """Returns methods with this label, or this name with any client weights."""
+  """Returns the methods with a label, or with a name and any client weights."""
   of_name = [
     group
     for group in groups

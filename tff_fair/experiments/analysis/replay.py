@@ -57,13 +57,13 @@ def replay(
     * `round`, `client_id`;
     * `coefficient`, c_k;
     * `slope`, <Delta_k, d>;
-    * `cosine`, that of the angle between Delta_k and d;
+    * `cosine`, the cosine of the angle between Delta_k and d;
     * `harmed`, whether the slope is below 0: to first order, the step raises
       the client's loss;
     * `conflicts`, the number of other clients j with <Delta_k, Delta_j> < 0;
-    * `loss_change`, by which the step eta_s d changes the client's loss, to
-      first order, -(eta_s / eta_k) <Delta_k, d> / steps_k; NaN unless clients
-      and server take steps of plain SGD, the server at a constant rate;
+    * `loss_change`, the first-order change of the client's loss by the step
+      eta_s d: -(eta_s / eta_k) <Delta_k, d> / steps_k; NaN unless clients and
+      server take steps of plain SGD, the server at a constant rate;
     * `angle`, between d and the direction that the run took in the round, in
       degrees.
 
@@ -163,7 +163,7 @@ def _last_round(run: Run) -> int:
 def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
   """Returns eta_s if clients and server take steps of plain SGD; else NaN."""
   spec = run.spec
-  momenta = ("client_momentum", "server_momentum")  # FedFA's.
+  momenta = ("client_momentum", "server_momentum")  # Hyperparameters of FedFA.
   is_sgd = (
     spec.client_optimizer == "sgd"
     and not any(spec.all_hparams.get(name) for name in momenta)

@@ -63,7 +63,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
-  """Sorts runs by their task, its options and the number of clients."""
+  """Groups runs by task, data settings and number of clients, under titles."""
   same: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     same.setdefault((*data_key(run), _num_clients(run)), []).append(run)

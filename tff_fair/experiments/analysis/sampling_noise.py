@@ -22,7 +22,7 @@ class Noise(TypedDict):
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread; None unless values are example shares."""
+  """Returns the noise in a spread; None unless values are accuracies."""
   values = np.asarray(accuracies, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None

@@ -103,7 +103,7 @@ def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
 
 
 def _values(values: Sequence[object]) -> list[object]:
-  """Returns a column with numbers in place of texts, and texts of lists."""
+  """Returns a column: texts as numbers if all are numbers, lists as texts."""
   texts = [v if isinstance(v, str) else None for v in values]
   try:
     numbers = [None if t is None else float(t) for t in texts]
