@@ -4,7 +4,7 @@
     runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)
     print(compare(runs))
 
-TensorFlow is imported only when a run trains.
+TensorFlow is imported only when a call needs it, such as one that trains.
 """
 
 import typing

@@ -72,7 +72,7 @@ class _State:
 
 
 def unhandled_signals() -> Sequence[int]:
-  """Returns those of SIGINT and SIGTERM without a handler; main thread only."""
+  """Returns which of SIGINT and SIGTERM lack a handler; () in other threads."""
   if not _is_main_thread():
     return ()
   defaults = (signal.SIG_DFL, signal.default_int_handler)

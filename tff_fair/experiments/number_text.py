@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 _SHOWN_DIGITS = 4
-_MOST_FIXED = 1e9  # Larger numbers (of diverged models) have a power of ten.
+_MOST_FIXED = 1e9  # Larger numbers (of diverged models) get a power of ten.
 _P_DIGITS = 3
-_LARGE = 1000  # From here on, numbers in narrow cells have a power of ten.
+_LARGE = 1000  # In narrow cells, numbers from this size on get a power of ten.
 
 
 def fixed(value: float, digits: int, sign: str = "") -> str:

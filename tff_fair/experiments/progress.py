@@ -68,7 +68,7 @@ class AmountProgress:
     *,
     delay: float = 0.0,
   ) -> None:
-    """Initializes."""
+    """Takes the work's title and total; a bar appears after `delay` seconds."""
     self._title = title
     self._unit = unit
     self._last_line = time.monotonic()

@@ -12,7 +12,8 @@ from tff_fair.experiments.spec.settings import RunSettings
 
 _T = TypeVar("_T")
 _Run = TypeVar("_Run", bound=RunSettings)
-# A setting and a task option have this name; it is the option if that fits.
+# The name of a setting and of a task option. It means the option if the tasks
+# accept the values.
 _MODEL = "model"
 
 

@@ -218,7 +218,8 @@ class RunSpec(settings.RunSettings):
         methods.unknown_message(self.algorithm),
         value=self.algorithm,
       )
-    if methods.is_blocked(self.algorithm):  # A saved run; keep what it names.
+    # The method's code, which a saved run names, must not run to check values.
+    if methods.is_blocked(self.algorithm):
       return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)
     checked = {}

@@ -133,7 +133,7 @@ class DaskEngine:
     return tasks.PickledValue(pickle.dumps(worker_execution.to_portable(found)))
 
   def _pack_argument(self, arg: Any, type_spec: tff.Type) -> Any:
-    """Returns an argument of `tasks.compute`, with futures for remote values."""
+    """Returns an argument for `tasks.compute`; remote values become futures."""
     if isinstance(arg, _RemoteValue):
       return arg.future  # Dask replaces the future by its value.
     if not any(

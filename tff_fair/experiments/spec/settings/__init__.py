@@ -15,7 +15,7 @@ from tff_fair.declared import Value
 from tff_fair.experiments.spec import seeds
 from tff_fair.experiments.spec.settings import bounds, federation, learning
 
-# Default validation share of a client's training examples with a criterion.
+# The default share of validation examples in a run with a criterion.
 _VALIDATION_SHARE = 0.1
 
 
@@ -87,7 +87,8 @@ class RunSettings(
   def part_size(self) -> int:
     """The size of the parts of cohorts; 0 if every cohort is one part.
 
-    If all clients take part, only the task knows their number.
+    If all clients take part, their number is not known here, and the result is
+    `clients_per_part`.
     """
     most = self.clients_per_round
     if most is None and self.sampling != "all":

@@ -13,7 +13,8 @@ from tff_fair.experiments.spec.settings import bounds
 # The settings of the task and of the method.
 
 
-# The rate's hyperparameter in methods that have their own server step.
+# The hyperparameter for the server's learning rate, in methods that have their
+# own server step.
 SERVER_RATE = "learning_rate"
 
 
@@ -105,7 +106,7 @@ OptimizerName = Literal[
 DecayKind = Literal["exponential", "inverse_time"]
 
 WITH_MOMENTUM = ("momentum", "nesterov")
-MOMENTUM = 0.9  # The default of optimizers that have momentum.
+MOMENTUM = 0.9  # The default momentum of optimizers that have one.
 _LARGEST_INT32 = 2**31 - 1  # Positions of examples have the type int32.
 
 _MOMENTUM_OF = (
