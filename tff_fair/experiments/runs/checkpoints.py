@@ -10,12 +10,12 @@ from tff_fair.files import atomic, parsing
 PREFIX = "program_state_"  # TFF's default prefix, before the round number.
 
 # Errors about a missing file, or a folder in its place. Other system errors may
-# be temporary: no permission, no free descriptor, a network disk.
+# be temporary, such as a lack of permission or descriptors, or a network error.
 _GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def path(folder: pathlib.Path, round_num: int) -> pathlib.Path:
-  """Returns the path, in a folder of states, of the state after a round."""
+  """Returns the path of the state after a round, in a folder of states."""
   return folder / f"{PREFIX}{round_num}"
 
 
@@ -38,7 +38,7 @@ def write_checksums(state: pathlib.Path) -> None:
 
 
 def is_complete(state: pathlib.Path) -> bool:
-  """Returns whether a state has checksums, perhaps temporarily unreadable."""
+  """Returns whether a state has checksums, even if reading fails for now."""
   try:
     checksums.read(state)
   except (parsing.ParseError, *_GONE):

@@ -244,7 +244,7 @@ def _other_versions(
 
 
 def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether another run has further rounds, or adds fine-tuning."""
+  """Returns whether `now` continues `before`: more rounds, or fine-tuning."""
   epochs, *_ = _FINE_TUNING
   return has_fewer_rounds(before, now) or (
     before[epochs] is None and now[epochs] is not None
@@ -252,14 +252,14 @@ def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def has_fewer_rounds(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether settings have fewer rounds than those of another run."""
+  """Returns whether the settings `before` have fewer rounds than `now`."""
   return bool(before[ROUNDS] < now[ROUNDS])
 
 
 def differences(
   saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
-  """Yields texts about differences because of which a run cannot resume."""
+  """Yields texts about the differences that prevent a run from resuming."""
   before, now = (read_spec(c, RESOLVED) for c in (saved, present))
   for name, values in before.differences(now).items():
     if lengthens and (

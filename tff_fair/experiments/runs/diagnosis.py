@@ -47,8 +47,8 @@ from tff_fair.experiments.spec.scores import Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Names in the table of evaluations: a prefix of columns, one for each kind of
-# outputs; and a column.
+# Names in the table of evaluations: the prefix of one column for each kind of
+# outputs, and the column of R² over all examples.
 CONSTANT, POOLED = "constant_prediction", "r2_pooled"
 
 Kind = Literal[
@@ -140,7 +140,7 @@ def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
 
 
 def _tail(column: pd.Series) -> pd.Series:
-  """Returns a column's last values: one of few evaluations, three of many."""
+  """Returns a column's last third after round 0, one to three values."""
   trained = column[column.index > 0]
   return trained.iloc[-min(_TAIL, max(1, len(trained) // _TAIL)) :]
 

@@ -165,7 +165,7 @@ class RunFolder:
 
   @property
   def displacement(self) -> str | None:
-    """A sentence about a folder that was moved or removed during the run."""
+    """A sentence if the folder was moved or removed during the run, or None."""
     if self._descriptor is None:
       return None
     held = os.fstat(self._descriptor)

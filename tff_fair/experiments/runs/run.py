@@ -173,8 +173,8 @@ class Run:
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
       digest = source_files.combine(data)
       found["data"] = digest[: configuration.LETTERS_OF_DIGEST]
-    # The initial weights from a user's code may depend on the seed, and the
-    # digest of the code above suffices. Those of a file or run need a digest.
+    # Initial weights from a user's code may depend on the seed; the digest of
+    # that code is already in `found`. Weights of a file or run need a digest.
     group = self.config.get(configuration.INITIAL_WEIGHTS, {})
     if group and (self.flags["initial_model"] or self.flags["initial_run"]):
       digest = str(group.get(configuration.SHA256))
@@ -404,7 +404,7 @@ class Run:
     return tables.read(self.path, kind, is_finished=self.is_finished)
 
   def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
-    """Checks that each evaluation has clients; if finished, equally many."""
+    """Checks that evaluations have clients; in a finished run, equally many."""
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
     if (found == 0).any() or (self.is_finished and found.nunique() > 1):
       raise RunError(

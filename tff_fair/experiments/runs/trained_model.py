@@ -49,8 +49,9 @@ class Architecture:
     task: tasks.Task,
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
-    """Describes a task's model; `on_code` gets the error if it needs code."""
-    # As in a new program, so that runs of one spec write equal files.
+    """Describes a task's model; reports code in it to `on_code`, as an error."""
+    # Layers get the same names as in a new program, so that runs of one spec
+    # write equal files.
     with keras_state.fresh_names():
       try:
         trained = exportable.describe(task.keras_model_fn(), TRAINED)
