@@ -1,7 +1,7 @@
 """Attacks: clients that report false losses or updates, for studies.
 
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
-Optimization" (2022), ask which methods withstand
+Optimization" (2022), ask which methods withstand two kinds of false reports:
 
   bias:     f_k + b instead of f_k: this shifts the objective, but not its
             gradient, and so not the update
@@ -31,8 +31,8 @@ class Attack:
 
   Attributes:
     kind: "bias" or "scaling".
-    strength: b of "bias", 0 or more, is added to the losses that a client
-      reports; c of "scaling" multiplies the update.
+    strength: For "bias", b, 0 or more, which is added to the losses that a
+      client reports; for "scaling", c, by which its update is multiplied.
     client_ids: The clients that attack in every round in which they take part.
   """
 
@@ -106,7 +106,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Adds an attack, on phase one's losses or on phase two's updates."""
+  """Adds an attack on phase one's losses or phase two's updates."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))
@@ -115,7 +115,7 @@ def build_attacked_phases(
 def _with_false_losses(
   measure: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Returns the first phase in which attackers report false losses."""
+  """Returns the computation `measure`, but attackers report false losses."""
 
   @tff.tensorflow.computation(measure.type_signature.result.member)
   def report(signals: types.ClientSignals) -> types.ClientSignals:

@@ -84,8 +84,8 @@ class ClientData:
   ) -> _Carry:
     """Folds `step` over all elements repeatedly while work is left.
 
-    `work_left` maps the carry to the remaining work, int64[]. The loop ends
-    after a pass that does not reduce the work: the data have no examples.
+    `work_left` maps the carry to the remaining work, int64[]. The loop also
+    ends after a pass that does not reduce the work, as without any examples.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -161,12 +161,12 @@ def _reduce_iterated(
 
 
 def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
-  """Returns zeros of a spec, with size 0 in its unknown dimensions."""
+  """Returns zeros in the shape of a spec; unknown dimensions have size 0."""
   return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
 def num_examples(examples: object) -> tf.Tensor:
-  """Returns the size of the first dimension, int32[]."""
+  """Returns the number of examples, int32[]: the size of the first axis."""
   return tf.shape(tf.nest.flatten(examples)[0])[0]
 
 
@@ -196,7 +196,7 @@ def reduce_slices(
       is_wanted(carry), lambda: step(carry, examples), lambda: carry
     )
   size = num_examples(examples)
-  batch_size = min(batch_size, tf.int32.max)  # More than any data have.
+  batch_size = min(batch_size, tf.int32.max)  # No data have more examples.
 
   def slice_and_step(
     start: tf.Tensor, carry: _Carry

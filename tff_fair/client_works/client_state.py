@@ -55,11 +55,11 @@ Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.NewRow]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PersistentState:
-  """The kinds of state that clients keep; its `bool` is False without any.
+  """The kinds of state that clients keep; as a `bool`, False if there is none.
 
   Attributes:
-    personal_lam: Pull of the personal models, which clients keep, towards the
-      global one; `None` trains no personal models.
+    personal_lam: How strongly the personal models are pulled towards the global
+      one; `None` trains no personal models.
     optimizer_state: Whether the client optimizer of the global model continues
       from its state in the client's last round.
     controlled_clients: The number of clients that may take part, if control

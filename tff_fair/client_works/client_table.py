@@ -55,7 +55,7 @@ class Columns(NamedTuple):
 def with_rows(
   table: Table, client_id: tf.Tensor, rows: Sequence[tf.Tensor]
 ) -> Table:
-  """Returns the table with some clients' new rows, in blocks [m_i, d]."""
+  """Returns the table with new rows, blocks [m_i, d], for clients int64[m]."""
   (id_name, known_ids), (rows_name, known_rows) = table.items()
   others = stacking.are_missing(known_ids, client_id)
   ids = tf.concat([tf.boolean_mask(known_ids, others), client_id], 0)
@@ -108,7 +108,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
 
 
 def with_rows_from(table: Table, others: Table) -> Table:
-  """Returns a copy of `table` in which the rows of `others` are set."""
+  """Returns a copy of `table`, updated and extended by the rows of `others`."""
   id_name, rows_name = table
   known, rows, new, new_rows = (
     np.asarray(column) for t in (table, others) for column in t.values()
@@ -155,14 +155,14 @@ def build_update(columns: Columns) -> tff.Computation:
 
 
 def no_rows(row_spec: tf.TensorSpec) -> Rows:
-  """Returns empty rows."""
+  """Returns the rows of no clients."""
   return stacking.no_rows(stacking.CLIENT_ID_SPEC), stacking.empty_stack(
     row_spec
   )
 
 
 def append(rows: Rows, kept: NewRow) -> Rows:
-  """Returns the rows, followed by one client's row, if it has one."""
+  """Returns the rows, followed by one client's new row, if there is one."""
   ids, stack = rows
   client_id, row = kept
   stack = tf.cond(

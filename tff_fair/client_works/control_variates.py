@@ -103,7 +103,7 @@ def build_next(
 
 
 def check(optimizer: tff.learning.optimizers.Optimizer) -> None:
-  """Raises `FieldError` unless the clients' steps are those of SGD."""
+  """Raises `FieldError` unless the client optimizer is SGD without momentum."""
   if not optimizer_checks.is_plain_sgd(optimizer):
     raise declared.FieldError(
       "local_correction",

@@ -1,4 +1,4 @@
-"""Example weights by groups of people, which the server learns.
+"""Weights of examples by group of people; the server learns these weights.
 
 Papadaki, Martinez, Bertran, Sapiro, Rodrigues, "Minimax Demographic Group
 Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
@@ -12,7 +12,8 @@ each example. For each group, a client sends the sum of losses and the number of
 examples; the server needs only their totals over the clients.
 
 A minibatch is split by group, and the model sees one group at a time. If its
-outputs depend on the rest of the batch, they depend only on the same group.
+output for an example depends on other examples of the batch, as with batch
+normalization, then only on those of the same group.
 """
 
 import collections
@@ -31,7 +32,7 @@ from tff_fair.types import TensorStructure
 
 MIXTURE: Final = "mixture"  # mu, float64[G], in the training's state.
 SUMS: Final = "group_sums"  # Sums of losses and examples, float64[2, G].
-_GROUP: Final = "group"  # The name of the groups in a mapping.
+_GROUP: Final = "group"  # The key of the groups in a batch that is a mapping.
 
 _Carry = TypeVar("_Carry")
 # Sums of gradients, of losses and of examples, and the metrics.
@@ -197,9 +198,9 @@ class WeightedModel(local_model.LocalModel):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[local_model.Gradients, local_model.ForwardPass]:
-    """Returns the gradients; training weighs the examples.
+    """Returns the gradients; in training, examples have their groups' weights.
 
-    The forward pass that it returns in training has no predictions.
+    The returned forward pass has no predictions in training.
     """
     if not training:
       return super().gradients(

@@ -148,9 +148,10 @@ class Training:
 
     A fold is a pair of training and validation data. The best round has the
     least mean validation loss over folds; without validation data, it is the
-    last one. Learning rates decay over `total_rounds`. Training stops after
-    `until` rounds, or after `patience` rounds in a row without a smaller
-    validation loss; `check` is called after each round.
+    last one. Over `num_rounds` rounds, the learning rate decays as it would
+    over `total_rounds`. Training stops after `until` rounds, or after
+    `patience` rounds in a row without a smaller validation loss; `check` is
+    called after each round.
     """
     models = [weights] * len(folds)
 

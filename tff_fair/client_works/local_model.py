@@ -226,10 +226,10 @@ def with_trainable(weights: Any, trainable: Any) -> Any:
 def bind_model(
   model_fn: ModelFn, run: Callable[..., _Returned]
 ) -> Callable[..., _Returned]:
-  """Binds a new model to `run`, in a separate graph inside a computation.
+  """Returns `run` as a `tf.function` whose first argument is a new model.
 
-  The returned function takes the other arguments of `run`: structures of
-  tensors and datasets.
+  It must be called inside a computation. The returned function takes the other
+  arguments of `run`: structures of tensors and datasets.
   """
   model = instantiate(model_fn)
 
@@ -331,7 +331,7 @@ def describe_trainable(model_fn: ModelFn) -> ModelInfo:
 def _describe_functional(
   model: tff.learning.models.FunctionalModel,
 ) -> ModelInfo:
-  """Returns the types of a functional model."""
+  """Returns the description of a functional model."""
   trainable, non_trainable = model.initial_weights
 
   @tff.tensorflow.computation

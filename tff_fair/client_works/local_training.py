@@ -138,7 +138,7 @@ def train_epoch(
   data: batches.ClientData,
   before: EpochEnd,
 ) -> EpochEnd:
-  """Takes the steps of one epoch; n calls in a row are a round of n epochs.
+  """Takes the steps of one epoch; n calls in a row equal a round of n epochs.
 
   The settings must have one epoch and no proximal term.
   """

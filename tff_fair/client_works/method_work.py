@@ -78,7 +78,7 @@ class MethodWork(training.Training):
     """Builds a round like `next` in which each client gets only its own rows.
 
     The last argument, placed at clients, has tables with that client's rows.
-    The new rows go into the state's tables, which may lack all other rows.
+    The new rows are put into the state's tables, which need not have any rows.
     """
     work = self.build_for_client(self.persistent_state.run, self._tables_type)
     end_round = self._build_end_of_stateful_round(work)
@@ -200,7 +200,7 @@ class MethodWork(training.Training):
 
   @property
   def _stateful_parameter(self) -> tuple[tff.FederatedType, ...]:
-    """The types of a round's arguments, followed by that of clients' tables."""
+    """The types of a round's arguments, then that of the clients' tables."""
     state, *of_clients = self.parameter
     own = self._tables_type
     of_all = [(TRAINING, state.member), *tff.structure.iter_elements(own)]

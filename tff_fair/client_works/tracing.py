@@ -2,8 +2,8 @@
 
 AutoGraph rewrites Python's `if`, `while` and `for` as TensorFlow's, in a
 function and in all that it calls. This project's functions call `tf.cond` and
-`tf.while_loop` themselves: to rewrite them would take two to three seconds for
-each process, and change nothing.
+`tf.while_loop` themselves: rewriting them would take two to three seconds for
+each process, and would change nothing.
 """
 
 import functools

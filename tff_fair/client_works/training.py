@@ -198,8 +198,8 @@ class Training:
     """Builds the computation of one client.
 
     It takes the state, the received weights, the data and arguments of the
-    `extra_types`. `run` takes the same arguments, with a `ClientRound`, which
-    has the data, as the first one instead of the data.
+    `extra_types`. `run` takes a `ClientRound`, which has the data, and then the
+    other arguments.
     """
 
     def run_client(
@@ -272,7 +272,7 @@ class Training:
       state: tff.Value, results: tff.Value
     ) -> tff.templates.MeasuredProcessOutput:
       result, tally, *_ = results
-      # One sum, because each sum costs a call per client, one after the other.
+      # One sum for all, because each sum costs a call for each client in turn.
       total = (secure_sum if self.securely else tff.federated_sum)(tally)
       measurements = collections.OrderedDict(
         train=tff.federated_map(finalize, total)
@@ -311,8 +311,9 @@ def build_training(
     ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
     weights, or with `initial_loss` those that `build_with_initial_weights`
     sends. A client whose update or loss is not finite, or that has no examples,
-    reports `num_examples` 0. S holds the optimizer's hyperparameters, which the
-    process gets and sets, and the number of rounds with any included client.
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
+    those of the process, the number of rounds with any included client, the
+    shuffle seed, and what `settings` need besides.
 
   Raises:
     TypeError: If an argument has the wrong type.

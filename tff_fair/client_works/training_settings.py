@@ -59,8 +59,8 @@ class TrainingSettings:
     takes_snapshot: Whether the server learns the mean of the clients' weights
       after a random one of the `local_steps`, which must then be one number;
       see `snapshot_step`.
-    groups: How to weigh examples by groups of people; the data must then
-      include the groups. `None` weighs all equally. See `group_weights`.
+    groups: The weights of examples by group of people; the data must then
+      include the groups. `None` weights all equally. See `group_weights`.
   """
 
   batch_size: int | None = None
@@ -147,13 +147,13 @@ def num_steps(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor | None:
-  """Returns the number of steps, int64[] if drawn; `None` without one."""
+  """Returns the number of local steps, int64[] if drawn; `None` for epochs."""
   if settings.local_steps is None:
     return None
   return _draw(settings, settings.local_steps, client_id, round_num)
 
 
-_SNAPSHOT = int.from_bytes(b"snap")  # Independent of other draws.
+_SNAPSHOT = int.from_bytes(b"snap")  # Makes its draws independent of others.
 
 
 def snapshot_step(
@@ -170,7 +170,7 @@ def num_trained_examples(
   client_id: int,
   round_num: int | tf.Tensor,
 ) -> int:
-  """Returns on how many examples a client trains in all passes of a round.
+  """Returns the number of examples, summed over a round's passes over data.
 
   Args:
     settings: How to train.
@@ -271,7 +271,7 @@ class RoundState(TypedDict):
   # float[d], theta minus the mean of the clients' weights at the last round's
   # snapshot, if `takes_snapshot`.
   snapshot: NotRequired[tf.Tensor]
-  # float64[G], mu, if examples are weighed by group.
+  # float64[G], mu, if examples are weighted by group.
   mixture: NotRequired[tf.Tensor]
 
 

@@ -20,7 +20,7 @@ _LEARNING_RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 def build_from_computation(
   work: tff.Computation,
 ) -> tff.learning.templates.ClientWorkProcess:
-  """Builds client work that does the same for each client in each round.
+  """Builds client work that runs a computation for each client in each round.
 
   Args:
     work: One client's work in a round, of the type (<W, D> -> R): maps the
@@ -99,8 +99,8 @@ def with_signals(
   Returns:
     A process with the state, the hyperparameters, the updates and the
     measurements of `client_work`. `tff_fair.client_dataset` makes a client's
-    data; `client_work` gets the examples in it, and also the id if it takes
-    both. `update_weight` has the fields of
+    data; `client_work` gets the examples, and the client's id too if the type
+    of its data includes one. `update_weight` has the fields of
     `tff_fair.ClientSignals` that any work can report:
 
     * `client_id`, the id in the data; 0 without examples;
