@@ -1,8 +1,8 @@
 """Writes files and folders as a whole or not at all.
 
 After an error, a signal or a power cut during a write, the previous file is
-unchanged. Only regular files are replaced, and folders that the caller names. A
-symbolic link stays, and the file that it points to is replaced.
+unchanged. Only regular files, and folders that the caller names, are replaced.
+A symbolic link stays, and the file that it points to is replaced.
 """
 
 import contextlib

@@ -79,14 +79,15 @@ def build_certain_adam(
   """Builds the finalizer.
 
   Args:
-    settings: The hyperparameters; the process has them as its hyperparameters,
-      so that they can be changed between rounds.
+    settings: The hyperparameters. They are also the hyperparameters of the
+      process, so that they can be changed between rounds.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
     decay: The decay of the learning rate; `None` for a constant rate.
 
   Returns:
-    A finalizer like `build_apply_direction`'s, which also takes `certainty`,
-    float32. Its state has the moments and the correction factors.
+    A finalizer with the types of `server_steps.build_finalizer`, which takes
+    the scalar `certainty`, float32[]. Its state has the hyperparameters, the
+    moments and the factors 1 - c_i.
   """
 
   def initialize() -> State:

@@ -197,8 +197,8 @@ def _build_guarded_step(
 def step_is_finite(state: Any, trainable: TensorStructure) -> tf.Tensor:
   """Returns whether a step leads to finite weights and a finite state, bool[].
 
-  A direction near the largest float is finite. The weights after a step along
-  it, or the optimizer's moments of it, may not be.
+  A finite direction does not suffice: if it is near the largest float, the
+  weights after the step, or the optimizer's moments, may still overflow.
   """
   remembered = [
     tensor

@@ -8,7 +8,7 @@ which has ones on its diagonal, a vector b and a target t, u and z solve
 At t = 0, u minimizes u^T C u / 2 + b^T u over u >= 0; at t = 1 and b = 0 it is
 the bargaining solution of Nash. Mehrotra's predictor-corrector method ("On the
 implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992)
-needs 5 to 20 Newton steps of O(m^3), singular or not.
+needs 5 to 20 Newton steps of O(m^3), even if C is singular.
 
 Choices made here: the norms of the points are factored out of the matrix, so
 they may differ by any factor; zero points are taken as orthogonal to all.
@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from tff_fair.kernels import interior_point, norms
 
-# An error of the equations up to this is rounding.
+# Errors of the equations up to this are due to rounding.
 _TOLERANCE = 1e-15
 # After so many steps without a smaller error, rounding prevents progress.
 _PATIENCE = 25
@@ -165,10 +165,11 @@ def _newton_step(
   u: tf.Tensor,
   z: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Moves along Mehrotra's predictor-corrector direction."""
+  """Returns u and z after a predictor-corrector step of Mehrotra's."""
   residual = tf.linalg.matvec(matrix, u) + linear - z
   # C du - dz = -residual and z du + u dz = change, where C is `matrix`, and
-  # `change` is that of u z. So (C + diag(z / u)) du = change / u - residual.
+  # `change` is the change of u z. Hence
+  # (C + diag(z / u)) du = change / u - residual.
   diagonal = 1.0 + z / u
   jacobi = tf.math.rsqrt(diagonal)
   scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
@@ -177,7 +178,7 @@ def _newton_step(
   )
 
   def direction(change: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns du and dz that change u z by a vector."""
+    """Returns the du and dz that change u z by `change`, float64[m]."""
     column = tf.expand_dims(jacobi * (change / u - residual), 1)
     du = jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
     return du, (change - z * du) / u

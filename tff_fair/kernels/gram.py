@@ -113,7 +113,7 @@ def inner_products(
 def combine_rows(
   coefficients: tf.Tensor, vectors: Columns | Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes sum_k c_k * row_k, [d], rounded to the dtype of the rows once.
+  """Computes sum_k c_k * row_k, [d], rounded once, to the dtype of the rows.
 
   The coefficients, float64[m], may have any size and sign. All rows must be
   finite, even those with the coefficient 0. If the rows' dtypes differ, the
@@ -210,8 +210,8 @@ def min_norm_solve(
 ) -> MinNormSolution:
   """Solves M alpha = phi by the pseudo-inverse of M.
 
-  M, float64[m, m], is symmetric positive semidefinite; it and phi, float64[m],
-  may have any scale. Eigenvalues of M up to `relative_cutoff` of the largest
+  M, float64[m, m], is symmetric positive semidefinite. M and phi, float64[m],
+  may have any scale. Eigenvalues of M up to `relative_cutoff` times the largest
   one are taken as zero. The solution is finite for any finite input: an entry
   beyond the range of float64 gets float64's largest value. It is 0 if M is 0.
   """
@@ -236,7 +236,10 @@ def min_norm_solve(
 
 
 def _scale_to_one(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Divides by the largest magnitude, if there is one."""
+  """Returns a tensor divided by its largest magnitude, and the divisor.
+
+  The divisor of zeros is 1.
+  """
   scale = tf.reduce_max(tf.abs(value))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
   return value / scale, scale

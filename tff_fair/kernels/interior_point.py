@@ -22,8 +22,9 @@ import tensorflow as tf
 
 from tff_fair.kernels import gram as gram_lib, simplex
 
-# The gap to reach, relative to the scale of the objective's rounding errors: to
-# the squared length of the point if all its terms x_k v_k had one direction.
+# The gap to reach, relative to the scale of the objective's rounding errors.
+# This scale is the squared length that the point would have if all its terms
+# x_k v_k had the same direction.
 _RELATIVE_GAP = 1e-13
 # A gap below this share of the shortest point's squared norm is taken as 0.
 _NEGLIGIBLE = 1e-30
@@ -163,7 +164,7 @@ def _starting_point(problem: Problem) -> _Iterate:
 def _newton_step(
   problem: Problem, iterate: _Iterate, regularization: tf.Tensor
 ) -> _Iterate:
-  """Moves along Mehrotra's predictor-corrector direction."""
+  """Returns the iterate after a predictor-corrector step of Mehrotra's."""
   t, rest, lower_dual, upper_dual, price = iterate
   width = problem.width
   dual_residual = (
@@ -227,7 +228,7 @@ def _move(iterate: _Iterate, change: _Iterate, length: tf.Tensor) -> _Iterate:
 def boundary(
   values: Sequence[tf.Tensor], changes: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Returns the step length at which the first positive value becomes 0."""
+  """Returns the step length at which the first of positive values becomes 0."""
   value, decrease = tf.concat(values, 0), -tf.concat(changes, 0)
   unlimited = tf.constant(value.dtype.max, value.dtype)
   return tf.reduce_min(tf.where(decrease > 0, value / decrease, unlimited))

@@ -23,10 +23,10 @@ def project_to_box_simplex(
   """Returns the point nearest to v in {x : lower <= x <= upper, sum x = 1}.
 
   v, float64[m], may have any finite values. Bounds are float64[m] or scalars
-  with 0 <= lower <= upper; upper values above 1 act as 1. They hold exactly,
-  the sum up to rounding, because the threshold is computed relative to the
-  entry of v next to it. An infeasible box gives its nearest corner: `lower` if
-  sum(lower) > 1, `upper` if sum(upper) < 1.
+  with 0 <= lower <= upper; upper values above 1 act as 1. The result satisfies
+  the bounds exactly. Its sum is 1 up to rounding, because the threshold is
+  computed relative to the entry of v next to it. An infeasible box gives its
+  nearest corner: `lower` if sum(lower) > 1, `upper` if sum(upper) < 1.
   """
   v = tf.cast(v, tf.float64)
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), tf.shape(v))
@@ -73,8 +73,10 @@ def linear_gap(
   """Returns max over feasible s of <gradient, x - s>, float64[].
 
   The best s raises coordinates to their upper bounds in ascending order of the
-  gradient, until the sum is 1. Relative to the last one's gradient, the gap is
-  a sum of nonnegative terms, so nothing cancels. `total` is 1 - sum(lower).
+  gradient, until the sum is 1. Relative to the gradient of the last coordinate
+  that is raised, the gap is a sum of nonnegative terms, so nothing cancels.
+  `above_lower` is x - lower, `below_upper` is upper - x, float64[m] each, and
+  `total` is 1 - sum(lower).
   """
   order = tf.argsort(gradient)
   ascending = tf.gather(gradient, order)
@@ -96,10 +98,10 @@ def _clipped_sum(
 def _bracket(
   thresholds: tf.Tensor, v: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Finds neighbouring sorted thresholds between which the sum passes 1.
+  """Returns the neighbouring thresholds between which the sum passes 1.
 
-  If the sums of all thresholds, float64[n], are on one side of 1, both results
-  are the threshold at that end.
+  `thresholds`, float64[n], are sorted. If the sums at all of them are on one
+  side of 1, both results are the threshold at that end.
   """
   last = tf.size(thresholds) - 1
 

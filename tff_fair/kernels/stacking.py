@@ -71,8 +71,8 @@ CLIENT_ID_SPEC = tf.TensorSpec([], tf.int64)  # The spec of a client id.
 def no_rows(specs: Any) -> Any:
   """Returns matrices with 0 rows, whose types allow any number of rows.
 
-  `specs` are those of a row: [d], [] if rows are scalars, or a structure of
-  these.
+  `specs` is the spec of a row, [d], or [] if rows are scalars; or a structure
+  of such specs.
   """
   return tf.nest.map_structure(
     lambda spec: tf.compat.v1.placeholder_with_default(
@@ -88,7 +88,7 @@ def zeros(specs: Any) -> Any:
 
 
 def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns values as one row each, [1, ...], or as no rows, [0, ...]."""
+  """Returns each value as one row, [1, ...], if `counts`, else as no row."""
   number = tf.cast(counts, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values

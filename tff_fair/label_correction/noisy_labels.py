@@ -87,9 +87,10 @@ def relabel(
 ) -> np.ndarray:
   """Returns labels, int[n], some replaced by confident predictions.
 
-  A prediction, from `probabilities`, float[n, C], is confident if the largest
-  one is at least theta, `confidence`. `eligible`, bool[n], marks the examples
-  that may change; None marks all.
+  An example's prediction is the class with the largest of its `probabilities`,
+  float[n, C]; it is confident if that probability is at least theta,
+  `confidence`. `eligible`, bool[n], marks the examples that may change; None
+  marks all.
   """
   if not len(labels):
     return labels.copy()
@@ -120,10 +121,10 @@ def relabel(
 def local_dimensions(
   predictions: np.ndarray, neighbors: int = NEIGHBORS
 ) -> np.ndarray:
-  """Returns the LID of each vector within a set float[n, d], float64[n].
+  """Returns the LID of each row of float[n, d] among all rows, float64[n].
 
-  It is NaN without an estimate: for fewer than three vectors, for neighbours
-  that are all at the same distance, and for all vectors if any number is not
+  It is NaN without an estimate: if there are fewer than three rows, if all
+  neighbours are at the same distance, and for all rows if any number is not
   finite. `neighbors` is at least 2.
   """
   points = np.asarray(predictions, np.float64)
@@ -229,10 +230,10 @@ def _fit_upper_group(numbers: np.ndarray) -> np.ndarray:
 
 
 def _two_means(numbers: np.ndarray) -> np.ndarray:
-  """Returns the upper of the two groups with the least sum of squares.
+  """Returns which numbers are in the upper of two groups, bool[n].
 
-  In one dimension, the optimum is a cut of the sorted numbers, so nothing is
-  random. Equal numbers stay together.
+  The groups have the least sum of squares. In one dimension, the optimum is a
+  cut of the sorted numbers, so nothing is random. Equal numbers stay together.
   """
   levels, counts = np.unique(numbers, return_counts=True)
   number_below = np.cumsum(counts)[:-1]
