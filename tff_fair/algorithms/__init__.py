@@ -1,14 +1,14 @@
 """The methods: each builds a `tff.learning.templates.LearningProcess`.
 
-`names`, `get` and `build` choose a method by name; each has a typed builder,
-`build_<name>`, too. `compose` makes a process of a rule of your own,
-`compose_client_work` one of client work of your own.
+`names` lists the methods; `get` and `build` take a method's name. Each method
+also has a typed builder, `build_<name>`. `compose` builds a process from your
+own rule, `compose_client_work` from your own client work.
 """
 
 from tff_fair import lazy
 from tff_fair.methods import METHODS
 
-# What needs TensorFlow takes seconds to import.
+# Imported on first use, because importing TensorFlow takes seconds.
 _PLACES = {
   **dict.fromkeys(
     ("Algorithm", "build", "get", "hyperparameters", "names"),

@@ -1,4 +1,4 @@
-"""Makes the builders of methods, with hyperparameters as typed keywords."""
+"""Creates the builders of methods, with hyperparameters as typed keywords."""
 
 import functools
 import inspect
@@ -71,8 +71,8 @@ def builder(
   """Gives a function the hyperparameters of a method as typed keywords.
 
   The function's arguments are `model_fn`, an instance of each class and, as
-  keywords, `client_optimizer` and the options. The option of the same name
-  sets a field that `declared.required` declares.
+  keywords, `client_optimizer` and the options. A field that `declared.required`
+  declares gets its value from the option of the same name.
 
   Args:
     rule: The class of the rule.

@@ -54,9 +54,10 @@ def weighted_upper_quantile(
 def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
   """Returns the bin of the (1 - share) quantile, int64[].
 
-  `weights`, float64[64] each, are the clients' weights by bin: first of the
-  whole interval, then of the bin with the quantile in the item before. The
-  result is the number of bins of the last width below the quantile's bin.
+  `weights`, float64[64] each, are the clients' weights by bin: the first item
+  divides the whole interval into bins, and each further item divides the bin
+  that contains the quantile. The result is the index of the quantile's bin
+  among all bins of the whole interval that have the last item's width.
   """
   found, weight_above = tf.zeros([], tf.int64), tf.zeros([], tf.float64)
   for of_bins in weights:

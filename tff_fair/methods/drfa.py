@@ -12,8 +12,8 @@ Deng, Kamani, Mahdavi, "Distributionally Robust Federated Averaging" (NeurIPS
 
 A learning process trains on the cohort that its caller draws; a client that was
 drawn twice appears twice in it. With `local_steps`, the state after a round has
-theta minus theta'. The caller does the rest of the round by `theta_at_snapshot`
-and `with_losses`, as `tff_fair.experiments` does.
+theta minus theta'. The caller completes the round with `theta_at_snapshot` and
+`with_losses`, as `tff_fair.experiments` does.
 """
 
 import collections
@@ -58,7 +58,7 @@ def build_drfa(
   rule: DrfaRule,
   **options: Unpack[rounds.ComposeOptions],
 ) -> rounds.LearningProcess:
-  """Builds DRFA's training on a cohort; see the module for the rest.
+  """Builds DRFA's training; the caller completes each round, see this module.
 
   It requires the option `num_clients`, the size of the population: client ids
   are 0 to num_clients - 1. Without a number of `local_steps`, there is no
@@ -71,7 +71,7 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `ModelWeights`, from the states around a round."""
+  """Returns theta', `ModelWeights`, from a round's first and last state."""
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights
@@ -92,7 +92,8 @@ def estimate_losses(
 ) -> np.ndarray:
   """Returns v, float64[N], an unbiased estimate of all clients' losses.
 
-  `losses` are those of `client_ids`, a uniform sample of the eligible clients.
+  `losses`, float64[m], are those of `client_ids`, a uniform sample of the
+  `eligible` clients, bool[N].
   """
   found = np.zeros(len(eligible))
   found[list(client_ids)] = np.sum(eligible) / len(client_ids) * losses

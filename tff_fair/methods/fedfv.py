@@ -18,8 +18,8 @@ and the remembered updates, <sum_i a_i Delta_i, Delta_j> = (M a)_j. The updates
 are read only twice, for M and for the final sum.
 
 Choices made here: client ids break ties in the order; rounds are numbered from
-0, without those that exclude all clients; a zero update is not a projection
-target.
+0, and a round that excludes all clients is not counted; a zero update is not a
+projection target.
 """
 
 import collections
@@ -80,7 +80,7 @@ def project_external_conflicts(
   """Projects the mean on the normal planes of the remembered updates.
 
   `coefficients`, float64[n], are those of g for the cohort's and the remembered
-  updates; the result has those without conflicts. `age`, int32[n], is in
+  updates; the result has those of the projected g. `age`, int32[n], is in
   rounds, 0 for the cohort and for updates to ignore, and at most `oldest`, tau.
   """
 

@@ -7,7 +7,7 @@ Li, Zhao, Chen, Zheng, "Heterogeneity-Aware Fair Federated Learning"
   c_k = w_k / sum_j w_j
 
 with i_k = 0, ..., m - 1 the rank of f_k from below, and D the sum of all
-i (i + 1). epsilon = 1 weighs clients equally. p_k is not used.
+i (i + 1). epsilon = 1 weights clients equally. p_k is not used.
 
 Choices made here: i_k is the rank of f_k (a published program uses the sorted
 order of the clients instead); clients with equal losses each get the mean of

@@ -196,7 +196,7 @@ def method(name: str) -> Method:
 
 
 def short_name(name: str) -> str:
-  """Returns a method's name for folders; of a user's, the name of the class."""
+  """Returns a method's name for folders; for a user's method, its class."""
   return name.rpartition(":")[2]
 
 
@@ -234,7 +234,7 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns installed packages' code names by method, without built-in ones."""
+  """Returns the code of installed methods by name, without built-in names."""
   found: Mapping[str, str] = _user_functions().entry_points(
     "tff_fair.methods", "method", tuple(METHODS)
   )
@@ -249,7 +249,7 @@ def _load_user_method(code: str) -> building.Builder:
     return user_method.load(code)
 
 
-# What the title of a method that uses p_k ends with, by `client_weighting`.
+# The endings of the titles of methods that use p_k, by `client_weighting`.
 _WEIGHTS: Mapping[str, str] = MappingProxyType(
   {
     "num_examples": "",

@@ -12,7 +12,8 @@ from typing import Any
 def get(state: Any) -> Mapping[str, Any]:
   """Returns the rule's state, by name, from a learning process's state."""
   aggregator: Mapping[str, Any] = state.aggregator
-  return aggregator.get("rule", aggregator)  # If the sum has a state, too.
+  # If the sum has a state, too, the rule's state is under "rule".
+  return aggregator.get("rule", aggregator)
 
 
 def with_values(state: Any, **parts: Any) -> Any:
