@@ -37,7 +37,7 @@ _MAX_PRODUCTS = 150  # Hessian products in a step.
 _ACCURACY = 0.01  # Residual of a Newton step relative to the gradient.
 _MAX_INNER = 40  # Newton steps before v moves.
 _DAMPING = 1.0  # Damping of the first step.
-_MAX_IDLE = 8  # Moves of v in a row without a Newton step, to stop.
+_MAX_IDLE = 8  # Moves of v without a Newton step after which the search stops.
 _SHRINK = 0.2  # Factor of mu if the last multipliers helped little.
 _TOUCH = 0.999  # |W| / R from which on W is at the ball's edge.
 
@@ -83,7 +83,7 @@ def worst_tail(losses: Array, cap: float) -> Array:
 
 
 def project_to_tail(point: Array, cap: float) -> Array:
-  """Returns the nearest u in the simplex with u_k <= cap."""
+  """Returns the u in the simplex, u_k <= cap, that is nearest to `point`."""
   # sum clip(point - t, 0, cap) decreases in t, and is linear between these t.
   upper = point - cap
   breaks = np.unique(np.concatenate([point, upper]))
@@ -218,7 +218,7 @@ class _Search:
     """Runs the search and returns the best result."""
     weights = self.best_weights
     values = self.losses.values(weights)
-    # At a start of 0, all losses may be equal; at a good start, small.
+    # If the start is 0, all losses may be equal; if it is good, all are small.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap

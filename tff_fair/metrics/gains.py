@@ -84,7 +84,7 @@ class Gain(NamedTuple):
   gain: float
   low: float  # Ends of the interval; NaN with too few examples.
   high: float
-  p_value: float  # Two-sided, of exchangeable outputs.
+  p_value: float  # Two-sided; the null hypothesis: outputs are exchangeable.
 
 
 class Outputs(NamedTuple):

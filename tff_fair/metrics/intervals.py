@@ -116,8 +116,9 @@ def fairness_intervals(
       n_k test examples that the model gets right. Without it, only the clients
       are drawn.
     names: The statistics' names in `fairness_summary`.
-    of_other_clients: Whether the clients are a sample, or only their test
-      examples, which requires `num_examples`.
+    of_other_clients: Whether the interval is for other clients of the same
+      kind. If not, it is for these clients with other test examples, which
+      requires `num_examples`.
     confidence: The confidence of each interval, in (0, 1).
     seed: Seed of the draws.
 
@@ -168,8 +169,9 @@ def bootstrap_intervals(
     values: float[K], one value for each client: accuracies, losses, errors.
     num_examples: float[K], n_k, if values are shares of n_k examples; otherwise
       None, and only the clients are drawn.
-    of_other_clients: Whether the clients are a sample, or only their test
-      examples, which requires `num_examples`.
+    of_other_clients: Whether the interval is for other clients of the same
+      kind. If not, it is for these clients with other test examples, which
+      requires `num_examples`.
     confidence: The confidence of each interval, in (0, 1).
     seed: Seed of the draws.
 

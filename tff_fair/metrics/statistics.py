@@ -89,9 +89,9 @@ def _mean_over(
 ) -> Vector:
   """Returns the mean over a span of the ranked examples.
 
-  The examples, ranked by their client's accuracy, float64[K], cover [0, K], one
-  unit for a client of average size; `span` maps K to the start and stop.
-  Weights are float64[..., K].
+  The examples, ranked by their client's accuracy, float64[K], cover [0, K]: a
+  client covers its weight, which is 1 on average. `span` maps K to the start
+  and stop. Weights are float64[..., K].
   """
   start, stop = span(accuracy.size)
   order = np.argsort(accuracy)
@@ -142,8 +142,8 @@ STATISTICS: Mapping[str, Statistic] = {
   "entropy": _entropy,
 }
 
-# The upper bounds of statistics that have another unit, or another bound, than
-# the clients' values. Accuracies are at most 1.
+# The upper bounds of statistics whose unit or bound differs from that of the
+# clients' values. Accuracies are at most 1.
 UPPER_BOUNDS: Mapping[str, float] = {
   "std": 0.5,
   "variance": 0.25,

@@ -118,7 +118,8 @@ def error_summary(
       best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
     mean, std, min, max, tails and percentiles have the unit of the errors. If
     an error is inf, then mean, max, and the tails and percentiles that include
-    such a client are inf; std, variance and the six of the ratios are NaN.
+    such a client are inf; std, variance and the six statistics of the ratios
+    are NaN.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, if an
