@@ -1,4 +1,4 @@
-"""Composes learning processes, with all that methods share.
+"""Composes learning processes from rules and the parts that methods share.
 
 A method's file imports this package to build its process. The modules that
 build a process are imported only when one is built, so that importing a factory

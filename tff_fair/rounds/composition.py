@@ -92,7 +92,7 @@ def compose(
     takes_snapshot: Whether the state has the mean of the clients' weights at a
       random local step (DRFA); see `tff_fair.client_works.TrainingSettings`.
     group_shares: How many examples each group of people has over all clients,
-      to weigh examples by group (FedMinMax). A client's data are then batches
+      to weight examples by group (FedMinMax). A client's data are then batches
       `(x, y, group)`; group, int32[n], has indices into `group_shares`.
     group_learning_rate: The learning rate of the groups' weights; needs
       `group_shares`.
@@ -198,7 +198,7 @@ def _compose_rounds(
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
 ) -> LearningProcess:
-  """Composes a process whose rounds workers can share."""
+  """Composes a process whose rounds can be shared among workers."""
   client_work = parts.work.build()
   aggregation = _build_aggregation(
     client_work, parts.factory, updates_checked=True

@@ -102,8 +102,8 @@ class CohortRowsProcess:
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation  # From `build_next_with_rows`.
-  # The most clients of a part; 0 never cuts. The runtime cuts larger cohorts,
-  # and then moves only their rows anyway.
+  # The most clients in a part of a cohort; 0 cuts no cohorts. The runtime cuts
+  # larger cohorts into parts, and then moves only their rows anyway.
   clients_per_part: int
 
   def initialize(self) -> Any:

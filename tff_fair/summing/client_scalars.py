@@ -128,7 +128,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
-    """Returns one client's rows: its row, or none and 1 excluded client."""
+    """Returns the rows of one client: one row, or none if it is excluded."""
     if self.fields:
       named = weight if isinstance(weight, Mapping) else weight._asdict()
       client_id = named["client_id"]

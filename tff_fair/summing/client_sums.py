@@ -35,11 +35,11 @@ SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """A client's status, which is a 1 and zeros; or the sums over clients."""
+  """A client's status, one of them 1 and the others 0; or sums over clients."""
 
   counted: tf.Tensor  # float32[], 1 if the client is included.
   # float32[], 1 if the client has no examples, if its update or a signal is not
-  # finite, or if a signal is negative that must not be.
+  # finite, or if a signal that must not be negative is negative.
   excluded: tf.Tensor
   out_of_bounds: tf.Tensor  # float32[], 1 if its terms exceed the bounds.
 
@@ -108,7 +108,7 @@ class Transport:
   def scale(
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
-    """Returns an update times a factor, in the dtypes of `specs` or float32."""
+    """Returns an update times a factor, in float32 or the dtypes of `specs`."""
     # The secure sum's 32-bit integers are not more exact than float32.
     if self.uses_integers:
       specs = tf.nest.map_structure(
@@ -195,7 +195,7 @@ def end_round(
 class Sums:
   """Sums of clients' terms, none of which depends on another sum.
 
-  `inner` is the type of what the sum of updates measures, if there is one.
+  `inner` is the type of the update sum's measurements; empty without this sum.
   """
 
   def __init__(
@@ -222,7 +222,7 @@ class Sums:
     )
 
   def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
-    """Returns the states, the sums, and what the sum of updates measures."""
+    """Returns the states, the sums, and the measurements of the update sum."""
     outputs = {
       name: process.next(state[name], terms[name])
       for name, process in self._processes.items()
@@ -253,8 +253,8 @@ def build_client_sums(
 
   `terms` maps a client's update and weight to named values. `factories` maps
   the same names to factories that sum these values. `finish` maps the rule's
-  state and the sums to the round's output. The measurement `sum` contains what
-  the sum of updates measures, if there is one.
+  state and the sums to the round's output. The measurement `sum` contains the
+  measurements of the sum of updates, if there are any.
   """
   compute = tff.tensorflow.computation
   get_state = compute(initial_state)

@@ -131,7 +131,7 @@ def build_phase_computations(
 ) -> Sequence[tff.Computation]:
   """Returns a computation for each phase.
 
-  It takes arguments of the `given` types, then the results of earlier phases.
+  Each takes arguments of the `given` types, then the results of earlier phases.
   """
   taken = [*given]
   found: list[tff.Computation] = []
@@ -195,7 +195,7 @@ def _known_type(phases: Sequence[_Phase]) -> tff.Type:
 
 @dataclasses.dataclass(frozen=True)
 class _Computations:
-  """What a client and the server compute in a round."""
+  """The computations of a client and of the server in a round."""
 
   reader: client_scalars.ScalarReader
   rule: types.ComparingRule

@@ -1,4 +1,4 @@
-"""Remembers each client's latest update among those of the last rounds.
+"""Remembers the latest update of each client that took part in the last rounds.
 
 The memory's size depends on the numbers of rounds and of clients per round, not
 on the number of all clients.
@@ -12,7 +12,10 @@ from tff_fair.kernels import stacking
 
 
 class RememberedCohort(NamedTuple):
-  """A round's updates, float[r, d], of clients without a later update."""
+  """The updates of a round, except of clients with an update in a later round.
+
+  `client_id` is int64[r], and `updates` is float[r, d].
+  """
 
   client_id: tf.Tensor
   updates: tf.Tensor

@@ -41,18 +41,19 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   update or signals are not finite, that have no examples, or that report a
   negative number of steps, learning rate, accuracy or gradient norm.
 
-  Measurements: `num_clients`, `num_clients_excluded`, `direction_norm`,
-  `coefficient_min`, `coefficient_max`, `coefficients_negative`, `loss_mean`,
-  `loss_std`, `loss_min`, `loss_max` (with signals), and
-  `directional_derivative_min` (min_k <update_k, d>), `share_descending` (of
-  clients with <update_k, d> > 0), `pareto_stationarity` and `blocking_weights`
-  (s and lambda of `tff_fair.kernels.pareto_stationarity`; these four only if
-  the Gram matrix is known), `client_ids`, `coefficients` and `client_losses`
-  (with signals), those of the rule, as `sum` those of the inner sum, if any,
-  and with a tape, those of `tff_fair.summing.tape`, prefixed with "tape_".
-  Secure and private sums report nothing about single clients: only
-  `num_clients`, `num_clients_excluded`, `num_clients_out_of_bounds`,
-  `direction_norm`, and those of the rule that follow from sums.
+  The measurements are `num_clients`, `num_clients_excluded`, `direction_norm`,
+  `coefficient_min`, `coefficient_max` and `coefficients_negative`; with
+  signals, also `loss_mean`, `loss_std`, `loss_min`, `loss_max`, `client_ids`,
+  `coefficients` and `client_losses`. If the Gram matrix is known, the
+  certificate follows: `directional_derivative_min` (min_k <update_k, d>),
+  `share_descending` (of clients with <update_k, d> > 0), `pareto_stationarity`
+  and `blocking_weights` (s and lambda of
+  `tff_fair.kernels.pareto_stationarity`). The rule adds its measurements, an
+  inner sum adds its own as `sum`, and a tape adds those of
+  `tff_fair.summing.tape`, prefixed with "tape_". Secure and private sums report
+  nothing about single clients: only `num_clients`, `num_clients_excluded`,
+  `num_clients_out_of_bounds`, `direction_norm`, and the measurements of the
+  rule that follow from sums.
   """
 
   def __init__(

@@ -5,10 +5,11 @@ In secure aggregation,
   e_k = exp(l_k - r),  c_k = e_k (u + v x_k),  hence
   d = u sum_k e_k Delta_k + v sum_k e_k x_k Delta_k
 
-Each client sends e_k Delta_k, with a covariate e_k x_k Delta_k, and the scalars
-w_k, e_k, e_k x_k, e_k x_k^2 and the rule's own terms into secure sums. The rule
-finds u and v from these sums (`types.SeparableRule.from_sums`). One round and
-O(d) memory suffice, and no client sends a number in the clear.
+Each client adds the vector e_k Delta_k, the scalars w_k, e_k, e_k x_k and
+e_k x_k^2, and the rule's own terms to secure sums; if the rule has a covariate,
+also the vector e_k x_k Delta_k. The rule computes u and v from these sums
+(`types.SeparableRule.from_sums`). One round and O(d) memory suffice, and no
+client sends a number in the clear.
 
 A client whose terms exceed the bounds of secure sums adds zeros instead, and a
 separate sum counts such clients. Clipping only the client's update would change
