@@ -27,9 +27,10 @@ if "tensorflow" not in sys.modules:
 
 @atexit.register
 def _let_tff_end() -> None:
-  """Replaces TFF's own context, so that this context ends its worker now.
+  """Replaces TFF's default context, so that the old one ends its worker now.
 
-  Otherwise it would try after Python's teardown of modules, and fail.
+  Otherwise the old context would try to end the worker after Python has removed
+  its modules, and fail.
   """
   tff = sys.modules.get("tensorflow_federated")
   if tff is None or not hasattr(tff, "framework"):

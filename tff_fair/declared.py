@@ -210,7 +210,7 @@ def parse(name: str, annotation: object, text: str) -> Value | Names:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:
-  """Parses NAME=VALUE texts; others or repeated names raise `FieldError`."""
+  """Parses NAME=VALUE texts with distinct names, or raises `FieldError`."""
   found: dict[str, str] = {}
   for text in texts:
     name, equals, value = text.partition("=")

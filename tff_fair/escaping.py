@@ -34,8 +34,9 @@ def _escape_sequence(match: re.Match[str]) -> str:
   return match[0].encode("unicode_escape").decode()
 
 
-# What may begin emphasis, code, HTML, an entity, a cell, math or a link. For
-# links, only the bracket before the address is escaped, so [0, 1] stays.
+# Characters that may begin emphasis, code, HTML, an entity, a cell, math or a
+# link. Of links, only the bracket before the address is escaped, so [0, 1]
+# stays unchanged.
 _MARKDOWN = re.compile(r"[\\|*`<_~&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.", re.I)
 # Begins a heading, quotation, list or rule at the start of a paragraph.
 _BLOCK = re.compile(r"^(\s*)(#|>|[-+](?=\s)|[-=](?=[-=]+\s*$))")
@@ -78,7 +79,7 @@ _LATEX = {
 
 
 def latex(text: str, *, is_first: bool = True) -> str:
-  """Returns a text for LaTeX."""
+  """Returns a text escaped for LaTeX; `is_first` means: it may begin a row."""
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", line(text))
   escaped = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
   escaped = re.sub("-(?=-)", "-{}", escaped)  # Two would become a dash.

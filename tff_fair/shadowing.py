@@ -1,4 +1,4 @@
-"""Detects a package that shadows one of this project's.
+"""Detects a package that shadows a package of this project.
 
 Python looks for packages in the working directory first. If the user has a
 folder `tasks` there, it hides this project's `tasks`, whose imports then fail.

@@ -40,7 +40,7 @@ def suggest(
   *,
   shown: Callable[[str], str] = str,
 ) -> str:
-  """Returns a question that asks which known name was meant."""
+  """Returns "did you mean ...?" with similar names; else `otherwise`."""
   near = " or ".join(map(shown, guesses(name, known)))
   return f"did you mean {near}?" if near else otherwise
 

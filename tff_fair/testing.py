@@ -22,7 +22,7 @@ from tff_fair.runtime import chosen_context
 
 Reference = Callable[..., np.ndarray]
 
-# The signals that all clients report unless a cohort gives others.
+# The signals that all clients report unless a cohort has other values.
 _DEFAULT_SIGNALS = {
   "accuracy": 0.5,
   "effective_steps": 3.0,
@@ -147,7 +147,7 @@ def make_cohort(
 
 
 def permuted(cohort: types.Cohort, order: Any) -> types.Cohort:
-  """Returns some or all of the cohort's clients, in another order."""
+  """Returns the cohort of the clients at the positions in `order`."""
   return types.Cohort(
     **{
       name: value[np.ix_(order, order)] if name == "gram" else value[order]
@@ -168,10 +168,11 @@ def check_rule(
   With the defaults and with each of the settings: coefficients equal those of
   the reference, are finite for hard cohorts (one client, zero and opposite
   updates, losses of any size), and do not depend on the order of clients; equal
-  clients get equal coefficients; the rule reads only what it asks for, and
-  keeps the type of its state; it has the form that `SeparableRule` requires,
-  also from sums; and every aggregation kind that it allows has its direction,
-  except secure sums of a `ComparingRule`, which may round losses.
+  clients get equal coefficients; the rule reads only the signals and geometry
+  that it declares, and keeps the type of its state; a `SeparableRule` has the
+  form that this class requires, also if it computes from sums; and every kind
+  of aggregation that the rule allows returns the rule's direction. Secure sums
+  of a `ComparingRule` are not checked, because they may round losses.
 
   Args:
     rule_class: The class of the rule.

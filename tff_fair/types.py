@@ -257,7 +257,7 @@ class Rule(declared.Hyperparameters, abc.ABC):
 
   @property
   def remembered_rounds(self) -> int:
-    """For how many rounds a cohort's updates are remembered."""
+    """The number of rounds for which a cohort's updates are remembered."""
     return 0
 
   @property

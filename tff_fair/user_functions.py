@@ -40,8 +40,8 @@ class _LoadedModule(NamedTuple):
 _imported: dict[pathlib.Path, _LoadedModule] = {}
 
 
-# Whether code that has not run before may run. It must not while records are
-# read, which may be other people's and may name functions.
+# Whether user code that has not run before may run. It must not run while
+# records are read: they may come from other people, and may name functions.
 _may_run = contextvars.ContextVar("may_run", default=True)
 
 
@@ -98,7 +98,8 @@ def entry_points(
 ) -> dict[str, str]:
   """Returns the entry points of installed packages in a group, by name.
 
-  A name in `taken` is left out, with a notice, which calls an entry a `kind`.
+  A second entry of a name, or one with a name in `taken`, is left out, with a
+  notice that calls it a `kind`.
   """
   found: dict[str, str] = {}
   points = importlib.metadata.entry_points(group=group)
@@ -129,7 +130,7 @@ def check(name: str) -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-  """Imports a function."""
+  """Imports and returns a function or class."""
   if not may_run(name):
     raise FieldError(name, "does not run while a record is read.")
   path = file_of(name)
@@ -152,7 +153,7 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def is_class(name: str) -> bool:
-  """Returns whether a name means a class that can be imported."""
+  """Returns whether a name is that of a class that can be imported."""
   try:
     return isinstance(load(name), type)
   except FieldError:
@@ -168,7 +169,7 @@ def digest(name: str) -> str:
 
 
 def file_of(name: str) -> pathlib.Path:
-  """Returns the file of a function."""
+  """Returns the file that defines a function."""
   place = _place(name)
   if place.endswith(_SUFFIX):
     path = pathlib.Path(os.path.expanduser(place))
@@ -285,7 +286,8 @@ def _module_or_error(
   if folder not in sys.path:
     sys.path.insert(0, folder)
   try:
-    # Not from a bytecode file, which has the source's time only in seconds.
+    # A bytecode file would store the source's time only in seconds, so that an
+    # edit within the same second would have no effect.
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     exec(code, vars(module))
   except (Exception, SystemExit) as error:
