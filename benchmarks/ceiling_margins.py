@@ -6,10 +6,10 @@ Trains short runs of linear models for each federation, method, rate and seed,
 and evaluates them on their training rows. A run's margin is its mean loss, its
 CVaR over the worst 10 % of the clients, or its largest loss, minus the lower
 bound of the ceiling: a negative margin would refute the proof. For each method,
-the program shows how far the best rate ends above the least values. It writes a
-CSV file of all runs for each federation and method; when restarted, it
-continues with the remaining runs. Personal models, such as Ditto's, have no
-such ceiling.
+the program shows how far the best rate ends above the least possible values. It
+writes a CSV file of all runs for each federation and method; when restarted, it
+continues with the missing files. Personal models, such as Ditto's, have no such
+ceiling.
 """
 
 import dataclasses

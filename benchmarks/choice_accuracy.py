@@ -10,12 +10,12 @@ With power, the labels of --share of the clients are also inverted. With none,
 federations are unchanged, and a draw is a data seed.
 
 The truth of each draw is computed from the whole grid of fair-bench, eight
-settings per method, on --seeds further seeds. For each method, it is the test
-result in the worst 10 % of the setting with the best worst 10 % on validation
-rows. The regret of a choice is how far the best method is better than the
-recommended setting, on the same rows and seeds. Existing draws are reused. The
-program prints a line for each draw, then shares with 95 % intervals by Clopper
-and Pearson.
+settings per method, on --seeds further seeds. For each method, it is the mean
+test score of the worst 10 % of the clients, with the setting for which this
+mean is best on validation rows. The regret of a choice is how far the best
+method is better than the recommended setting, on the same rows and seeds.
+Existing draws are reused. The program prints a line for each draw, then shares
+with 95 % intervals by Clopper and Pearson.
 """
 
 import pathlib
@@ -121,10 +121,11 @@ class NumPyRunner(choice_runs.ChoiceRunner):
 
 
 def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
-  """Returns the worst 10 % of settings on validation and test rows, [2, S].
+  """Returns the scores of settings in the worst 10 % of the clients, [2, S].
 
-  Values are means over the seeds of the truth, in the unit of tables, with
-  the sign changed if lower is better.
+  The first row is on validation rows, the second on test rows. Values are means
+  over the seeds of the truth, in the unit of tables, with the sign changed if
+  lower is better.
   """
   seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
   measure = measures.by_name(runner.score)["worst_10"]
@@ -191,7 +192,7 @@ def compare_with_hindsight(
 
 
 def share(name: str, hits: Sequence[bool]) -> str:
-  """Returns a share with its interval."""
+  """Returns the share of hits and its interval, as text."""
   number, total = sum(hits), len(hits)
   if not total:
     return f"{name}: there is no such draw."

@@ -3,7 +3,8 @@
   python -m benchmarks.cohorts --show=parts,growth
 
   parts      A cohort in parts and the same cohort as a whole, in turns.
-  growth     The second round of growing cohorts, by default up to 3,000.
+  growth     The second round of growing cohorts, by default of 10 to 3,000
+             clients.
 
 A memory peak is that of the whole program so far. So, to compare peaks, start
 the program once for each entry of `--show` and of `--ways`.

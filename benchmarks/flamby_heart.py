@@ -12,8 +12,8 @@ of 100 local steps, single hospitals for 50 epochs of Adam. FLamby's FedAdagrad
 has a momentum of 0.9, and starts with a preconditioner of 0.
 
 Seeds determine initial weights and batches, which differ from FLamby's. The
-table has means and standard deviations of accuracies over seeds, and the
-difference of FLamby's mean and this project's divided by its standard error.
+table has means and standard deviations of accuracies over seeds, and this
+project's mean minus FLamby's, divided by the standard error of the difference.
 """
 
 import pathlib
@@ -105,7 +105,7 @@ def _model(width: int) -> tff.learning.models.FunctionalModel:
 
 
 def _first_weights(width: int, seed: int) -> _Weights:
-  """Returns initial weights drawn like those of PyTorch's linear layer."""
+  """Returns initial weights, drawn as in PyTorch's linear layer."""
   rng, limit = np.random.default_rng(seed), 1 / np.sqrt(width)
   draws = rng.uniform(-limit, limit, (width + 1, 1)).astype(np.float32)
   return [draws[:-1], draws[-1]]

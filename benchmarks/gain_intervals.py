@@ -69,7 +69,9 @@ def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
 
 @functools.cache
 def _accuracy_ends(size: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-  """Returns all counts of examples that one model gets right, and intervals."""
+  """Returns all pairs of the numbers of examples that only the second and only
+  the first model gets right, and the interval for each pair.
+  """
   counts = [(b, c) for b in range(size + 1) for c in range(size + 1 - b)]
   logits, ends = np.eye(2), []
   for gained, lost in counts:
@@ -140,7 +142,9 @@ def outputs(
 
 @functools.cache
 def true_gain(score: str, kind: Kind, improvement: float) -> float:
-  """Returns the gain on 100,000 examples; arguments are those of `outputs`."""
+  """Returns the gain on 100,000 examples; `kind` and `improvement` are as in
+  `outputs`.
+  """
   drawn = outputs(
     np.random.default_rng(0),
     _TRUTH,

@@ -22,11 +22,11 @@ _BATCH = 64
 
 
 class Data(NamedTuple):
-  """A split of the clients' examples, padded: [K, n, F], [K, n, C], [K]."""
+  """The examples of all clients in a split, padded to the largest client."""
 
-  x: np.ndarray
-  y: np.ndarray
-  num_examples: np.ndarray
+  x: np.ndarray  # [K, n, F], the last feature is 1.
+  y: np.ndarray  # [K, n, C], one-hot classes, or numbers with C = 1.
+  num_examples: np.ndarray  # [K].
 
   @property
   def mask(self) -> np.ndarray:
@@ -87,7 +87,10 @@ def train_locally(
   pull: np.ndarray | float = 0.0,
   center: np.ndarray | None = None,
 ) -> np.ndarray:
-  """Returns the weights after an epoch of SGD, [K, F, S, C]."""
+  """Returns the weights after an epoch of SGD, [K, F, S, C].
+
+  With a `center`, `pull` is the weight of a proximal term towards it.
+  """
   w = start.copy()
   for begin in range(0, data.x.shape[1], _BATCH):
     active = np.flatnonzero(data.num_examples > begin)
@@ -113,8 +116,8 @@ class Round(NamedTuple):
 
   update: np.ndarray
   loss: np.ndarray  # [S, K], losses before training.
-  initial_loss: np.ndarray
-  gradient_norm: np.ndarray
+  initial_loss: np.ndarray  # [S, K], losses of the initial weights.
+  gradient_norm: np.ndarray  # [S, K], norms of the gradients before training.
   weight: np.ndarray  # [K], client weights with sum 1.
   rates: np.ndarray  # [S], client learning rates.
   value: np.ndarray  # [S], values of the method's hyperparameter.

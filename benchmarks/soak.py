@@ -57,7 +57,7 @@ _COMMAND = (
   *("--total_rounds=100", "--rounds_per_evaluation=20", "--output_dir=run"),
 )
 _SECONDS_TO_END = 10.0
-_LONGEST = 300.0  # Seconds until programs must end that no signal ends.
+_LONGEST = 300.0  # Seconds within which a program must end without a signal.
 _SECONDS_OF_START = 8.0  # About the time to import and build.
 _SECONDS_OF_TRAINING = 15.0
 _LIMITS_OF_FILES = (2_000, 400_000)  # The range of size limits, in bytes.
@@ -80,7 +80,7 @@ class Program:
     self.said = ""
 
     def prepare() -> None:
-      # Undo that shells make background jobs, such as this one, ignore SIGINT.
+      # Restore SIGINT, which background jobs of a shell, such as this, ignore.
       signal.signal(signal.SIGINT, signal.SIG_DFL)
       resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 

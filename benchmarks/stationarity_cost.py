@@ -1,8 +1,8 @@
 """Times a round with and without measuring its Pareto stationarity.
 
-FedAvg needs no Gram matrix, so for FedAvg the certificate also costs the
-matrix. Methods that need the matrix themselves pay only for the least-norm
-point, whose time is on the last line.
+FedAvg needs no Gram matrix, so its certificate costs both the matrix and the
+least-norm point. Methods that use the matrix pay only for the least-norm point,
+whose time is on the last line.
 
   python -m benchmarks.stationarity_cost [--model=mlp|cnn]
 """

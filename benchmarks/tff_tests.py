@@ -84,7 +84,7 @@ def run_here(
   signal.signal(signal.SIGINT, signal.default_int_handler)
   # Append the finder, so that Python searches installed modules first.
   sys.meta_path.append(_CheckoutFinder(checkout))
-  # Importing tff_fair also ends TFF's own worker at the end of a program.
+  # tff_fair also makes sure that TFF's own worker ends with the program.
   importlib.import_module("tff_fair")
   importlib.import_module(f"{_PACKAGE}.python.core.backends.test")
   if context != THEIRS:

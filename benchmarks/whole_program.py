@@ -206,7 +206,9 @@ def _show_mnist() -> None:
 
 
 def _first_round_seconds(cache: str | None = None) -> float:
-  """Returns the seconds until the first round ends, given any cache folder."""
+  """Returns the seconds until the first round ends; `cache` is the folder of
+  compiled computations, if any.
+  """
   with tempfile.TemporaryDirectory() as folder:
     output = pathlib.Path(folder) / "run"
     command = [

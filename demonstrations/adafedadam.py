@@ -3,8 +3,9 @@
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
 Federated Adam" (2024), Appendix A: no momentum (beta1 = 0), alpha = 0.
 
-Both bound the mean of ||grad F(x_t)||^2 over T steps in terms of F(x_1) -
-F(x*). They assume eta <= epsilon / 2 L and 1 - beta2 <= epsilon^2 / 16 G^2.
+Both theorems bound the mean of ||grad F(x_t)||^2 over T steps in terms of
+F(x_1) - F(x*). They assume eta <= epsilon / 2 L and
+1 - beta2 <= epsilon^2 / 16 G^2.
 """
 
 import typing

@@ -94,8 +94,8 @@ def _count_harmed() -> tuple[int, int]:
 def fedfv_theorem_2() -> Demonstration:
   """Shows the bounds on conflicts, which decrease in the order of projections.
 
-  Theorems 1 and 2 are about sets in which each projection resolves a conflict.
-  Both bound the part of the mean that opposes a client.
+  Theorems 1 and 2 are about sets of gradients in which each projection resolves
+  a conflict. Both bound the part of the mean that opposes a client.
   """
   rng = np.random.default_rng(0)
   last = by_first = by_second = rise = 0.0

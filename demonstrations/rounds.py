@@ -21,7 +21,7 @@ def apply(
 
 @functools.cache
 def _traced(rule: types.Rule, m: int, names: tuple[str, ...]) -> Any:
-  """Compiles a rule to a graph, which is a hundred times as fast as eagerly."""
+  """Compiles a rule to a graph, a hundred times as fast as eager execution."""
   column = tf.TensorSpec([m], tf.float64)
 
   @tf.function(
@@ -55,7 +55,7 @@ def quadratics(
 
 
 def distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
-  """Returns the distance of a point to a convex hull."""
+  """Returns the distance of a point from the convex hull of corners, [m, d]."""
   # A large penalty on sum(shares) - 1 turns this into a least-squares problem.
   penalty = 1e6
   shares, _ = scipy.optimize.nnls(

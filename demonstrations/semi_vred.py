@@ -164,7 +164,7 @@ def _error_of_equation(threshold: float) -> float:
 
 
 def _error_of_direction(threshold: float) -> float:
-  """Returns the rule's error against the objective's gradient."""
+  """Returns how far the rule's direction is from the objective's gradient."""
   after, before = threshold + _STEP, threshold - _STEP
   slopes = (_class_losses(after) - _class_losses(before)) / (2 * _STEP)
   found = rounds.direction(
