@@ -19,7 +19,7 @@ def build(
 
   Args:
     input_shape: Shape of one example.
-    num_classes: Number of logits; None where the task predicts a number.
+    num_classes: Number of logits; None if the task predicts a number.
   """
   inputs = tf.keras.Input(input_shape)
   x = tf.keras.layers.Reshape([math.prod(input_shape)])(inputs)

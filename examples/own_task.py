@@ -45,7 +45,7 @@ def hospitals(
 
   sizes = {"A": (1.0, 0.0), "B": (0.75, 0.2), "C": (0.1, shift)}
   train, test = (
-    # A `ClientData` is one of the types with a dataset for each client.
+    # `from_client_data` takes a `ClientData`, among other types.
     tff.simulation.datasets.TestClientData(
       {
         name: examples(int(part * share * patients), larger)

@@ -1,4 +1,4 @@
-"""A fair aggregation factory in a script of TensorFlow Federated's own parts.
+"""A fair aggregation factory in a script of plain TensorFlow Federated.
 
 Only `model_aggregator` differs from federated averaging. Ten clients have two
 digits each; some have four and eight times as many images as others. In this

@@ -1,6 +1,7 @@
-"""A fair method in a program of TensorFlow Federated's own, which resumes.
+"""A fair method in TensorFlow Federated's own training program.
 
-`train_model` saves a state after each round. A start with more rounds resumes.
+`train_model` saves a state after each round. Start it again with more rounds,
+and it resumes.
 
     python examples/tff_program.py --output_dir=outputs/program --rounds=10
 """

@@ -1,6 +1,6 @@
-"""Extension of griffe: what API pages show of hyperparameters and formulas.
+"""Extension of griffe for hyperparameters and formulas on API pages.
 
-Griffe reads the source; some things are made as it runs.
+Griffe only reads the source, and some members exist only at run time.
 """
 
 import ast
@@ -13,10 +13,10 @@ import griffe
 # Where the sections of Google style begin.
 _SECTIONS = re.compile(r"^\w+:\n", re.MULTILINE)
 _CODE_OR_LESS = re.compile(r"```.*?```|`[^`]*`|<", re.DOTALL)
-# Lines that are all indented, between empty ones.
+# A block of indented lines between empty lines.
 _FORMULA = re.compile(r"(?<=\n\n)(?:  +\S.*\n?)+(?=\n|\Z)")
-# What says nothing of its own is left out, and so are what Python alone calls,
-# and the builders of methods: pages.py shows them with their hyperparameters.
+# API pages leave out members that only refer to the base class, dunder methods,
+# and the builders of methods, which pages.py shows with their hyperparameters.
 _SAYS_NOTHING = "See the base class."
 _HIDDEN = re.compile(
   r"tff_fair\.methods\.\w+\.build_\w+|.*\.__(?!init__|version__)\w+__"
@@ -25,12 +25,12 @@ _HPARAM = "hyperparameter"
 
 
 class Docstrings(griffe.Extension):
-  """Shows hyperparameters as values, and formulas as they stand."""
+  """Shows hyperparameters with their defaults, and formulas verbatim."""
 
   def on_module_members(
     self, *, node: ast.AST | griffe.ObjectNode, mod: griffe.Module, **_: Any
   ) -> None:
-    """Exports what a package imports as "x as x", as `tff_fair.lazy` does."""
+    """Exports names that a package imports "x as x", like `tff_fair.lazy`."""
     if mod.exports is None and isinstance(node, ast.AST):
       mod.exports = [
         alias.name
@@ -60,7 +60,7 @@ class Docstrings(griffe.Extension):
     attr.docstring = griffe.Docstring(meaning, parent=attr)
 
   def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-    """Changes a documented object."""
+    """Hides or reformats an object, and adds the constructors of factories."""
     text = obj.docstring.value if obj.docstring else ""
     if text == _SAYS_NOTHING or _HIDDEN.fullmatch(obj.path):
       obj.public = False
@@ -98,14 +98,14 @@ def constructor(rule: griffe.Class) -> griffe.Function:
 
 
 def escape(text: str) -> str:
-  """Returns a text whose types, as <S@SERVER>, are no elements of HTML."""
+  """Escapes "<" outside code, so that <S@SERVER> is not an HTML element."""
   return _CODE_OR_LESS.sub(
     lambda found: "&lt;" if found[0] == "<" else found[0], text
   )
 
 
 def fence(text: str) -> str:
-  """Returns a text with fences around indented lines."""
+  """Returns the text with a code fence around each block of indented lines."""
   return _FORMULA.sub(
     lambda found: f"```text\n{textwrap.dedent(found[0]).rstrip()}\n```\n", text
   )

@@ -1,4 +1,4 @@
-"""Hook of mkdocs: draws formulas as it builds, so that no script need do it."""
+"""Hook of mkdocs: draws formulas at build time, so pages need no script."""
 
 import html
 import re
@@ -17,17 +17,17 @@ _LETTERS = {
   Path.CURVE4: "C",
   Path.CLOSEPOLY: "Z",
 }
-_SIZE = 17  # Of the letters, in pixels.
+_SIZE = 17  # The font size in pixels.
 _MARGIN = 2
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-  """Returns a page's text with a drawing in the place of each formula."""
+  """Returns a page's text with a drawing in place of each formula."""
   return _BLOCK.sub(lambda block: draw(" ".join(block[1].split())), markdown)
 
 
 def draw(tex: str) -> str:
-  """Returns a formula, in TeX, as an element of HTML."""
+  """Returns a TeX formula as an SVG element."""
   with rc_context({"mathtext.fontset": "stix"}):
     path = TextPath((0, 0), f"${tex}$", size=_SIZE)
   left, bottom, right, top = path.get_extents().padded(_MARGIN).extents
@@ -43,5 +43,5 @@ def draw(tex: str) -> str:
 
 
 def _numbers(points: np.ndarray) -> str:
-  """Returns x and y in turns, y counted from above as SVG does."""
+  """Returns x and y of each point in turn; y points down, as in SVG."""
   return " ".join(f"{x:.2f} {-y:.2f}" for x, y in points.reshape(-1, 2))

@@ -1,7 +1,7 @@
 """Hook of mkdocs: the documents of the repository, and pages of the API.
 
-The site has the folders of the repository, so that a link between two
-documents is the same on a code host and in the site.
+The site has the same folders as the repository, so that links between documents
+work on a code host and on the site.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from tff_fair import declared, methods
 
 ROOT = pathlib.Path(__file__).parents[2]
-# The documents, and what they show or link to.
+# The documents, and the files that they show or link to.
 DOCUMENTS = (
   *(
     "*.md",
@@ -24,7 +24,7 @@ DOCUMENTS = (
   ),
   "examples/*.*",
 )
-# What has public names, beside the methods.
+# The modules with public names, besides those of methods.
 MODULES = (
   "tff_fair",
   "tff_fair.algorithms",
@@ -47,7 +47,7 @@ MODULES = (
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-  """Writes the pages of the API into the navigation."""
+  """Adds the pages of the API to the navigation."""
   for item in config.nav or []:
     if "API" in item:
       item["API"] = [{name: _uri(name)} for name in MODULES]
@@ -76,10 +76,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def method_page(module: str) -> str:
-  """Returns the page of a file of methods.
+  """Returns the page of a module of methods.
 
-  A builder gets its keywords from the hyperparameters as it is made, so that
-  no reader of the source sees them: they come from the registry.
+  A builder gets its keyword arguments at run time, so griffe cannot read them
+  from the source; the page takes them from the registry.
   """
   builders = [
     builder_text(method.name)
@@ -119,14 +119,14 @@ def builder_text(name: str) -> str:
 
 
 def _links(form: str) -> str:
-  """Returns links to the names of methods that a public face passes on."""
+  """Returns links to the builders or factories that a package re-exports."""
   names = {form.format(m): m.module for m in methods.METHODS.values()}
   links = [f"[`{n}`]({m}.md)" for n, m in names.items() if n != "None"]
   return f"\nFurther: {', '.join(links)}.\n"
 
 
 def method_modules() -> list[str]:
-  """Returns the files with methods, each once."""
+  """Returns the names of the modules with methods, without duplicates."""
   return list(dict.fromkeys(m.module for m in methods.METHODS.values()))
 
 
