@@ -18,9 +18,9 @@ _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
 ANY = "*"  # Stands for every name in an object.
 _OPTIONAL = "?"  # Marks a name that an object may lack.
 
-# A shape is one of these: the type of a value; the shapes of an object's entries
-# by names; or alternative objects, of which the first that has all names of the
-# value applies, or else the last.
+# A shape is the type of a value; the shapes of an object's entries by names; or
+# alternative objects. Of these, the first that has all names of the value
+# applies, or else the last.
 _Object: TypeAlias = "Mapping[str, _Shape]"
 _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 

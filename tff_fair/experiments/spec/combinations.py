@@ -220,7 +220,7 @@ def _attack_conflicts(spec: RunSettings) -> _Conflicts:
 
 
 def _privacy_conflicts(spec: RunSettings) -> _Conflicts:
-  """Yields conflicts of privacy settings; `algorithms.build` checks the method."""
+  """Yields conflicts of privacy settings that do not depend on the method."""
   for name, other in (("dp_noise", "dp_clip"), ("dp_clip", "dp_noise")):
     if getattr(spec, name) is not None and getattr(spec, other) is None:
       yield name, f"needs {other}; give both."
