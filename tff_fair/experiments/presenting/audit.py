@@ -148,6 +148,9 @@ def audit(
     threshold_for: With two classes, the score for which a decision threshold is
       chosen, on the training data of the clients.
 
+  Returns:
+    The clients' results, and statistics over them.
+
   Raises:
     ValueError: If an argument is not valid, or does not fit the others.
     tasks.DataError: If the data cannot be used.
@@ -212,7 +215,7 @@ def audit(
   return _audit(clients, title, about, scoring.score, more)
 
 
-# Arguments that are not None by default.
+# The defaults of arguments whose default is not None.
 _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 

@@ -28,7 +28,7 @@ _CERTAIN = 50.0  # A logit whose softmax probability is almost 1.
 
 
 def build_scoring(task: tasks.Task, **settings: Any) -> scoring.ScoringSettings:
-  """Returns how to compute the scores that an audit's settings request."""
+  """Returns the scoring settings of an audit, after checks against the task."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
     raise FieldError(

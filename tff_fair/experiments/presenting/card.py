@@ -44,7 +44,7 @@ _PATHS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-  """The subject of a card: a run, its weights, and the model as written."""
+  """The subject of a card: a run, its weights, and the exported model."""
 
   run: Run
   weights: Weights
@@ -117,7 +117,7 @@ def text(subject: Subject) -> str:
 
 
 def _gain(subject: Subject) -> dict[str, str]:
-  """Returns a sentence on the worst clients with the model and baselines."""
+  """Returns texts that compare the worst clients with those of baselines."""
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}
@@ -194,7 +194,7 @@ def _path(subject: Subject) -> str:
 def usage(
   model: Predictor, described: Architecture, kind: str, path: str
 ) -> str:
-  """Returns how to load and call a model."""
+  """Returns Markdown text that explains how to load and call a model."""
   shape: Sequence[int | None] = () if model.takes_columns else model.x.shape
   sizes = [
     usual if size is None else size

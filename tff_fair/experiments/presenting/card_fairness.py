@@ -1,4 +1,4 @@
-"""The scores of a model by client, with their intervals."""
+"""The fairness section of a model card: scores over clients, with intervals."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _is_accuracy(score: Score) -> bool:
 
 
 def _formatter(score: Score, unit: str = "") -> Callable[[float], str]:
-  """Returns a function from a value to text, maybe in another unit."""
+  """Returns a function that formats a value; `unit` is only for accuracies."""
   if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f}{unit or score.sign}"
   return score.text

@@ -96,7 +96,7 @@ def build_section(task: task_runs.TaskRuns) -> section.Section:
 def parts(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> list[dict[str, Any]]:
-  """Returns the values of `ceiling.html` for each data set."""
+  """Returns the template values of `ceiling.html` for each data set."""
   return [
     {
       "title": title,
@@ -116,7 +116,7 @@ def parts(
 
 
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
-  """Groups the tables by data title, loss and depth, which seeds share."""
+  """Groups the tables by data title, loss, and whether models have features."""
   parts = {}
   is_deep = found.data["representation"] != ""
   for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):

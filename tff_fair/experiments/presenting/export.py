@@ -210,8 +210,8 @@ def _threshold(
   run: Run, weights: Weights, *, is_personal: bool
 ) -> Mapping[str, Any] | None:
   """Returns the threshold that a run has chosen for a model, if any."""
-  # A run chooses it for the models after the last round: for personal models if
-  # the method trains any, else for the global model.
+  # A run chooses a threshold for its models after the last round: for personal
+  # models if the method trains any, else for the global model.
   summary = run.summary or {}
   if weights.round_num != summary.get("rounds"):
     return None
@@ -278,7 +278,7 @@ def _client_id(run: Run, name: str, trust: bool) -> int:
 def _ids_by_name(
   run: Run, trust: bool, is_enough: Callable[[Mapping[str, int]], bool]
 ) -> dict[str, int]:
-  """Returns ids by name: of evaluated clients, or else of all of the task."""
+  """Returns client ids by name; loads the task if a run's are not enough."""
   if run.clients is not None and "client" in run.clients:
     ids = run.clients["client_id"].tolist()
     found = dict(zip(run.clients["client"].astype(str), ids, strict=True))

@@ -87,7 +87,7 @@ def method_table(summaries: Sequence[MethodSummary]) -> str:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
-  """Returns a table, the heads first."""
+  """Returns rows, the heads first, as a Markdown table."""
   head, *body = rows
   lines = [head, ["---"] * len(head), *body]
   return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -151,7 +151,7 @@ class Writer:
       _check_plain(self.predictor.model)
 
   def write(self, weights: Sequence[np.ndarray], path: pathlib.Path) -> None:
-    """Writes the model with some weights."""
+    """Writes the model with the given weights to a path."""
     self.predictor.assign(weights)
     model = self.predictor.model
     with _silencing_tensorflow():

@@ -50,25 +50,25 @@ _MARKDOWN.filters |= {
 
 
 def html(template: str, **data: Any) -> Markup:
-  """Returns a template as HTML, which is also well-formed XML."""
+  """Returns a rendered template as HTML, which is also well-formed XML."""
   return Markup(_HTML.get_template(template).render(data))
 
 
 def markdown(template: str, **data: Any) -> Markup:
-  """Returns a template as Markdown, with one empty line between paragraphs."""
+  """Returns a rendered template as Markdown, without repeated empty lines."""
   text = _MARKDOWN.get_template(template).render(data)
   return Markup(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
 
 def sentences(template: str, **data: Any) -> list[str]:
-  """Returns a template's paragraphs as texts, not escaped for any format."""
+  """Returns a rendered template's paragraphs, not escaped for any format."""
   text = _TEXT.get_template(template).render(data)
   parts = (re.sub(r"[ \n]+", " ", part).strip() for part in text.split("\n\n"))
   return [part for part in parts if part]
 
 
 class TemplateRecord:
-  """A record that a page renders by its template, which names it `it`."""
+  """A record that renders itself by a template, in which it is called `it`."""
 
   template: ClassVar[str]
 

@@ -66,5 +66,5 @@ def _difference(row: Mapping[str, Any], name: str, measure: Measure) -> str:
 
 
 def _number(measure: Measure, value: float | None) -> str:
-  """Returns a number as text; None, which JSON has for NaN, is valid."""
+  """Returns a number as text; None stands for NaN, as in JSON."""
   return value_text(measure, Value(math.nan if value is None else value, None))

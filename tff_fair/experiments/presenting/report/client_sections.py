@@ -222,7 +222,7 @@ def draw_histogram(
 
 _EACH_TITLE = "Each client"
 _MAX_CLIENTS = 39
-_ONE_CHART = 6  # More clients are in two charts, side by side.
+_ONE_CHART = 6  # More clients are shown in two charts, side by side.
 _LETTER_WIDTH, _GAP = 8.5, 14  # Letters are larger on a phone.
 _LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights in pixels.
 

@@ -26,20 +26,20 @@ _MAX_NAMES = 16  # The most client names that fit on a phone, one below another.
 
 @dataclasses.dataclass(frozen=True)
 class Coefficients:
-  """The coefficients of a run; `matrix` computes them."""
+  """The coefficients of a run; `matrix` computes `values` from its table."""
 
   method: Method
   run: Run
   num_rounds: int
   clients: np.ndarray
-  is_ordered: bool  # Whether the order is by score, worst first, or else by id.
+  is_ordered: bool  # Whether the worst score is first; otherwise the least id.
   values: np.ndarray
 
 
 def coefficients_of_method(
   method: Method, share: float = 1
 ) -> Coefficients | None:
-  """Returns the coefficients of a method's first run that has any."""
+  """Returns coefficients of the first run with any; `share` scales the size."""
   for run in method.runs:
     if (table := _coefficient_table(run)) is not None:
       order, is_ordered = client_order(run)

@@ -83,7 +83,7 @@ def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
   length = -(-len(curve.rounds) // limit)
   table = pd.DataFrame({"round": curve.rounds, "mean": curve.mean})
   of_windows = table.groupby(np.arange(len(table)) // length)
-  means = of_windows["mean"].mean().to_numpy()  # It ignores NaN.
+  means = of_windows["mean"].mean().to_numpy()  # pandas ignores NaN.
   return Curve(of_windows["round"].last().to_numpy(), means, None), length
 
 
@@ -126,7 +126,7 @@ def y_scale(
   """Returns a scale for all finite values of lines and bands."""
   low, high = _range_of([line.y for line in lines])
   if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
-    return wide  # It ignores bands: they may reach 0, which has no logarithm.
+    return wide  # Ignores the bands: they may reach 0, which has no logarithm.
   bands = [
     line.y + sign * line.spread
     for line in lines
@@ -166,7 +166,7 @@ def draw(
   y_unit: str = "",
   decimals: int = 2,
 ) -> Chart:
-  """Draws lines."""
+  """Draws a chart of lines, with their bands and markers."""
   x_name = x_name or frame.x_label
   parts = [
     *frame.axes(),

@@ -26,7 +26,7 @@ class Shades:
   step: float
   num_positive: int
   num_negative: int
-  is_clipped: bool  # Whether values beyond the last shade have that shade.
+  is_clipped: bool  # Whether some values are beyond the last shade's range.
   start: float = 0.0
 
   def levels(self, values: np.ndarray) -> np.ndarray:

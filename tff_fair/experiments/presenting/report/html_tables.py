@@ -1,4 +1,4 @@
-"""Tables as records: `table.html` renders, the page's script sorts them."""
+"""Tables as records, which `table.html` renders and the page's script sorts."""
 
 import dataclasses
 import math

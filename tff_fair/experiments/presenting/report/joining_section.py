@@ -35,7 +35,7 @@ _MEANS = {
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: a table of methods, then of each method's clients."""
+  """Returns the section: a table of each method's clients."""
   methods = task.with_summary(summaries.JOINING)
   if not methods:
     absence = "no run has a baseline without a federation"
@@ -85,7 +85,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 def _of_clients(
   task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
-  """Yields a table of the clients in each method's first run, unless many."""
+  """Yields the label of each method, and a table of its clients if few."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",

@@ -77,7 +77,7 @@ def describe(tasks: Sequence[TaskRuns]) -> str:
 
 
 def _parts(task: TaskRuns) -> dict[str, Any]:
-  """Returns the values of `report.html` for a task."""
+  """Returns the template values of `report.html` for a task."""
   first = (task.runs or task.unfinished)[0]
   about = {
     "task": task,

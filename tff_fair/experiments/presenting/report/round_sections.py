@@ -28,7 +28,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class _Series(NamedTuple):
-  """The section about a number per round, which metrics.csv has as a column."""
+  """A section about a number per round, and its column in metrics.csv."""
 
   title: str
   column: str

@@ -23,7 +23,7 @@ _MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # The area of half a letter.
 
 
 class Point(NamedTuple):
-  """A method: its name, style, means over seeds, and values in words."""
+  """A method, run or trial: its name, style, coordinates and values as text."""
 
   label: str
   style: Style
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
-  """Returns the indices of points that none dominates, by ascending x."""
+  """Returns the indices of undominated points (more is better), by rising x."""
   points = [
     (a, b, place)
     for place, (a, b) in enumerate(zip(x, y, strict=True))
@@ -106,7 +106,7 @@ def draw_point(point: Point, frame: Frame) -> Group:
 def _names(
   points: Sequence[Point], front: Sequence[int], frame: Frame
 ) -> list[Text]:
-  """Returns the names that fit next to points; the front has priority."""
+  """Returns names that fit next to their points; the front has priority."""
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]

@@ -200,7 +200,7 @@ def _fronts(
 def _importances(
   study: RecordedStudy, known_trials: Sequence[Trial], settings: SearchSettings
 ) -> dict[str, Any]:
-  """Returns the importances of settings, as far as they can be estimated."""
+  """Returns the importances of settings, where Optuna can estimate them."""
   if importlib.util.find_spec("optuna") is None:
     return {"has_optuna": False}
   from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415

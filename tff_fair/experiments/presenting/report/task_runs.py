@@ -104,7 +104,7 @@ def _cut(names: dict[int, str]) -> dict[int, str]:
 
 
 def truncate(name: str, max_letters: int) -> str:
-  """Returns a name, cut if it is longer."""
+  """Returns a name, cut to at most `max_letters` letters."""
   return name if len(name) <= max_letters else f"{name[: max_letters - 1]}…"
 
 
@@ -113,7 +113,7 @@ _FILE = "file"  # The option of tasks whose data are a user's file.
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Runs that differ only in their seeds; labels are numbered on the page."""
+  """Runs that differ only in their seeds; each label has its own number."""
 
   label: str
   number: int
@@ -139,7 +139,7 @@ class TaskRuns:
 
   @property
   def baselines(self) -> tuple[Method, ...]:
-    """The methods of which the best is the baseline, for each measure."""
+    """The methods among which the best is the baseline, for each measure."""
     return self.methods[: self.num_baselines]
 
   @property

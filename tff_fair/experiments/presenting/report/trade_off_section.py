@@ -153,7 +153,7 @@ def _figures(task: TaskRuns, pairs: Sequence[tuple[str, str]]) -> list[Figure]:
 
 
 def _has_front(task: TaskRuns) -> bool:
-  """Returns whether every method has several runs, which intervals require."""
+  """Returns whether to draw the front, which needs several runs per method."""
   return all(len(method.runs) > 1 for method in task.methods)
 
 

@@ -140,7 +140,7 @@ def _columns(
   groups: Sequence[Group],
   chosen: Mapping[Run, ChosenEvaluation],
 ) -> list[Column]:
-  """Returns the measures' columns, with the noise after the std."""
+  """Returns the columns of measures, with the share of noise after the std."""
   columns = [
     html_tables.column(
       task.measures[name],
