@@ -12,8 +12,10 @@ for each federation and seed; existing files are reused.
 """
 
 import dataclasses
+import functools
 import pathlib
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,7 @@ from tasks import federations
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec import task_loading
+from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.sweeps import bench
 from tff_fair.files import atomic
 
@@ -39,6 +42,7 @@ _DATA_DIR = _FLAGS.text("data_dir", "data/federations", "Of prepared tables.")
 _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/levels", "Of results.")
 _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
 _SEEDS = _FLAGS.integer("seeds", 5, "Data seeds.")
+_MODEL_SEEDS = _FLAGS.integer("model_seeds", 1, "Runs at a selected setting.")
 _ROUNDS = _FLAGS.integer("rounds", 30, "Of each run.")
 _SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
 _CHECK = _FLAGS.text("check", None, "Results of the bench to compare with.")
@@ -62,13 +66,22 @@ def evaluate_seed(
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
   data = Federation.from_task(task, score.name, is_number=is_number)
-  key = *data.shape, seed
-  if key not in known:
-    known[key] = numpy_methods.first_weights(task)
+
+  def train(
+    tried: Sequence[RunSpec], numbers: Sequence[int], model_seed: int
+  ) -> pd.DataFrame:
+    spec = bench.seeded(shared, model_seed)
+    key = *data.shape, spec.seed
+    if key not in known:
+      other = task_loading.load(spec) if model_seed else task
+      known[key] = numpy_methods.first_weights(other)
+    rows = data.evaluate([tried[k] for k in numbers], known[key], spec.seed)
+    return rows.assign(setting=np.asarray(numbers)[rows["setting"]])
+
   found = []
   for method in table.bench.swept_methods:
     tried = bench.settings(method, shared, table.bench.tries)
-    rows = data.evaluate(tried, known[key], seed)
+    rows = bench.evaluate_settings(table, functools.partial(train, tried))
     chosen = analysis.chosen_rows(rows, score)
     about = {"federation": table.name, "score": score.name, "seed": seed}
     found.append(chosen.assign(method=method.name, **about))
@@ -221,6 +234,7 @@ def main() -> None:
     algorithms=tuple(_ALGORITHMS.value),
     seeds=tuple(range(_SEEDS.value)),
     rounds=_ROUNDS.value,
+    model_seeds=_MODEL_SEEDS.value,
     calibration=kind,
     copies=_DRAWS.value,
     share=_SHARE.value,

@@ -47,6 +47,13 @@ _OUTPUT_DIR = _FLAGS.text(
 _SEEDS = _FLAGS.integer(
   "seeds", 3, "The number of data seeds, which start at 0.", lower_bound=1
 )
+_MODEL_SEEDS = _FLAGS.integer(
+  "model_seeds",
+  1,
+  "The number of runs at a selected setting, with the same data and other "
+  "initial weights and orders of examples; scores are their means.",
+  lower_bound=1,
+)
 _ROUNDS = _FLAGS.integer(
   "rounds", 30, "The number of rounds of each run.", lower_bound=1
 )
@@ -185,6 +192,7 @@ def _bench_of_flags() -> bench.Bench:
     seeds=tuple(range(_SEEDS.value)),
     rounds=_ROUNDS.value,
     tries=int(_TRIES.value),
+    model_seeds=_MODEL_SEEDS.value,
     model=_MODEL.value,
     calibration=_CALIBRATION.value,
     copies=_COPIES.value,

@@ -1,5 +1,6 @@
 """fair-bench from its flags: small federations, few rounds."""
 
+import dataclasses
 import gzip
 import pathlib
 import shutil
@@ -137,6 +138,35 @@ def test_the_methods_in_numpy_have_the_same_results(done):
   both = pd.concat(found).merge(results[results["seed"] == 1], on=keys)
   assert len(both) == 6
   np.testing.assert_allclose(both["score_mean_x"], both["score_mean_y"])
+
+
+def test_further_runs_have_other_initial_weights(done, monkeypatch):
+  folder, _ = done
+  monkeypatch.chdir(folder)
+  words = "--model_seeds=3", "--output_dir=three", "--results=three.csv"
+  assert in_process.run(bench, *_SMALL, *words).status == 0
+  rows = pd.read_csv("three/opposites/fedavg/seed-1.csv")
+  losses = rows.pivot(index="client", columns="model_seed", values="loss")
+  assert losses.T.nunique().tolist() == [3, 3, 3]
+  asked = _bench_of(folder, rounds=2, tries=1, model_seeds=3)
+  (table,) = asked.tables()
+  in_numpy = pd.concat(bench_levels.evaluate_seed(table, 1, {}))
+  results = pd.read_csv("three.csv")
+  both = in_numpy.merge(results[results["seed"] == 1], on=["method", "client"])
+  assert len(both) == 6
+  np.testing.assert_allclose(
+    both["score_mean_x"], both["score_mean_y"], atol=2e-6
+  )
+
+
+def test_methods_that_need_accuracies_have_no_items_for_numbers(tmp_path):
+  _prepare(tmp_path)
+  text = _FEDERATION.replace('kind="classes"', 'kind="number"')
+  (tmp_path / "numbers.py").write_text(text)
+  asked = _bench_of(tmp_path, algorithms=("fedavg", "fedfa"))
+  names = asked.federations[0], f"{tmp_path}/numbers.py:opposites"
+  items = dataclasses.replace(asked, federations=names, seeds=(0,)).items()
+  assert [item.method.name for item in items] == ["fedavg", "fedfa", "fedavg"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ DATA = {
   "guimmun": (36, 1595, None),
   "adult_occupations": (15, 48842, "adult"),
   "ilea_schools": (139, 15362, "natural/school_ilea.mat"),
+  "qmnist_writers": (812, 70000, "mnist"),
   "hsb82": (159, 7185, None),
   "egsingle": (46, 1721, None),
   "exam": (63, 4059, None),

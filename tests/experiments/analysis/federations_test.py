@@ -21,6 +21,7 @@ def _rows(validation, test, score="accuracy"):
       "client": [f"c{k}" for k in client.ravel()],
       "client_id": client.ravel(),
       "num_examples": 10,
+      "model_seed": 0,
       score: np.ravel(test),
       f"validation_{score}": np.ravel(validation),
     }
@@ -36,6 +37,17 @@ def test_each_criterion_chooses_on_validation_rows_alone():
   assert chosen["setting_mean"].tolist() == [2] * 3
   assert chosen["score_mean"].tolist() == [0.3, 0.4, 0.5]
   assert chosen["score_worst_10"].tolist() == [1, 1, 1]
+
+
+def test_scores_are_means_over_the_model_seeds_of_the_chosen_setting():
+  rows = _rows([[0.9, 0.9], [0.5, 0.5]], [[0.1, 0.2], [0.3, 0.4]])
+  again = rows[rows["setting"] == 0].assign(
+    model_seed=1, accuracy=[0.5, np.nan], validation_accuracy=0.0
+  )
+  chosen = federations.chosen_rows(pd.concat([rows, again]), ACCURACY)
+  assert chosen["setting_mean"].tolist() == [0, 0]
+  assert chosen["client"].tolist() == ["c0", "c1"]
+  np.testing.assert_allclose(chosen["score_mean"], [0.3, np.nan])
 
 
 def test_of_errors_the_smaller_is_chosen_and_one_without_an_end_never():

@@ -30,6 +30,8 @@ CRITERIA = ("mean", "worst_10")
 COLUMNS = ("mean", "worst_10", "std")
 FEDAVG, EQUAL_WEIGHTS = "fedavg", "FedAvg, equal weights"
 BETTER_FEDAVG = "the better FedAvg"
+# A column: 0 for the runs that select a setting, above 0 for repetitions.
+MODEL_SEED = "model_seed"
 _MOST_ENUMERATED = 16
 
 
@@ -53,14 +55,21 @@ def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
 
 
 def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
-  """Returns a row for each client: its test results at the chosen settings."""
+  """Returns a row for each client: its test results at the chosen settings.
+
+  Results are means over model seeds.
+  """
+  tried = rows[rows[MODEL_SEED] == 0]
   found = pd.DataFrame()
   for criterion in CRITERIA:
-    setting = choose(rows, score, criterion)
-    chosen = rows[rows["setting"] == setting].set_index("client")
+    setting = choose(tried, score, criterion)
+    chosen = tried[tried["setting"] == setting].set_index("client")
+    runs = rows[rows["setting"] == setting].pivot(
+      index="client", columns=MODEL_SEED, values=score.name
+    )
     found["num_examples"] = chosen["num_examples"]
     found[f"setting_{criterion}"] = setting
-    found[f"score_{criterion}"] = chosen[score.name].round(6)
+    found[f"score_{criterion}"] = runs.mean(axis=1, skipna=False).round(6)
   return found.reset_index()
 
 

@@ -10,6 +10,7 @@ graph for each value of the method's hyperparameter.
 
 import dataclasses
 import functools
+import itertools
 import json
 import multiprocessing
 import os
@@ -17,17 +18,19 @@ import pathlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 import tqdm
 
+import tasks
 from tasks import federations
 from tasks.federations import Federation
 from tasks.formats import source_files
 from tff_fair import methods
 from tff_fair.declared import FieldError
+from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.spec.run_spec import RunSpec
@@ -35,6 +38,9 @@ from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE, Score
 from tff_fair.experiments.sweeps import processes, sweep_file
 from tff_fair.experiments.sweeps.sweep_file import SweptMethod
 from tff_fair.files import atomic
+
+if TYPE_CHECKING:
+  from tff_fair.experiments.training import in_memory
 
 Calibration = Literal["null", "power"]
 
@@ -89,6 +95,8 @@ UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Columns of an item's file, besides those of an evaluation.
 SETTING, CLIENT = "setting", "client"
+# Between the seeds of two runs with the same data; larger than any data seed.
+_MODEL_SEED_STEP = 100_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,6 +110,7 @@ class Bench:
   seeds: tuple[int, ...] = (0, 1, 2)  # The data seeds.
   rounds: int = 30
   tries: int = 8  # The number of settings of each method: 1, 2, 4 or 8.
+  model_seeds: int = 1  # The number of runs at a selected setting.
   model: str = "linear"  # A model of the task `table`.
   # null: shuffled rows; power: some clients' labels are inverted, too.
   calibration: Calibration | None = None
@@ -120,12 +129,17 @@ class Bench:
         yield Table(self, name, draw)
 
   def items(self) -> list["Item"]:
-    """Returns all items, ordered by federation."""
+    """Returns all items, ordered by federation.
+
+    Methods that need accuracies have none on federations with a numeric label.
+    """
     return [
       Item(table, seed, method)
       for table in self.tables()
       for seed in self.seeds
       for method in self.swept_methods
+      if federations.get(table.federation).kind == "classes"
+      or not methods.get(method.algorithm).needs_accuracy
     ]
 
   def record(self) -> None:
@@ -133,6 +147,7 @@ class Bench:
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
+      "model_seeds": self.model_seeds,
       "model": self.model,
       "calibration": self.calibration,
       "share": self.share if self.calibration == "power" else None,
@@ -318,6 +333,31 @@ def settings(
   return found[step // 2 :: step]
 
 
+def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
+  """Returns a spec with the same data, and other initial weights and orders."""
+  seed = spec.seed + _MODEL_SEED_STEP * model_seed
+  return spec.replace(seed=seed, data_seed=spec.seed)
+
+
+def evaluate_settings(
+  table: Table, train: Callable[[Sequence[int], int], pd.DataFrame]
+) -> pd.DataFrame:
+  """Returns the results of all settings, and of the selected ones again.
+
+  `train` takes numbers of settings and a model seed, and returns a row for each
+  setting and client. Settings are selected with the model seed 0.
+  """
+  found = [train(range(table.bench.tries), 0)]
+  selected = sorted(
+    {analysis.choose(found[0], table.score, c) for c in analysis.CRITERIA}
+  )
+  for model_seed in range(1, table.bench.model_seeds):
+    found.append(train(selected, model_seed))
+  return pd.concat(
+    rows.assign(**{analysis.MODEL_SEED: k}) for k, rows in enumerate(found)
+  )
+
+
 def describe(spec: RunSpec) -> str:
   """Returns the settings that a method tunes, as "rate 0.1, q 1"."""
   own = HYPERPARAMETERS.get(spec.algorithm, ("", ()))[0]
@@ -397,32 +437,59 @@ def _run_share(
   # Imported here, as it imports TensorFlow.
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
-  mine = bench.swept_methods[share::num_shares]
-  for table in bench.tables():
-    if not table.draw:  # The draws of a federation have the same graphs.
-      cache = in_memory.ProgramCache()
-    for seed in bench.seeds:
-      left = [
-        item
-        for item in (Item(table, seed, method) for method in mine)
-        if not item.is_done
-      ]
-      if not left:
-        continue
-      shared = table.spec().replace(seed=seed)
-      task = task_loading.load(shared)
-      for item in left:
-        rows = []
-        for k, spec in enumerate(settings(item.method, shared, bench.tries)):
-          found = in_memory.train_and_evaluate(spec, task, cache)
-          names = [task.client_names[i] for i in found.clients["client_id"]]
-          rows.append(
-            pd.DataFrame({SETTING: k, CLIENT: names, **found.clients})
-          )
+  mine = {method.name for method in bench.swept_methods[share::num_shares]}
+  left = [
+    item
+    for item in bench.items()
+    if item.method.name in mine and not item.is_done
+  ]
+  for _, of_federation in itertools.groupby(
+    left, key=lambda item: item.table.federation
+  ):
+    # The seeds and draws of a federation have the same graphs.
+    cache = in_memory.ProgramCache()
+    for (table, seed), items in itertools.groupby(
+      of_federation, key=lambda item: (item.table, item.seed)
+    ):
+      trainer = _Trainer(table.spec().replace(seed=seed), cache)
+      for item in items:
+        tried = settings(item.method, trainer.shared, bench.tries)
+        rows = evaluate_settings(table, functools.partial(trainer.train, tried))
         item.path.parent.mkdir(parents=True, exist_ok=True)
-        text = pd.concat(rows).to_csv(index=False, lineterminator="\n")
-        atomic.write(item.path, text)
+        atomic.write(item.path, rows.to_csv(index=False, lineterminator="\n"))
         on_done()
+
+
+class _Trainer:
+  """Trains settings on a table with one data seed, which `shared` has."""
+
+  def __init__(self, shared: RunSpec, cache: "in_memory.ProgramCache") -> None:
+    self.shared = shared
+    self._cache = cache
+    self._tasks = {0: task_loading.load(seeded(shared, 0))}
+
+  def train(
+    self, tried: Sequence[RunSpec], numbers: Sequence[int], model_seed: int
+  ) -> pd.DataFrame:
+    """Returns a row for each numbered setting of `tried`, and each client."""
+    from tff_fair.experiments.training import in_memory  # noqa: PLC0415
+
+    task, rows = self._task(model_seed), []
+    for k in numbers:
+      spec = seeded(tried[k], model_seed)
+      found = in_memory.train_and_evaluate(spec, task, self._cache)
+      names = [task.client_names[i] for i in found.clients["client_id"]]
+      rows.append(pd.DataFrame({SETTING: k, CLIENT: names, **found.clients}))
+    return pd.concat(rows)
+
+  def _task(self, model_seed: int) -> tasks.Task:
+    """Returns the task with the initial weights of a model seed."""
+    if model_seed not in self._tasks:
+      other = task_loading.load(seeded(self.shared, model_seed))
+      self._tasks[model_seed] = dataclasses.replace(
+        self._tasks[0], keras_model_fn=other.keras_model_fn
+      )
+    return self._tasks[model_seed]
 
 
 def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
