@@ -70,7 +70,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def compare_worst_clients(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns a sentence on the worst clients with a method and baselines."""
+  """Returns a sentence that compares a method's worst clients to baselines'."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]

@@ -39,10 +39,16 @@ class RoundCallback:
     Args:
       run: The run in its folder, `run.path`: new, or with the rounds
         (`run.rounds`) and evaluations up to the round after which it resumes.
+
+    Returns:
+      `None` to go on; "prune" ends the run without results.
     """
 
   def on_round(self, state: RoundState) -> Verdict | None:
     """Called after each round, before its evaluation.
+
+    Args:
+      state: The run after the round.
 
     Returns:
       `None` to go on. "stop" makes this round the last one: it is evaluated and
@@ -52,6 +58,9 @@ class RoundCallback:
 
   def on_evaluation(self, state: RoundState) -> Verdict | None:
     """Called after each evaluation, including that of round 0, before training.
+
+    Args:
+      state: The run after the evaluated round.
 
     Returns:
       As for `on_round`. After round 0, "stop" ends the run after round 1.
@@ -74,9 +83,12 @@ class RoundCallback:
     """
 
   def restore(self, state: Mapping[str, Any]) -> None:
-    """Receives what `state` returned after the round from which a run resumes.
+    """Restores the values that `state` returned after the last saved round.
 
     It is called after `on_start`, only in a resumed run.
+
+    Args:
+      state: The saved values by name.
     """
     raise NotImplementedError(
       f"{type(self).__name__} has a state, and no method restore."
@@ -100,7 +112,7 @@ _VERDICTS: Mapping[str, Sequence[Verdict]] = {
   "on_evaluation": ("stop", "prune"),
 }
 UPDATES = "updates"  # The only valid entry of `RoundCallback.wants`.
-_MOST_LETTERS = 120  # Longest quotation from a user's error.
+_MOST_LETTERS = 120  # The longest quotation from an error of a user's code.
 
 
 class Callbacks:
@@ -212,7 +224,7 @@ class Callbacks:
 
 
 def unique_names(users: Sequence[RoundCallback]) -> dict[int, str]:
-  """Returns the names of a user's callbacks by their identity."""
+  """Returns the names of a user's callbacks, by the callbacks' `id`."""
   names: dict[int, str] = {}
   for callback in users:
     if not isinstance(callback, RoundCallback):

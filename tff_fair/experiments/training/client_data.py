@@ -83,7 +83,7 @@ class ClientLoader:
     return [self._dataset(client_id) for client_id in client_ids]
 
   def _dataset(self, client_id: int) -> tf.data.Dataset:
-    """Returns what `types.client_dataset` does, but eight times as fast."""
+    """Returns the same as `types.client_dataset`, but eight times as fast."""
     cached = self._cached.pop(client_id, None)
     if cached is None:
       arrays: tuple[np.ndarray, ...] = self._read(client_id)
@@ -104,7 +104,7 @@ class ClientLoader:
     return cached.data
 
 
-# Data sources that a Dask worker keeps: those of several runs, 2 or 3 for each.
+# The most data sources that a Dask worker keeps; a run has 2 or 3 of them.
 _MOST_SOURCES = 8
 
 

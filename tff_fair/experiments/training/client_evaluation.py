@@ -68,7 +68,7 @@ def build_evaluation(
   test_data: client_data.ClientDatasets,
   validation_data: client_data.ClientDatasets | None = None,
 ) -> loop.EvaluateFn:
-  """Returns a function that evaluates a state on clients' test data."""
+  """Returns a function that evaluates a state on test and validation data."""
   score, sums = parts.scores.score, parts.scores.sums
   outputs = scoring.output_kind(parts.task, score)
   evaluation_on = functools.partial(
@@ -116,7 +116,7 @@ def _build_part_evaluation(
   client_ids: np.ndarray,
   part: str,
 ) -> loop.EvaluateFn:
-  """Returns the evaluation of a state on one part of some clients' data."""
+  """Returns a function that evaluates a state on test or on validation data."""
   score = parts.scores.score
   outputs = scoring.output_kind(parts.task, score)
   calls = _calls(client_ids, _max_clients_per_call(parts.scores.sums))

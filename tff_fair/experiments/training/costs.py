@@ -111,8 +111,8 @@ def per_client(
   return ClientCosts(
     bytes_down=_num_bytes(weights_type) * (1 + with_initial_weights)
     + of_control,
-    # A line search receives the direction and the server's rate, and returns an
-    # id and the losses.
+    # For a line search, a client receives the direction and the server's rate,
+    # and returns its id and a loss for each step size.
     bytes_down_later=(of_update + tf.float32.size) * searches,
     bytes_up=of_update * _num_sums(spec, aggregation)
     + of_control

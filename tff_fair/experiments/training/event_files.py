@@ -93,7 +93,7 @@ def write_histograms(
 def write_hparams(
   folder: RunFolder, spec: RunSpec, score: Score = ACCURACY
 ) -> None:
-  """Writes settings and last evaluation for TensorBoard's tab HParams."""
+  """Writes the settings and last evaluation for TensorBoard's tab HParams."""
   path = folder.tensorboard / "hparams"
   earlier = _event_files(path)  # From a run that was killed at its very end.
   last = tables.read_required(folder.path, tables.evaluations(score)).iloc[-1]

@@ -33,7 +33,8 @@ class FineTuningResult(NamedTuple):
 
   client_ids: np.ndarray  # int64[K], the clients that the run evaluates.
   epochs: np.ndarray  # int64[K], the best number of epochs for each client.
-  losses: np.ndarray  # float64[K, E + 1], validation, after 0, ... E; or NaN.
+  # float64[K, E + 1], validation losses after 0, ..., E epochs; NaN if unknown.
+  losses: np.ndarray
   outputs: Sequence[np.ndarray]  # For test examples, float32[E + 1, n, C].
 
   @property

@@ -243,7 +243,7 @@ def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
 def build_optimizer(
   name: str, learning_rate: float, momentum: float | None
 ) -> tff.learning.optimizers.Optimizer:
-  """Returns an optimizer."""
+  """Returns the TFF optimizer with a name, a learning rate and a momentum."""
   kind = "sgdm" if name in ("sgd", "momentum") else name
   is_ours = kind in ("nesterov", "amsgrad")
   module = optimizers if is_ours else tff.learning.optimizers

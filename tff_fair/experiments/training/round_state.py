@@ -99,6 +99,8 @@ class RoundState:
     notes: Short texts about the round for the progress display.
     is_best: Whether the evaluation is the best so far.
     is_saved: Whether the state is saved after the round.
+    get_model_weights: Returns the model weights in a `process_state`.
+    get_updates: Computes `updates`; `None` if they are not available.
     saved_callbacks: The callbacks' states that are saved with the state.
   """
 

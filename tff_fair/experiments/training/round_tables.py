@@ -42,7 +42,7 @@ class TableWriter(Writer):
       append_rows(
         folder.client_evaluations, round_num, state.evaluation.clients
       )
-      # Last: readers leave out clients' rows of rounds that are not in it.
+      # Written last: readers skip clients' rows of rounds without a row here.
       append_row(folder.evaluations, round_num, state.evaluation.summary)
 
 

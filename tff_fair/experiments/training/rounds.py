@@ -1,4 +1,4 @@
-"""A round of a run: its clients, its result, and what is recorded."""
+"""A round of a run: its clients, its result, and the values to record."""
 
 from __future__ import annotations
 

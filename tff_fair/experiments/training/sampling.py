@@ -280,7 +280,7 @@ def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
 def _try_draw_share(
   text: str, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray | None:
-  """Draws a share of the clients; None if the text is not a share."""
+  """Draws a share of two or more clients; None if the text is not a share."""
   try:
     share = float(text)
   except ValueError:

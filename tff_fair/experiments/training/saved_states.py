@@ -104,7 +104,7 @@ def _run_coroutine(coroutine: Coroutine[object, object, _T]) -> _T:
 
 @contextlib.contextmanager
 def _silence_info_logs() -> Iterator[None]:
-  """Silences TensorFlow's message about each written file, as in notebooks."""
+  """Silences TensorFlow's message about each file, which notebooks show."""
   logger = tf.get_logger()
   level = logger.level
   logger.setLevel(max(level, logging.WARNING))
