@@ -57,7 +57,8 @@ ALL_METHODS = (
     if name != "drfa" and not methods.method(name).needs_groups
   ),
 )
-_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25  # Validation: of the other rows.
+# The share of test rows, and the share of validation rows among the others.
+_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25
 # Client learning rates by kind of label. A method with a tuned hyperparameter
 # tries every other rate with both of its values; other methods try all rates.
 RATES: Mapping[str, tuple[float, ...]] = {
@@ -86,9 +87,9 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
   "n_accadam": ("learning_rate", (0.003, 0.01)),
   "fedgini": ("epsilon", (0.2, 0.5)),
 }
-# Methods whose step length does not depend on the length of client updates. So
-# the bench tunes their server learning rate instead of the client rate, and
-# AdaFed's instead of gamma.
+# Methods whose step length does not depend on the length of client updates. The
+# bench tunes their server learning rate instead of the client rate. For AdaFed,
+# it tunes both rates, but not gamma.
 UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox")
 UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # AdaFed's server rates by kind of label: high where client rates are low.
@@ -114,7 +115,7 @@ class Bench:
   model: str = "linear"  # A model of the task `table`.
   # null: shuffled rows; power: some clients' labels are inverted, too.
   calibration: Calibration | None = None
-  copies: int = 1  # How often a calibration draws each federation.
+  copies: int = 1  # How many tables a calibration draws from each federation.
   share: float = 0.2  # The share of clients whose labels are inverted.
 
   @property
@@ -123,7 +124,7 @@ class Bench:
     return sweep_file.from_methods(self.algorithms, "algorithms").methods
 
   def tables(self) -> Iterator["Table"]:
-    """Yields the table of each federation, or of each of its draws."""
+    """Yields the table of each federation, or each table of a calibration."""
     for name in self.federations:
       for draw in range(self.copies if self.calibration else 1):
         yield Table(self, name, draw)
@@ -190,7 +191,7 @@ class Table:
 
   @property
   def name(self) -> str:
-    """The federation's name, with the calibration and draw if there are any."""
+    """The federation's name; with a calibration, also its name and the draw."""
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
@@ -256,7 +257,7 @@ class Table:
 def shuffle_clients(
   frame: pd.DataFrame, federation: Federation, rng: np.random.Generator
 ) -> pd.DataFrame:
-  """Returns a table whose rows are reassigned to clients at random."""
+  """Returns a table with its rows assigned to clients at random."""
   client = rng.permutation(frame[federation.client].to_numpy())
   return frame.assign(**{federation.client: client})
 

@@ -1,4 +1,4 @@
-"""Baselines of fair-bench: fine-tuned FedAvg, clients alone, pooled data.
+"""Baselines of fair-bench: fine-tuned FedAvg, local models, a pooled model.
 
 A run of FedAvg, at the setting selected on its validation rows, computes all
 three: each client fine-tunes the final model for up to five epochs; each client

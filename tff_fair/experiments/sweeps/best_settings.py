@@ -26,13 +26,13 @@ _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # The fixed seed of the draw: the selection depends only on the runs.
 _FEWEST_TO_DIVIDE = 10  # Clients.
 MIN_RELIABLE_CLIENTS = 50  # With fewer, the selection is largely random.
-_VALIDATION = 2  # The key of this draw, different from those of other draws.
+_VALIDATION = 2  # The key of this draw, different from the keys of other draws.
 
 
 def table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
-  """Returns the best settings, one line for each method on each task.
+  """Returns a text table of the best settings of each method on each task.
 
-  `fraction` of the data is for the selection.
+  `fraction` is the share of the data on which settings are selected.
   """
   if not finished:
     return "No run is finished; there is nothing to choose from."
@@ -98,7 +98,7 @@ def select_part(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
   """Returns the results on which settings are selected, or those to show."""
-  clients = tables.drop_unseen(clients)  # Settings are selected without them.
+  clients = tables.drop_unseen(clients)  # Unseen clients do not count here.
   if tables.has_validation(clients):
     return tables.validation_rows(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
@@ -142,7 +142,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(run: Run, fraction: float) -> _Parts:
-  """Returns a run's parts; `fraction` of the clients is for the selection."""
+  """Returns how a run's clients are divided for selection and results."""
   last = run.last_evaluation
   return _Parts(
     len(tables.drop_unseen(last)),

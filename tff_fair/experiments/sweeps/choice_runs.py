@@ -23,9 +23,10 @@ SCORE = "score"  # The column with the name of the score.
 
 
 class ChoiceRunner:
-  """Trains runs without saved results.
+  """Trains runs, unless their results are saved already.
 
-  `num_runs` counts all runs; `num_trained` those that this program has trained.
+  `num_runs` counts all runs; `num_trained` counts the runs that this program
+  has trained.
   """
 
   def __init__(
@@ -49,12 +50,13 @@ class ChoiceRunner:
       desc=stage,
       unit="run",
       dynamic_ncols=True,
-      disable=None if self._progress else True,  # None: without a terminal.
+      # None disables the bar only if there is no terminal.
+      disable=None if self._progress else True,
     )
     return [tables.drop_unseen(self._evaluate(spec)) for spec in shown]
 
   def training_error(self, spec: RunSpec) -> str | None:
-    """Trains a run and saves its results; returns why it cannot, or None."""
+    """Trains a run and saves its results; returns an error's text, or None."""
     try:
       self._evaluate(spec)
     except FieldError as error:
@@ -116,5 +118,5 @@ def run_once(spec: RunSpec, path: pathlib.Path, *, progress: bool) -> Run:
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the score by which a run's results compare clients."""
+  """Returns the score that a table of results names."""
   return scores.BY_NAME[clients[SCORE].iloc[0]]

@@ -151,7 +151,7 @@ def run_stages(
       "round; leave it and patience out.",
       value=spec.criterion,
     )
-  if spec.label_correction != "none":  # A choice's tries correct no labels.
+  if spec.label_correction != "none":  # Trial runs do not correct labels.
     raise FieldError(
       "label_correction",
       "does not go with a choice; choose a method first, then train it with "

@@ -1,4 +1,4 @@
-"""Runs on the workers of a Dask cluster, one run per worker at a time.
+"""Carries out runs on the workers of a Dask cluster, one per worker at a time.
 
 The option `scheduler` is the address of a cluster; without it, the sweep starts
 a cluster of processes on this machine, and ends it.
@@ -86,8 +86,8 @@ class DaskWorkers(Executor):
 
   def start(self, job: Job) -> "_Task":
     """Starts a run on a free worker."""
-    # `has_room` has asked for the workers. If this one has gone since, the run
-    # is lost, and another worker gets it.
+    # `has_room` has queried the workers. If this worker has gone since then,
+    # the run is lost, and another worker gets it.
     worker = min(self._workers - self.busy)
     key = f"{job.name}-{uuid.uuid4().hex}"
     future = self.client.submit(

@@ -120,7 +120,7 @@ class Restarts:
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:
-    """Returns why a run resumes, perhaps an empty text; None if it does not."""
+    """Returns why a run resumes, "" without a message; None if it does not."""
     if ended.status == FREED:
       return ""
     if not ended.is_cut_off or not self._most:
@@ -139,7 +139,7 @@ class Restarts:
 
 
 def verify_end(ended: JobEnd) -> JobEnd:
-  """Returns the end of a run on another host, with a status from its folder."""
+  """Corrects the status of a run on another host by the files in its folder."""
   folder = RunFolder(ended.job.path)
   if ended.status == 0:
     end = time.monotonic() + _SYNC_TIMEOUT_SECONDS

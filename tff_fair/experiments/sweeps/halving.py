@@ -101,7 +101,7 @@ def variants(
 
 
 def no_method_error(left_out: Mapping[str, str]) -> FieldError:
-  """Returns the error that tells the user why no method can be tried."""
+  """Returns the error that lists why no method can be tried."""
   reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
   return FieldError("algorithms", f"none can be tried. {reasons}")
 

@@ -85,7 +85,7 @@ class Executor(abc.ABC):
   """Carries out runs; `str` returns its name and options."""
 
   jobs: int | None = None  # The most runs at a time; None is any number.
-  # How often a cut-off run resumes without having saved a further round.
+  # The most restarts of a cut-off run between two rounds that it saves.
   restarts = 0
   is_shared = False  # Whether runs may outlive the sweep, on other hosts.
   poll_interval_seconds = 0.05  # The time between two checks for ended runs.

@@ -32,7 +32,7 @@ from tff_fair.experiments.sweeps.trials import Trial
 from tff_fair.experiments.training.callbacks import RoundCallback
 from tff_fair.experiments.training.round_state import RoundState
 
-_SUGGESTION = 3  # The key of these draws, different from those of other draws.
+_SUGGESTION = 3  # The key of these draws, different from the other draws' keys.
 _ENDED = {trials.PRUNED: TrialState.PRUNED, trials.FAILED: TrialState.FAIL}
 
 
@@ -70,7 +70,7 @@ class PruningCallback(RoundCallback):
   _trial: optuna.Trial | None = None
 
   def on_start(self, run: Run) -> Literal["prune"] | None:
-    """Reports to Optuna the evaluations that a resumed run has already."""
+    """Reports the evaluations of a resumed run to Optuna; may prune the run."""
     rows = run.client_evaluations
     for round_num, clients in rows.groupby(ROUND):
       if self.should_prune(int(round_num), clients, run.score):

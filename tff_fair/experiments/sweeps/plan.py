@@ -262,7 +262,7 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
 
 
 def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
-  """Returns names for runs from the settings in which they differ."""
+  """Returns folder names, which contain the settings in which runs differ."""
   values: dict[tuple[str, str], set[Value]] = {}
   for spec in specs:
     for name, value in _settings_of(spec).items():
@@ -311,7 +311,7 @@ def _settings_of(spec: RunSpec) -> dict[str, Value]:
 
 
 def _owner(spec: RunSpec, name: str) -> str:
-  """Returns a key that is equal for all runs that have a setting."""
+  """Returns the key of the runs that have a setting: method, task or ""."""
   if name.startswith(spec_text.HPARAM):
     return spec.algorithm
   return spec.task if name.startswith(spec_text.TASK_OPTION) else ""

@@ -24,7 +24,8 @@ from tff_fair.experiments.sweeps import jobs
 
 _PROGRAM = "tff_fair.experiments.sweeps.remote"
 _POLL_INTERVAL_SECONDS = 0.2
-# Makes a worker with several threads carry out one run at a time, for memory.
+# Makes a worker with several threads carry out one run at a time, which limits
+# its memory.
 _run_lock = threading.Lock()
 _processes: dict[str, subprocess.Popen[bytes]] = {}
 _stopped: set[str] = set()
@@ -93,8 +94,9 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     interruption.check()
 
 
-# The rest is the program that `run` starts for a run, and to which it sends the
-# pickled log path and job: python -m tff_fair.experiments.sweeps.remote
+# The following code is the program that `run` starts for a run, and to which it
+# sends the pickled log path and job: python -m
+# tff_fair.experiments.sweeps.remote
 
 
 _STDIN = 0

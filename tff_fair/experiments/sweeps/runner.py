@@ -172,7 +172,8 @@ class Runner:
           unit="run",
           dynamic_ncols=True,
           file=sys.stderr,
-          disable=None if self.progress else True,  # None: without a terminal.
+          # None disables the bar only if there is no terminal.
+          disable=None if self.progress else True,
         ) as bar,
         contextlib.closing(
           executors.run_all(
@@ -215,7 +216,7 @@ class Runner:
     return self.executor.start(job)
 
   def job(self, run: PlannedRun, **options: Any) -> Job:
-    """Returns the job of a run, with further options of `train`."""
+    """Returns the job of a run; passes the options to `train`."""
     path = self.folder / run.name
     return Job(
       name=run.name,
@@ -262,7 +263,7 @@ _LEAST_ROOM = 4096
 
 
 def _end_text(ended: JobEnd) -> str:
-  """Returns how a run ended, as text; moves a successful run's log."""
+  """Returns how a run ended, as text; moves the log of a successful run."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)

@@ -117,7 +117,8 @@ class Searcher:
         if (job := self._job_of(study, trial)) is not None:
           return job
     while open_studies := [s for s in self.studies if self._has_more(s)]:
-      # The fewest running trials: suggestions learn from trials that ended.
+      # Choose the study with the fewest running trials, because suggestions
+      # learn only from trials that have ended.
       study = min(open_studies, key=self._load_key)
       begun = self._next_trial(study)
       if begun is not None and (job := self._job_of(study, begun)) is not None:
@@ -188,7 +189,7 @@ class Searcher:
     if run is None:
       return None
     self._running.add(run.name)
-    # Only now: the later seeds of a pruned trial never begin.
+    # Record the name only now: the later seeds of a pruned trial never begin.
     runner.write_names(self.runner.folder, self._title, [run])
     if run.name != trial.runs[0] or self.settings.pruner == "none":
       return self.runner.job(run)
@@ -210,7 +211,8 @@ class Searcher:
     """Returns the state of a trial, and the next run to start if any."""
     for place, run in enumerate(study.runs(trial.settings)):
       if run.name in self._running:
-        return RUNNING, None  # For this trial, or one with the same settings.
+        # It runs for this trial, or for another trial with the same settings.
+        return RUNNING, None
       if run.name in self._failed:
         return FAILED, None
       path = self.runner.folder / run.name

@@ -25,7 +25,7 @@ from tff_fair.experiments.sweeps import choice_runs, halving
 from tff_fair.experiments.sweeps.choice_runs import ChoiceRunner
 from tff_fair.files import atomic, parsing
 
-_MAX_EXTRA_RATES = 3  # How often FedAvg tries a rate beyond the tried ones.
+_MAX_EXTRA_RATES = 3  # The most extensions of FedAvg's range of learning rates.
 _FIRST_FRESH_SEED = 1000  # Added to the run's own seed.
 _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees; directions within this angle are treated as equal.
@@ -249,7 +249,7 @@ class Stages:
     raise halving.no_method_error(left_out)
 
   def _tune_fedavg(self) -> list[list[_Candidate]]:
-    """Tries FedAvg at several rates; returns each weighting's, best first."""
+    """Tries several rates of FedAvg; returns, by weighting, the best first."""
     weightings = [self._base.replace(client_weighting="uniform")]
     if self._base.dp_noise is None:
       weightings.append(self._base.replace(client_weighting="num_examples"))
@@ -276,7 +276,7 @@ class Stages:
     return [_filter_by_weighting(tried, spec) for spec in weightings]
 
   def _budget(self, seconds: float) -> int:
-    """Returns how many runs to train; a resumed choice keeps its number."""
+    """Returns how many runs to train; a resumed choice uses the same number."""
     if self._how.minutes is None:
       return self._how.budget or _BUDGET
     file = self._folder / _BUDGET_FILE

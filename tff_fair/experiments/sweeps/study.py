@@ -252,7 +252,7 @@ def _method_studies(
       f"{method.place}: {method.name} has nothing to search; give a range, "
       "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
-  # A list, since the order is that of the names in the study's name.
+  # A list, since its order is the order of settings in the study's name.
   in_name = [n for n in problems if n in method.grid or n in sweep.varying]
   for fixed in grids.product(problems):
     name = plan.folder_name(method.algorithm, {n: fixed[n] for n in in_name})

@@ -218,7 +218,7 @@ class _SubmittedRun:
     return LOST
 
   def _tidy(self) -> None:
-    """Removes the files of a successful job, whose output the run's log has."""
+    """Removes the files of a successful job; the run's log has its output."""
     paths = self.submitted.paths
     for path in (
       *(paths.submitted_pickle, paths.result_pickle, paths.submission_file),
@@ -260,8 +260,8 @@ _ENDED = {
   *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
   *("OUT_OF_MEMORY", "TIMEOUT"),
 }
-# The state, not one of Slurm's, of a job that Slurm does not list any more:
-# Slurm forgets a job some minutes after its end.
+# This module's own state for a job that Slurm no longer lists: Slurm forgets a
+# job some minutes after its end.
 _FORGOTTEN = "NO LONGER IN THE QUEUE"
 _UNKNOWN = "UNKNOWN"
 _STATE = "State"

@@ -195,7 +195,7 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
 
 
 def _settings(place: str, form: str, content: Mapping[str, object]) -> Grid:
-  """Returns the settings in flags, grid and range; `form` names a table."""
+  """Returns the settings in flags, grid and range; `form` is for errors."""
   flags, grid, ranges = (
     read(f"{place}: {form.format(name)}", content.get(name, {}))
     for name, read in (

@@ -39,7 +39,8 @@ class Outcome(NamedTuple):
 
   state: str  # `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
   values: tuple[float, ...] = ()  # Means of objectives over seeds, if complete.
-  curve: Mapping[int, float] = {}  # One objective by round, for the first seed.
+  # The objective by round, for the first seed; empty with several objectives.
+  curve: Mapping[int, float] = {}
   score: Score | None = None  # The score of the runs; None if not known yet.
 
 
@@ -109,7 +110,7 @@ def read_outcome(
 
 
 def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
-  """Returns the best complete trial, or those of the Pareto set."""
+  """Returns the best complete trial, or all trials of the Pareto set."""
   complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
   if not complete:
     return []

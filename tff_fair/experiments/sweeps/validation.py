@@ -82,7 +82,7 @@ def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
-  """Returns the number of clients of the first run with too few, or None."""
+  """Returns the number of clients in the first run with too few; else None."""
   # Imported here, as the program that starts runs does not need TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415
