@@ -11,7 +11,7 @@ _SHOWING = ("--help", "--list")  # These flags import no TensorFlow.
 
 
 def _is_starting() -> bool:
-  """Returns whether one of the programs has started this process."""
+  """Returns whether this process was started as one of the programs."""
   started = os.path.basename(sys.argv[0]) if sys.argv else ""
   # With `python -m`, argv[0] is "-m" until Python has found the module.
   return started == "-m" or started.startswith("tff-fair-")

@@ -268,7 +268,7 @@ def _read(path: pathlib.Path) -> pd.DataFrame:
 
 
 def _titles(found: pd.DataFrame) -> dict[str, str]:
-  """Returns the titles of federations, or the names where there is no title."""
+  """Returns the titles of federations; the names of those without a title."""
   return {
     name: federations.get(name).title if name in federations.NAMES else name
     for name in found["federation"].unique()
@@ -276,7 +276,7 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns how many differences are significant, and their share of all pairs.
+  """Returns how many differences are significant, as a text with percentages.
 
   The baseline is always FedAvg by examples, since a choice of the better of two
   baselines would depend on the numbers that are compared.

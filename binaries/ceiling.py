@@ -1,11 +1,11 @@
-"""Shows the least losses that any method could reach, and how far runs are off.
+"""Shows the least losses that methods can reach, and compares them with runs.
 
 For a model that is linear in its weights, the program computes the least mean
 loss, the least loss of the worst clients and the least largest loss on the
 training data, each with a proven bound on its error. Name a task, or finished
 runs; for models with hidden layers, these layers come from the runs. The
-program writes ceiling.json into each run's folder and replaces an existing one;
-tff-fair-compare, reports and model cards show it.
+program writes ceiling.json into each run's folder, and replaces an earlier one;
+tff-fair-compare, reports and model cards show this file.
 """
 
 from binaries import command_line, paths

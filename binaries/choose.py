@@ -2,7 +2,7 @@
 
 The program tunes FedAvg, orders the other methods by what they would have done
 in FedAvg's rounds, tunes them by successive halving on validation data, and
-compares the best two with FedAvg on fresh seeds and test data. To resume an
+compares the best two with FedAvg on test data, with fresh seeds. To resume an
 interrupted choice, repeat the command.
 """
 

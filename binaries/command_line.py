@@ -1,7 +1,7 @@
 """Runs programs with flags; mistakes give one line on stderr and status 2.
 
-One module defines flags, parses them and reports errors, because an error names
-the flag at fault. `paths` handles the files and folders that flags name.
+This module defines flags, parses them and reports errors, because an error
+names the flag at fault. `paths` handles the files and folders that flags name.
 """
 
 import contextlib
@@ -152,7 +152,8 @@ class Program(NamedTuple):
   namespace: flags.FlagValues = flags.FLAGS  # The program's flags.
   # Maps an unknown flag to a hint if another program has the flag.
   flag_hint: Callable[[str], str | None] | None = None
-  flag_names: Mapping[str, str] = MappingProxyType({})  # Flags unlike --FIELD.
+  # By field: the flag, if it is not called --FIELD.
+  flag_names: Mapping[str, str] = MappingProxyType({})
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
     """Parses the flags, calls `main` and exits.
@@ -246,7 +247,7 @@ def _check_words(words: Sequence[str]) -> None:
 def error_line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the line that reports a mistake, which starts with its flag."""
+  """Returns the one-line report of a mistake, with its flag at the start."""
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"
@@ -261,7 +262,7 @@ def error_line(
 
 @contextlib.contextmanager
 def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Turns errors of some classes into usage errors that start with a flag."""
+  """Turns errors of some classes into usage errors that begin with a flag."""
   try:
     yield
   except kinds as error:
@@ -425,7 +426,7 @@ def _wrap(text: str, first: str = " " * 6) -> str:
   return str(flags.text_wrap(words, 80, indent=" " * 6, firstline_indent=first))
 
 
-# The following makes standard output and error writable in every case.
+# The following functions keep standard output and standard error writable.
 
 
 class _LossyStderr(io.FileIO):

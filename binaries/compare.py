@@ -1,6 +1,6 @@
 """Compares runs in tables: a row for each method, mean and std over its seeds.
 
-Give folders of runs, or folders above them, such as that of a sweep.
+Give folders of runs, or folders above them, such as the folder of a sweep.
 """
 
 from collections.abc import Callable, Mapping, Sequence

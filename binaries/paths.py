@@ -19,7 +19,7 @@ _LONGEST_NAME = 255  # The longest name of a file or folder on Linux, in bytes.
 
 
 def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
-  """Prefixes errors that start with the folder with the flag --output_dir."""
+  """Puts the flag --output_dir before errors that start with its folder."""
   return prefixing_errors("--output_dir=", RunError)
 
 

@@ -1,7 +1,7 @@
 """Downloads data, converts it to TFF's format, and lists the files in a folder.
 
-Both TFF's own loaders and training with --data_dir read the files that it
-writes.
+Both TFF's own loaders and training with --data_dir read the files that this
+program writes.
 """
 
 import pathlib

@@ -85,7 +85,7 @@ def main(*words: str) -> None:
 
 
 def _rules(own: str) -> list[RuleChoice]:
-  """Returns the rules to apply."""
+  """Returns the rules to apply, each with its hyperparameters."""
   names = [methods.canonical_name(name) for name in _ALGORITHMS.value]
   if not names:
     raise UsageError(

@@ -1,6 +1,6 @@
-"""Defines the flags of a run, reads them as a `RunSpec`, and prints `--list`.
+"""Defines the flags of a run, reads them as a `RunSpec`, and answers `--list`.
 
-Sweeps share the flags that say how to compute runs.
+Sweeps share the flags that set how to compute runs.
 """
 
 import copy
@@ -102,12 +102,12 @@ def _lines(name: str, description: str) -> list[str]:
   return [f"  {name}", *(f"      {line}" for line in lines)]
 
 
-# Flags that say how a run is computed.
+# Flags that set how a run is computed.
 
 
 @dataclasses.dataclass(frozen=True)
 class _ComputeOptions:
-  """Arguments of `experiments.run` that say how to compute a run."""
+  """Arguments of `experiments.run` that set how to compute a run."""
 
   engine: Literal["local", "dask"] | None = declared.value(
     None,
@@ -149,7 +149,7 @@ COMPUTE_FLAGS = tuple(declared.fields_of(_ComputeOptions))
 
 
 def define_compute_flags(namespace: flags.FlagValues) -> None:
-  """Defines the flags that say how to compute runs."""
+  """Defines the flags that set how to compute runs."""
   for setting in declared.fields_of(_ComputeOptions).values():
     command_line.define(setting, namespace)
 
@@ -157,7 +157,7 @@ def define_compute_flags(namespace: flags.FlagValues) -> None:
 def compute_options(
   namespace: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
-  """Returns the values of these flags, after checks without TensorFlow."""
+  """Returns the values of the compute flags, checked without TensorFlow."""
   found = {name: namespace[name].value for name in COMPUTE_FLAGS}
   scheduler, number = found["scheduler"], found["dask_workers"]
   if scheduler is not None and number is not None:
@@ -312,7 +312,7 @@ def names_experiment() -> bool:
 
 
 def has_baselines() -> bool:
-  """Returns whether to also train FedAvg."""
+  """Returns whether to train both FedAvgs as baselines."""
   if _BASELINE.value is None:
     found = not names_experiment()
   else:
@@ -368,7 +368,7 @@ def take_first_look() -> None:
 def spec(
   namespace: flags.FlagValues = flags.FLAGS, without: Container[str] = ()
 ) -> RunSpec:
-  """Returns the run that flags describe, with defaults for `without`."""
+  """Returns the spec that flags describe; fields in `without` have defaults."""
   values = {
     name: namespace[name].value
     for name in RunSpec.fields()
@@ -385,12 +385,12 @@ def spec(
 
 
 def is_run_setting(name: str) -> bool:
-  """Returns whether a flag sets a part of a run's `RunSpec`."""
+  """Returns whether a flag sets a field of `RunSpec`."""
   return name in (*RunSpec.fields(), *spec_text.FLAG_NAMES.values())
 
 
 def spec_of_file(name: str) -> RunSpec:
-  """Returns the run that a flagfile describes."""
+  """Returns the spec that a flagfile describes."""
   # Start from the defaults, not from the values on the command line.
   namespace = copy.deepcopy(flags.FLAGS)
   for flag in namespace:

@@ -21,8 +21,8 @@ from tff_fair.experiments.sweeps.jobs import Executor
 from tff_fair.experiments.sweeps.study import SearchSettings
 from tff_fair.experiments.sweeps.sweep_file import Sweep
 
-# These flags may have the names of training flags with other meanings, except
-# for the shared flags that say how to compute runs.
+# A separate namespace: some flags of sweeps have the name of a training flag,
+# but another meaning. Only the flags that set how to compute runs are the same.
 NAMESPACE = command_line.Flags()
 run_flags.define_compute_flags(NAMESPACE)
 
@@ -111,7 +111,8 @@ _SWEEP_FLAGS = tuple(n for n in NAMESPACE if n not in run_flags.COMPUTE_FLAGS)
 
 
 _SEARCH_FLAGS = tuple(n for n in _SEARCH if n != VALIDATION_FRACTION.name)
-for _name in _SEARCH_FLAGS:  # Default None, as a sweep's file may set them.
+# The default is None, since a sweep's file may set these values.
+for _name in _SEARCH_FLAGS:
   command_line.define(
     dataclasses.replace(_SEARCH[_name], default=None), NAMESPACE
   )
@@ -165,7 +166,7 @@ def sweep() -> sweep_file.Sweep:
 
 
 def base() -> RunSpec | None:
-  """Returns the run of --base, if given, whose settings the sweep varies."""
+  """Returns the spec that --base names; None without that flag."""
   if _BASE.value is None:
     return None
   place = f"--base={_BASE.value}"
@@ -227,7 +228,7 @@ def included_files() -> tuple[str, ...]:
 
 
 def output_dir() -> pathlib.Path:
-  """Returns the folder in which runs have their folders."""
+  """Returns the folder that contains the runs' folders."""
   path = paths.parse_optional(_OUTPUT_DIR)
   if path is None:
     sweep = file()
