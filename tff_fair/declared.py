@@ -68,7 +68,7 @@ class FieldError(ValueError):
     super().__init__(f"{name}{found}: {problem}")
 
   def __reduce__(self) -> tuple[object, ...]:
-    """Returns how to rebuild the error in another process."""
+    """Returns the function and arguments by which pickle rebuilds the error."""
     make = functools.partial(type(self), key=self.key, value=self.value)
     return make, (self.field, self.problem)
 

@@ -329,8 +329,8 @@ class SeparableRule(Rule):
   secure sums suffice.
 
   Attributes:
-    own_factor: Whether c_k / p_k depends only on client k, so that a client can
-      be prevented from changing what others add to the sum.
+    own_factor: Whether c_k / p_k depends only on client k. With equal weights,
+      no client can then change the terms that others add to the sum.
   """
 
   own_factor: ClassVar[bool] = False

@@ -205,7 +205,7 @@ def _find(module: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def absolute_name(name: str) -> str:
-  """Returns a function's name that is valid in any working directory."""
+  """Returns a name of the function that is valid in any working directory."""
   if not is_name(name) or not _place(name).endswith(_SUFFIX):
     return name
   path = os.path.abspath(os.path.expanduser(_place(name)))
@@ -320,8 +320,9 @@ def _import_module(
     raise user_code_error(name, path, error) from error
 
 
-# The files that determine what a function does: its own and, recursively, those
-# that it imports from its folder or package. Finding them runs no code.
+# The files that determine what a function does: its own file and, recursively,
+# the files that it imports from its folder or package. Finding them runs no
+# code.
 
 # This project's packages, which are not user code even beside a user's file.
 _OWN_PACKAGES = ("binaries", "tasks", "tff_fair")

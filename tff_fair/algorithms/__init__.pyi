@@ -495,10 +495,10 @@ def build_drfa(
   lambda_learning_rate: float = 0.1,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds DRFA's training on a cohort; see the module for the rest.
+  """Builds DRFA's training; functions of `tff_fair.methods.drfa` end rounds.
 
   It requires the option `num_clients`, the size of the population: client ids
-  are 0 to num_clients - 1. Without a number of `local_steps`, there is no
+  are 0 to num_clients - 1. If `local_steps` is not one number, there is no
   snapshot.
 
   Args:

@@ -186,8 +186,8 @@ def reduce_slices(
   """Folds `step` over the minibatches of examples, tensors [n, ...].
 
   The last minibatch may be smaller; `batch_size=None` makes one minibatch of
-  all examples. `order`, int32[n], permutes the examples; `is_wanted` maps the
-  carry to whether to take a further step, bool[].
+  all examples. `order`, int32[n], permutes the examples. `is_wanted` maps the
+  carry to bool[], whether to take another step.
   """
   if batch_size is None:
     if is_wanted is None:

@@ -23,23 +23,23 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# A client's result, and what it adds to sums over all clients.
+# A client's result, and its terms of the sums over all clients, by name.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]
 
 
 class PostTrainingState(NamedTuple):
-  """What a client knows after training but does not report."""
+  """The results of training that a client does not report."""
 
   states: OptimizerStates
-  num_steps: tf.Tensor  # int64[], K_k; 0 without a correction.
+  num_steps: tf.Tensor  # int64[], local steps, K_k; 0 without a correction.
   # float32[], eta of the round; 0 if the optimizer has no learning rate.
   learning_rate: tf.Tensor
 
 
 class _TrainedClient(NamedTuple):
-  """A client after training."""
+  """The results of a client's training."""
 
   client_id: tf.Tensor  # int64[]; 0 without examples.
   num_examples: tf.Tensor  # int64[], n_k.
@@ -50,8 +50,8 @@ class _TrainedClient(NamedTuple):
   metrics: types.TensorStructure  # The model's metrics during training.
   # theta minus the weights at the snapshot, float[1, d]; `None` without one.
   snapshot: tf.Tensor | None
-  # Sums of theta's losses and of examples by group, float64[2, G]; `None`
-  # without groups.
+  # By group, the sum of losses under theta and the number of examples,
+  # float64[2, G]; `None` without groups.
   group_sums: tf.Tensor | None
 
 
@@ -72,7 +72,7 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Returns the client's result, and what it knows after training.
+    """Returns the client's result, and the results that it does not report.
 
     `states=None` initializes the optimizer; for `correction` see
     `local_training.train`.
@@ -126,7 +126,7 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Returns the same as `run` for a client with `measured` signals.
+    """Returns the same as `run`, for a client that measured its signals before.
 
     A client whose measured loss is not finite is excluded.
     """
@@ -135,7 +135,7 @@ class ClientRound:
     return self._result(weights, trained, measured), trained.post_training
 
   def current_weights(self, received: Any) -> tff.learning.models.ModelWeights:
-    """Returns theta from what the client received."""
+    """Returns theta, the current weights, from all that the client received."""
     return received["current"] if self._knows_initial_weights else received
 
   @property
@@ -164,7 +164,7 @@ class ClientRound:
     states: OptimizerStates | None,
     correction: local_model.Trainable | None,
   ) -> _TrainedClient:
-    """Returns the trained model, and what was measured during training."""
+    """Trains the model; returns it with the measurements of training."""
     model = self.model
     theta = local_model.flatten(weights.trainable)
     model.receive(weights)
@@ -246,7 +246,7 @@ class ClientRound:
         num_examples=tf.where(counts, signals.num_examples, 0.0)
       ),
     )
-    # The NaN metrics of an excluded client would make those of the round NaN.
+    # NaN metrics of an excluded client would make the round's metrics NaN.
     metrics = tf.cond(
       counts,
       lambda: trained.metrics,

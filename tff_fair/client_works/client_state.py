@@ -49,7 +49,7 @@ OPTIMIZER = "optimizer"
 CONTROLS = "controls"
 # Tables by name, each with one client's row, or without rows if it has none.
 ClientTables: TypeAlias = Mapping[str, client_table.Table]
-# The result and sums of `client_round`, and the client's rows by table name.
+# A `client_round.Result`, and the client's rows by table name.
 Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.NewRow]]
 
 
@@ -78,7 +78,7 @@ class PersistentState:
       )
 
   def __bool__(self) -> bool:
-    """Returns whether clients keep anything."""
+    """Returns whether clients keep any state."""
     return bool(
       self.personal_lam is not None
       or self.optimizer_state
@@ -112,7 +112,7 @@ class PersistentState:
     own: ClientTables,
     cohort: types.ClientSignals | None = None,
   ) -> Result:
-    """Returns what a client reports and keeps, inside a computation.
+    """Returns a client's result and the rows that it keeps, in a computation.
 
     `cohort` has the cohort's signals if clients measured them before.
     """

@@ -94,7 +94,7 @@ def row_to_keep(
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
-  """Returns each client's view of the table, which has 1 row or none."""
+  """Returns a table for each client, with only its row, or without rows."""
   columns = {name: np.asarray(column) for name, column in table.items()}
   ids = columns["client_id"]
   starts = np.searchsorted(ids, client_ids)

@@ -92,7 +92,7 @@ def change(
 def build_next(
   state_type: tff.Type, change_type: tff.Type, num_clients: int
 ) -> tff.Computation:
-  """Builds the update of the server's control c by the sum over clients."""
+  """Builds the computation that updates c by the sum of clients' changes."""
 
   @tff.tensorflow.computation(state_type, change_type)
   def moved(state: RoundState, total: tf.Tensor) -> TensorStructure:

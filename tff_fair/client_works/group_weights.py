@@ -43,7 +43,7 @@ _WeightedSums: TypeAlias = tuple[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupWeights:
-  """The groups' shares rho, or numbers of examples, and the rate gamma."""
+  """Settings: shares rho of the groups, or numbers of examples; rate gamma."""
 
   shares: Sequence[float]
   learning_rate: float
@@ -71,7 +71,7 @@ class GroupWeights:
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
-    """Builds the update of mu by the sums over clients."""
+    """Builds the computation that updates mu by the sums over clients."""
 
     @tff.tensorflow.computation(
       state_type, tff.TensorType(np.float64, [2, len(self.rho)])

@@ -65,7 +65,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
-    """Makes `tape` watch the weights, and returns what it watches."""
+    """Makes `tape` watch the weights; returns the tensors that it watches."""
 
   @abc.abstractmethod
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
@@ -254,7 +254,7 @@ def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
 
 
 class ModelInfo(NamedTuple):
-  """What is known about a model without running it."""
+  """The properties of a model that are known without running it."""
 
   model_fn: ModelFn
   weights_type: tff.StructType  # Type of a `ModelWeights` of TFF.

@@ -196,7 +196,7 @@ class _Steps:
       num_steps=zero,
       snapshot=() if self.snapshot_at is None else start,
     )
-    # Only random draws need the id, and reading it needs a pass over data.
+    # Only random draws need the id, and reading it may need a pass over data.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)

@@ -25,7 +25,7 @@ from tff_fair.optimizers.learning_rate_decay import Hparams
 class MethodWork(training.Training):
   """The settings of a method's client work."""
 
-  # What clients keep from one round to the next.
+  # The state that clients keep from one round to the next.
   persistent_state: client_state.PersistentState = dataclasses.field(
     default_factory=client_state.PersistentState
   )
@@ -215,7 +215,7 @@ class MethodWork(training.Training):
   def _build_end_of_stateful_round(
     self, work: tff.Computation
   ) -> tff.Computation:
-    """Builds the computation of a round's output from state and results."""
+    """Builds the computation of a round's output from S, tables and results."""
     end_training = self.build_end_of_round(work)
     updates = {
       name: client_table.build_update(columns)

@@ -23,7 +23,7 @@ Kind = Literal["class", "labels", "number"]
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 ENDS, LABEL_SUMS = "output_ends", "label_sums"
 
-TOP = 5  # How many labels a model predicts.
+TOP = 5  # The number of largest logits whose labels count as predicted.
 
 
 class Outputs(NamedTuple):

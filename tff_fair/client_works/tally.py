@@ -17,7 +17,7 @@ class Tally(NamedTuple):
 
   num_examples: tf.Tensor  # int64[].
   loss_sum: tf.Tensor  # float64[], batches weighted by their size.
-  # float64[], the number of examples whose largest output is at the label; NaN
+  # float64[], the number of examples whose label has the largest output; NaN
   # if labels and outputs cannot be compared; `()` if hits are not counted.
   hits: tf.Tensor | tuple[()]
   metrics: TensorStructure

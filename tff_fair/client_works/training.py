@@ -40,7 +40,7 @@ _STEP = 2.0**-11
 _FLOATS = (-float(BOUND), -float(BOUND) + (2**32 - 1) * _STEP)
 _INTEGERS = (0, BOUND)
 
-SNAPSHOT = "snapshot"  # The name in the state and in sums over clients.
+SNAPSHOT = "snapshot"  # The snapshot's name in the state and in clients' sums.
 
 # Signals that only training measures.
 _TRAINING_ONLY_SIGNALS = frozenset(["effective_steps"])
@@ -52,7 +52,7 @@ class TrainingPhases(NamedTuple):
   Attributes:
     measure: A computation of the type (<S@SERVER, W@CLIENTS, D@CLIENTS> ->
       ClientSignals@CLIENTS): maps the state, the weights that clients received,
-      and their data to the signals they know before training.
+      and their data to the signals that clients know before training.
     train: Maps the same arguments and the cohort's signals (`ClientSignals` of
       vectors at the server) to the output of the whole client work's `next`.
   """
@@ -229,7 +229,7 @@ class Training:
     return work
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
-    """Returns S after a round; `total` has the sums over the clients."""
+    """Returns the state S after a round; `total` has the sums over clients."""
     found = tff.federated_map(
       self.state_computations.next, (state, total["num_counted"])
     )

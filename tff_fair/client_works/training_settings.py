@@ -170,7 +170,7 @@ def num_trained_examples(
   client_id: int,
   round_num: int | tf.Tensor,
 ) -> int:
-  """Returns the number of examples, summed over a round's passes over data.
+  """Returns how many examples a client trains on in a round, with repetitions.
 
   Args:
     settings: How to train.

@@ -95,7 +95,7 @@ def _client_losses(
   batch_size: int | None,
   attack: attacks.Attack | None,
 ) -> TrialLosses:
-  """Returns the row of one client, if it has examples, in a `tf.function`."""
+  """Returns a client's row, or no row without examples, in a `tf.function`."""
   model.receive(weights)
   theta, d = map(local_model.flatten, (weights.trainable, direction))
   client_data = batches.ClientData(data)

@@ -146,7 +146,7 @@ def combine_rows(
 
 
 def _products(columns: Columns, num_rows: tf.Tensor) -> tf.Tensor:
-  """Returns the products of all vectors with the first ones, [m, num_rows]."""
+  """Returns products of m vectors with the first `num_rows`, [m, num_rows]."""
 
   def add_products(
     index: tf.Tensor, products: tf.Tensor

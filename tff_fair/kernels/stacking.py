@@ -14,7 +14,8 @@ import tensorflow as tf
 # TFF takes some microseconds per client for each tensor of an accumulator,
 # which dominates if rows are small; if they are large, copying dominates.
 _LARGE_ROW = 2**21  # Bytes.
-_SIZES = {False: (16, 16), True: (64, 8)}  # Slots and pages, by "is large".
+# The numbers of slots and of pages, by whether a row is large.
+_SIZES = {False: (16, 16), True: (64, 8)}
 
 
 class Stack(NamedTuple):

@@ -20,7 +20,7 @@ NEIGHBORS = 20  # k of the paper.
 _ROWS_AT_A_TIME = 256
 _LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _ROUNDING = 1e-9  # Tolerance of a product that should be a whole number.
-_LEAST_VARIANCE = 1e-6  # Of a group of standardized numbers.
+_LEAST_VARIANCE = 1e-6  # The least variance of a group, after standardization.
 _TOLERANCE = 1e-8  # Least gain in mean log-likelihood.
 _MOST_STEPS = 1000
 
@@ -39,7 +39,8 @@ def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
 def losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
   """Returns the cross entropy of each example, float64[n].
 
-  Probabilities are float[n, C]. If that of the label is NaN, so is the loss.
+  Probabilities are float[n, C]. If the label's probability is NaN, so is the
+  loss.
   """
   of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
   return np.abs(-np.log(np.maximum(of_labels, _LEAST_PROBABILITY)))

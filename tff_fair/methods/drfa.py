@@ -58,10 +58,10 @@ def build_drfa(
   rule: DrfaRule,
   **options: Unpack[rounds.ComposeOptions],
 ) -> rounds.LearningProcess:
-  """Builds DRFA's training; the caller completes each round, see this module.
+  """Builds DRFA's training; functions of `tff_fair.methods.drfa` end rounds.
 
   It requires the option `num_clients`, the size of the population: client ids
-  are 0 to num_clients - 1. Without a number of `local_steps`, there is no
+  are 0 to num_clients - 1. If `local_steps` is not one number, there is no
   snapshot.
   """
   takes_snapshot = isinstance(options.get("local_steps"), int)

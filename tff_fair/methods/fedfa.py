@@ -147,7 +147,7 @@ def build_fedfa(
 def _with_momentum(
   place: str, optimizer: rounds.Optimizer, momentum: float
 ) -> rounds.Optimizer:
-  """Returns SGD with a momentum; if it is 0, the given optimizer."""
+  """Returns SGD with a momentum; for a momentum of 0, the given optimizer."""
   if momentum == 0:
     return optimizer
   rounds.check_optimizer(f"{place}_optimizer", optimizer)

@@ -38,7 +38,7 @@ class Method:
     title: The method's name as papers write it.
     factory: The name of its aggregation factory, if it has one.
     file: The module of `tff_fair.methods` that defines it; by default `name`.
-    weighs_clients: Whether it uses p_k, which `client_weighting` chooses.
+    weighs_clients: Whether the method uses p_k, which `client_weighting` sets.
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
     sends_controls: Whether clients send control variates, which reveal as much
@@ -217,7 +217,7 @@ def is_blocked(name: str) -> bool:
 
 
 def _code(name: str) -> str | None:
-  """Returns the name of a method's user code; None if there is none."""
+  """Returns the name of a method's user code; None for any other method."""
   if name in METHODS:
     return None
   return (

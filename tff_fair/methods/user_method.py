@@ -21,7 +21,7 @@ _NUM_CLIENTS = 2  # Clients in the cohort on which a rule is tried.
 
 
 def load(name: str) -> building.Builder:
-  """Returns the builder of a user's method, by its code's name.
+  """Returns the builder of a user's method, from the name of its code.
 
   Raises `FieldError` if the code does not exist, is neither a rule class nor a
   builder, or if its rule fails.

@@ -223,7 +223,7 @@ class _Search:
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
     self.ball_rate = max(spread, 10 * enough)
-    least = 1e-8 * self.smoothing  # Below, rounding determines u.
+    least = 1e-8 * self.smoothing  # For a smaller mu, rounding determines u.
     last, idle = np.inf, 0
     while self.steps < _MAX_STEPS and idle < _MAX_IDLE:
       before = self.steps
@@ -252,7 +252,7 @@ class _Search:
     return slack + abs(point.ball * float(excess))
 
   def _minimize(self, weights: Array) -> _Point:
-    """Takes Newton steps with v fixed, until v may move."""
+    """Takes Newton steps with v fixed, until the multipliers may be updated."""
     point = self._with_gradients(self._evaluate(weights))
     self.converged = False
     for _ in range(_MAX_INNER):

@@ -159,7 +159,7 @@ def _average_precision(others: Vector, own: Vector) -> Vector:
 def _precision_error(others: Vector, own: Vector) -> Vector:
   """Returns a bound on the error of average precision, by class."""
   hits, false = (counts_from_top(counts) for counts in (own, others))
-  taken = hits - own + 1  # Hits up to the first in a bin.
+  taken = hits - own + 1  # The hits in higher bins, and one in this bin.
   ones = np.ones_like(hits)
   highest, shown, lowest = (
     np.divide(a, b, out=ones.copy(), where=own > 0)

@@ -58,7 +58,7 @@ def value(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns a score of decisions from counts, which broadcast.
+  """Returns a score of decisions from counts, which are broadcast together.
 
   It is NaN under the conditions of `class_scores.value`.
   """

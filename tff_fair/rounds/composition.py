@@ -388,7 +388,7 @@ def _check_client_state(
 def _check_learning_rate(
   rule: types.Rule, work: client_works.MethodWork
 ) -> None:
-  """Raises if the client optimizer lacks a needed learning rate."""
+  """Raises if a learning rate is needed and the client optimizer has none."""
   decays = work.settings.learning_rate_decay is not None
   is_needed = decays or "learning_rate" in rule.signals
   if is_needed and optimizer_checks.learning_rate(work.optimizer) is None:

@@ -130,7 +130,7 @@ def build_next_with_rows(
 ) -> tff.Computation:
   """Builds a round in which each client gets its own rows.
 
-  After the arguments of `next`, it takes another one at clients: tables with
+  After the arguments of `next`, it takes an argument at clients: tables with
   the client's own row, or with no row before the client's first round.
   """
   work = parts.work.build_round()

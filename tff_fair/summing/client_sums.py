@@ -35,7 +35,7 @@ SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """A client's status, one of them 1 and the others 0; or sums over clients."""
+  """A client's status, one-hot; or the sums of these numbers over clients."""
 
   counted: tf.Tensor  # float32[], 1 if the client is included.
   # float32[], 1 if the client has no examples, if its update or a signal is not
@@ -156,7 +156,7 @@ def secure_count_factory() -> Factory:
 
 
 def count_measurements(counts: Counts) -> collections.OrderedDict[str, Any]:
-  """Returns sums of counts as measurements."""
+  """Returns the measurements of a round's numbers of clients, int32[] each."""
   numbers = [tf.cast(tf.round(count), tf.int32) for count in counts]
   return collections.OrderedDict(
     num_clients=numbers[0],

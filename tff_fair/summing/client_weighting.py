@@ -1,7 +1,7 @@
 """Numbers that callers pass for each client: weights and reference losses.
 
-A rule starts from the weights. It gets a client's loss minus the client's
-reference loss.
+The weights, normalized, are a rule's p_k. A rule gets each client's loss minus
+the client's reference loss.
 """
 
 import math

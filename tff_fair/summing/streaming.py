@@ -31,7 +31,7 @@ _LEAST_SHARE = 1e-30
 
 
 class Moments(NamedTuple):
-  """Moments of some clients."""
+  """The moments of the updates of some clients; see this module."""
 
   # float64[], the largest l_k; -inf if no client has a positive weight.
   log_scale: tf.Tensor
