@@ -1,4 +1,4 @@
-"""Measures how often the chosen method is the best, and the cost if it is not.
+r"""Measures how often the chosen method is the best, and the cost if it is not.
 
   python -m benchmarks.choice_accuracy --calibration=null \
     --data_dir=data/federations

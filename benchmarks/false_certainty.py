@@ -145,7 +145,7 @@ def _shares(found: Sequence[Difference]) -> np.ndarray:
   p_values = np.array([d.p_value for d in found])
   widths = np.array([d.high - d.low for d in found])
   below = [p_values < level for level in LEVELS]
-  # Counts as zero: float32 rounds accuracies by up to 6e-8.
+  # Such a width counts as zero, since float32 rounds accuracies by up to 6e-8.
   return np.mean([*below, widths < 1e-6], axis=1)
 
 

@@ -1,9 +1,9 @@
 """Chooses settings on some seeds, then compares methods on others.
 
-If the same runs are used to choose a setting and to judge it, it looks better
-than it is. So each method's setting is chosen out of two on one seed, and
-compared on new seeds, which have another split of the data, other cohorts and
-another initial model. The baseline is the better of FedAvg by numbers of
+If the same runs are used to choose a setting and to judge it, the setting looks
+better than it is. So each method's setting is chosen out of two on one seed,
+and compared on new seeds, which have another split of the data, other cohorts
+and another initial model. The baseline is the better of FedAvg by numbers of
 examples and FedAvg with equal weights, tuned in the same way.
 
     python examples/choose_and_compare.py --output_dir=outputs/choice --seeds=5

@@ -1,4 +1,4 @@
-"""A task of your own: a function returns it, and a run names the function.
+r"""A task of your own: a function returns it, and a run names the function.
 
     python -m binaries.train --list=examples/own_task.py:hospitals
     python -m binaries.train --task=examples/own_task.py:hospitals \

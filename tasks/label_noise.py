@@ -163,7 +163,9 @@ def no_class_labels(name: str) -> ValueError:
 def extend_options(
   base: type[options.TaskOptions],
 ) -> type[options.TaskOptions]:
-  """Returns a class with the options of label noise, unless names collide."""
+  """Returns `base` with the options of label noise added; `base` itself if it
+  already has an option of the same name.
+  """
   if set(NAMES) & set(options.fields_of(base)):
     return base
   return dataclasses.make_dataclass(

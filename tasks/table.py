@@ -1,7 +1,7 @@
 """A user's own table: each row is an example, one column is the client.
 
 It is a CSV file, compressed or not, or a Parquet file. `tasks.tabular.features`
-describes how columns become x, by the moments of all clients' training rows.
+describes how columns become x, with the moments of all clients' training rows.
 The label becomes a class, or a number that is standardized to mean 0 and
 deviation 1 over the training rows.
 """

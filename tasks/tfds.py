@@ -216,7 +216,7 @@ def _find_data_set(
 def _roles(
   config: Options, data_set: tfds_format.DataSet
 ) -> tuple[list[str], str]:
-  """Returns the features to predict from, and the one to predict."""
+  """Returns the features to predict from, and the feature to predict."""
   supervised = data_set.supervised
   label = config.label or (supervised and supervised[1])
   given = list(config.features or ())

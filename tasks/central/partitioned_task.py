@@ -277,7 +277,9 @@ def images_on_disk(
   *,
   resize: bool = False,
 ) -> CentralData:
-  """Returns image files as a data set; reads and divides by 255 on demand."""
+  """Returns image files as a data set, which reads them on demand and divides
+  pixels by 255.
+  """
   found = images.concatenate(halves)
 
   def read(positions: np.ndarray) -> np.ndarray:

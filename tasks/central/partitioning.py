@@ -32,7 +32,7 @@ _NATURAL = ("users", "labels")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CutOptions(options.TaskOptions):
-  """How to divide data among clients, and each client into train and test."""
+  """How to divide data among clients, and clients' data into train and test."""
 
   num_clients: int | None = declared.positive_integer(
     100,

@@ -1,4 +1,4 @@
-"""Divides a data set among clients, and a client into train and test.
+"""Divides a data set among clients, and a client's data into train and test.
 
 Random functions are pure: the same seed gives the same result on every machine.
 Partitions are arrays of positions (int64); each example is in exactly one part,

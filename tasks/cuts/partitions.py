@@ -31,7 +31,9 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 
 
 def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
-  """Divides a number by weights (largest remainders; ties go to the first)."""
+  """Splits `total` into integers in proportion to `weights`, int64[weights], by
+  largest remainders; ties go to the first.
+  """
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
   # Rounded, so that equal weights give equal remainders on every machine.
@@ -73,10 +75,10 @@ def few_labels(
 ) -> list[np.ndarray]:
   """Gives each client some labels; clients with a label get equal shares of it.
 
-  For AdaFed's FEMNIST-skewed, after Li et al., "Federated Optimization in
-  Heterogeneous Networks" (MLSys 2020), but equal shares are a choice of
-  this project. Examples of a label that no client draws are left out. A part
-  may be empty if its labels have fewer examples than clients.
+  This is for AdaFed's FEMNIST-skewed, which follows Li et al., "Federated
+  Optimization in Heterogeneous Networks" (MLSys 2020); this project chose equal
+  shares. Examples of a label that no client draws are left out. A part may be
+  empty if its labels have fewer examples than clients.
   """
   _check_clients(num_clients, len(labels))
   values = np.unique(labels)
@@ -111,7 +113,7 @@ def match_label_proportions(
   other_labels: np.ndarray,
   seed: draws.Seed,
 ) -> list[np.ndarray]:
-  """Divides a second data set so that clients have labels as in the first.
+  """Divides a second data set in the same way as the first, label by label.
 
   Each label is divided in proportion to its numbers of examples in `parts`, the
   clients' parts of the first data set. Examples with a label that no part has

@@ -54,7 +54,7 @@ def check_pixels(pixels: np.ndarray) -> None:
 
 
 def check_finite(source: object, what: str, array: np.ndarray) -> None:
-  """Checks that floats are not missing, and finite in float32."""
+  """Checks that floats are neither missing nor infinite in float32."""
   if array.dtype.kind != "f" or not array.size:
     return
   # Checks parts, since x may fill half of the memory.

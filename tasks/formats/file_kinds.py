@@ -117,7 +117,7 @@ _PATTERNS = {
   re.compile(rb"\x80[\x02-\x05]|ccopy_reg\n|cpandas\.|cnumpy|\([dl]p\d"): (
     PICKLE
   ),
-  # The release, the byte order, and two fixed bytes.
+  # A Stata file: the release, the byte order, and two fixed bytes.
   re.compile(rb"[\x66-\x73][\x01\x02]\x01\x00"): _STATA,
   re.compile(rb".{257}ustar", re.DOTALL): Kind(
     "a tar archive", advice=_ARCHIVE

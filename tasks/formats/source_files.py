@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-# The most bytes that a digest reads, of one file and of all files together.
+# The most bytes to read for digests, of one file and of all files together.
 MOST_BYTES = 2**30
 _BLOCK = 2**20
 _LEAST_BLOCK = 2**12  # The smallest block, if there are many files.

@@ -102,7 +102,7 @@ def lstm(
   bias: tf.Tensor,
   mask: tf.Tensor | None = None,
 ) -> tf.Tensor:
-  """Returns an LSTM's outputs, starting from zeros, float[length, n, units].
+  """Returns an LSTM's outputs from a zero state, float[length, n, units].
 
   Inputs are float[length, n, size]; the kernels, [size, 4 * units] and [units,
   4 * units], have quarters for i, f, a and o. A step whose mask, bool[length,

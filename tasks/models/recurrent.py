@@ -150,8 +150,8 @@ PADDING = 0
 def next_token_objective(
   *, not_counted: Collection[int] = ()
 ) -> task.Objective:
-  """Returns the mean cross entropy, without padding, and the accuracy, without
-  padding and `not_counted` tokens.
+  """Returns the objective: the mean cross entropy over all tokens but padding,
+  and the accuracy, which also excludes `not_counted` tokens.
   """
   return task.Objective(
     model_fn=functools.partial(

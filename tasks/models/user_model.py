@@ -65,7 +65,7 @@ def deterministic_build_fn(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns a builder of a user's model whose initial weights never differ."""
+  """Returns a builder of a user's model with fixed initial weights."""
   wanted = catalog.required_shapes(element_spec, num_classes)
   make = SeededModelBuilder(name, build, {}, wanted, seed)
   _check(make, is_classifier=num_classes is not None)

@@ -148,6 +148,8 @@ class Encoder:
 
 
 def _places(column: Texts, feature: TextFeature) -> np.ndarray:
-  """Returns the position of each code, and last of -1; 0 for unseen texts."""
+  """Returns the position of each code in the one-hot encoding, int[codes + 1],
+  with that of code -1 at the end; it is 0 for unseen texts.
+  """
   known = {value: 1 + k for k, value in enumerate(feature.values)}
   return np.array([known.get(value, 0) for value in (*column.values, "")])

@@ -29,7 +29,7 @@ def looks_like_id(column: str) -> bool:
 
 
 class RiseCounter:
-  """Counts how often the numbers of a column rise, in pieces of rows."""
+  """Counts how often a column's numbers rise; takes the rows in pieces."""
 
   def __init__(self) -> None:
     self._rising = self._number = 0

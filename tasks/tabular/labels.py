@@ -41,7 +41,7 @@ class Classes(NamedTuple):
 
 
 def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
-  """Returns a column's classes; None if it has numbers."""
+  """Returns a column's classes; None if it has numbers to predict."""
   if isinstance(column, Numbers):
     if kind == "number" or (kind == "auto" and not _are_classes(column.values)):
       return None

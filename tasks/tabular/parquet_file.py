@@ -35,7 +35,7 @@ class ParquetFile:
     self._file = _open(path)
     with data_files.reporting_damage(path):
       names = list(self._file.schema_arrow.names)
-      # pandas writes categorical numbers as numbers, and notes it in metadata.
+      # pandas writes categorical numbers as numbers, with a note in metadata.
       noted = self._file.schema_arrow.pandas_metadata or {}
       self._categories = {
         column["name"]

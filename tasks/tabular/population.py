@@ -108,9 +108,10 @@ def divide(
   source: str,
   classes: np.ndarray | None = None,
 ) -> Population:
-  """Assigns rows to clients by `clients`, int[rows], indices of `names`; with
-  `classes`, int[rows], test rows may become training rows, and vice versa, so
-  that each class has a training row.
+  """Assigns rows to clients; `clients`, int[rows], are indices of `names`.
+
+  With `classes`, int[rows], some test rows become training rows, and vice
+  versa, so that each class has a training row.
   """
   if len(names) < 2:
     raise DataError(

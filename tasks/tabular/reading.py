@@ -263,7 +263,7 @@ class _ColumnReader:
 
 @dataclasses.dataclass(frozen=True)
 class SelectedRows:
-  """A selection of a table's rows; columns have only these rows."""
+  """A selection of a table's rows, which knows their places in the table."""
 
   table: Table  # The whole table.
   rows: np.ndarray  # Positions of the rows in the table, int64[n], ascending.

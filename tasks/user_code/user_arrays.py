@@ -36,7 +36,7 @@ class Roles(NamedTuple):
   """The names of a table's columns by role."""
 
   client: str | None = None  # None if the data is already by client.
-  label: str | None = None  # None for the column of a usual name.
+  label: str | None = None  # None for the first column named in `LABELS`.
   features: Sequence[str] | None = None  # None for all other columns.
   weight: str | None = None  # The client's weight.
   group: str | None = None  # The group of people that an example belongs to.
@@ -428,7 +428,7 @@ def _table(half: Any, roles: Roles, name: str) -> _Table | None:
 def _features(
   columns: Mapping[str, np.ndarray], others: Sequence[str], name: str
 ) -> list[str]:
-  """Returns the columns without other roles that are not named like ids."""
+  """Returns the columns without other roles, except integers named like ids."""
   ids = [
     c
     for c, values in columns.items()
@@ -446,7 +446,7 @@ def _weights(
   rows: Mapping[str, np.ndarray],
   name: str,
 ) -> dict[str, float]:
-  """Returns the clients' weights; none without a column of weights."""
+  """Returns the clients' weights; empty without a column of weights."""
   if column is None:
     return {}
   source, values = f"{name}, column {column!r}", columns[column]
