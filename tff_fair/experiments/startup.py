@@ -105,7 +105,7 @@ def _allowed(limit: int) -> float:
 def check_installed(
   package: str, extra: str, field: str, value: object = None, who: str = ""
 ) -> None:
-  """Checks that an optional package is installed; `who` needs it."""
+  """Checks that an optional package is installed; `who` begins the error."""
   if importlib.util.find_spec(package) is None:
     raise FieldError(
       field,

@@ -24,8 +24,8 @@ class _Choice(NamedTuple):
 
   Attributes:
     context: The context; `None` if the program has not chosen one.
-    local: The `LocalContext` that computes in this program; `None` if none
-      does.
+    local: The `LocalContext` that computes in this program; `None` for other
+      contexts.
     takes_native_form: Whether the context accepts natively compiled
       computations.
     run_on_workers: See `run_on_workers`; `None` if there are no workers.

@@ -30,7 +30,7 @@ FORKED_MESSAGE = (
   'threads do not survive that. Start it with multiprocessing\'s "spawn", or '
   "fork before the first computation."
 )
-# Of glibc's malloc.h.
+# Parameters of `mallopt`, from glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_MAX = -4
 _M_ARENA_MAX = -8
@@ -242,7 +242,7 @@ def _name(number: int, parts: _Parts) -> str:
     if values.is_at_clients(type_spec) and isinstance(
       type_spec.member, tff.SequenceType
     ):
-      with contextlib.suppress(Exception):  # Reading may be what failed.
+      with contextlib.suppress(Exception):  # The data may be unreadable.
         data = value[number]
         if not isinstance(data, tf.data.Dataset):
           data = values.to_structs(data, type_spec.member)

@@ -13,7 +13,7 @@ _HOST_AND_PORT = r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})"
 
 
 def check_dask_installed() -> None:
-  """Raises unless Dask is installed."""
+  """Raises `ModuleNotFoundError` unless Dask is installed."""
   if importlib.util.find_spec("distributed") is None:
     raise ModuleNotFoundError(
       "needs the package distributed, of the extra dask; install it with "

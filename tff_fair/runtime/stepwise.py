@@ -95,7 +95,7 @@ class _Run:
     self._num_clients = num_clients
 
   def value(self, message: admission.Message) -> Any:
-    """Returns the value of a literal, or a function."""
+    """Returns a literal's value; for other messages, a function."""
     match message.WhichOneof("computation"):
       case "tensorflow":
         return self._session(message)

@@ -78,7 +78,7 @@ def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
 
 
 def is_held(file: pathlib.Path) -> bool:
-  """Returns whether a program holds the claim to the folder with a file."""
+  """Returns whether a program holds the claim to the folder of `file`."""
   try:
     if (found := _read(file.with_name(FILE))) and not _is_stale(
       file.parent, found
@@ -88,7 +88,7 @@ def is_held(file: pathlib.Path) -> bool:
       fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
   except BlockingIOError:
     return True
-  except OSError:  # There is no such file, or no lock.
+  except OSError:  # The file is missing, or cannot be locked.
     pass
   return False
 

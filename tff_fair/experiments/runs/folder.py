@@ -25,7 +25,7 @@ from tff_fair.files import atomic, parsing
 
 
 class RunFolder:
-  """The paths of a run's files; messages of errors begin with the path."""
+  """The paths of a run's files; its errors begin with the folder's path."""
 
   def __init__(self, path: pathlib.Path) -> None:
     self.path = path

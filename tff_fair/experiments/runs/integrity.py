@@ -14,9 +14,10 @@ def write_checksums(
   hasher: checksums.Hasher | None = None,
   staged: RunFolder | None = None,
 ) -> None:
-  """Writes a run's checksums; with `staged`, those at the end of the run."""
+  """Writes checksums of a run's files; with `staged`, of its final ones, too."""
   found = [*_recorded(folder, below=staged is not None)]
-  # Until the end, states have their own checksums; the last block may grow.
+  # Before the end of a run, states have separate checksums, and the last block
+  # of its tape may grow.
   if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
     checksums.write(folder.path, found, hasher)

@@ -86,7 +86,7 @@ class Score:
 
   @property
   def limit(self) -> float:
-    """The largest number in tables."""
+    """The largest possible number in tables."""
     return self.scale * self.highest
 
   def is_better(self, value: float, other: float) -> bool:

@@ -11,7 +11,7 @@ from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, sentences
 
-# A column of the table: names of statistics in the summary, by title.
+# The columns of the table. Each maps titles to statistics in the summary.
 _OF_ALL = {
   "mean": "mean",
   "median": "percentile_50",

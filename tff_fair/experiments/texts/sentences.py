@@ -359,7 +359,7 @@ def extra_score(score: Score, found: Mapping[str, float]) -> str:
 
 
 def noise(std: float, found: Mapping[str, Any]) -> str:
-  """Returns the sentence on how much of the std small test sets explain."""
+  """Returns the sentence on the part of the std that small test sets cause."""
   examples = number_text.count(found["median_examples"], "example")
   if found["share"] >= 1:
     return (

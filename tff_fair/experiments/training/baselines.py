@@ -43,7 +43,8 @@ RATE_FACTORS = (0.25, 1.0, 4.0)  # Multiply the federation's client rate.
 _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
-_MOST_EXAMPLES = 5_000_000  # Training examples, over all clients and rounds.
+# The most training examples of local models, over all clients and rounds.
+_MOST_EXAMPLES = 5_000_000
 # Settings that affect a baseline, besides those of task and local training.
 _KEY_SETTINGS = (
   *("total_rounds", "clients_per_round", "sampling", "dropout"),
@@ -92,7 +93,7 @@ def train_or_load(
 def with_loss_reference(
   spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
-  """Returns the parts of a run; its rule compares loss gaps if requested."""
+  """Returns a run's parts, with a rule on loss gaps if the spec requests it."""
   if spec.loss_reference != LOCAL:
     return parts
   baseline = found[LOCAL]
@@ -109,7 +110,7 @@ def with_loss_reference(
 
 
 def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
-  """Returns in how many rounds a client takes part on average, at least 1."""
+  """Returns the mean number of rounds that a client trains in, at least 1."""
   cohort = sum(bounds.range_ends(parts.clients_per_round)) / 2
   num_clients = sampling.num_participants(parts.first_rounds)
   share = cohort * (1 - spec.dropout) / num_clients
@@ -117,7 +118,7 @@ def num_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 
 
 def max_rounds(spec: RunSpec, parts: build.RunParts) -> int:
-  """Returns the largest number of rounds of a client's local model."""
+  """Returns the maximum number of training rounds of a local model."""
   examples = int(parts.task.train.num_examples[parts.evaluated_ids].sum())
   # At each rate, each example is in the training data of all folds but one. In
   # the end, a model trains on all examples.

@@ -63,7 +63,7 @@ class ClientLoader:
     return (found or self._thread.submit(self._load, ids)).result()
 
   def prepare(self, client_ids: Ids) -> None:
-    """Begins to load the next clients' data; the next call raises errors."""
+    """Begins to load clients' data in advance; `__call__` raises any errors."""
     if self._thread is not None:
       ids = tuple(np.asarray(client_ids).tolist())
       self._prepared = {ids: self._thread.submit(self._load, ids)}

@@ -45,7 +45,7 @@ class ClientCosts:
   """The costs of a round for one client."""
 
   bytes_down: int
-  bytes_up: int  # If the client reports back.
+  bytes_up: int  # Sent only if the client reports back.
   training_operations: int  # For each example in each epoch.
   extra_operations: int  # For each example, once per round.
   bytes_down_later: int = 0  # After local training, if the client reports back.

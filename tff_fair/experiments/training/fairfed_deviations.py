@@ -15,7 +15,7 @@ from tff_fair.metrics import group_gaps
 def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
-  """Returns a function that prepares a state for a FairFed round, or None."""
+  """Returns FairFed's preparation of a round's state; None for other methods."""
   if spec.algorithm != plan.FAIRFED:
     return None
   gap = str(spec.all_hparams["gap"])

@@ -95,8 +95,8 @@ def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
   """Returns a task model's weights, bitwise equal to those in a process."""
-  # A process also computes them in a computation; eager results may differ in
-  # the last bits.
+  # A process computes them in a TFF computation, too; eager results may differ
+  # in the last bits.
   comp = cache.computations(
     ("initial_weights", task.model_parts),
     lambda: {"weights": local_model.describe(task.model).initial_weights},

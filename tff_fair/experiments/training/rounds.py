@@ -44,7 +44,7 @@ class RoundRunner:
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
   train_data: client_data.ClientDatasets
-  last_round: int  # Before it, the next round's data is loaded ahead.
+  last_round: int  # Earlier rounds also load the data of the next one.
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
   num_examples: np.ndarray  # int[K], for training.
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None

@@ -128,7 +128,7 @@ class Sampler:
     return random.uniform(-1, 1, self._num_clients)
 
   def _dropout_rates(self, round_num: int) -> np.ndarray:
-    """Returns each client's probability not to report back, float64[K]."""
+    """Returns each client's probability of dropping out, float64[K]."""
     spec, p = self._spec, self._spec.dropout
     tendencies = self._tendencies
     if spec.dropout_kind == "blocks":
@@ -215,7 +215,7 @@ def _draw_share(
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
-  """Returns ranks of values, scaled to [-1, 1] with mean 0; ties share one."""
+  """Returns values' ranks, scaled to [-1, 1] with mean 0; ties share a rank."""
   half = (len(values) - 1) / 2
   return (stats.rankdata(values) - 1 - half) / max(half, 1)
 

@@ -84,7 +84,7 @@ class Checkpoints(loop.StateStore):
 
 def stop_round(folder: RunFolder) -> int | None:
   """Returns the round after which a callback ended the run, if one did."""
-  with contextlib.suppress(DamageError):  # Reported later.
+  with contextlib.suppress(DamageError):  # `resume.roll_back` reports it.
     for round_num in checkpoints.saved_rounds(folder.checkpoints)[-1:]:
       state = checkpoints.path(folder.checkpoints, round_num)
       if _read_callbacks(state / _CALLBACKS).stop:

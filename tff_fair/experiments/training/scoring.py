@@ -26,9 +26,10 @@ class ScoringSettings(NamedTuple):
   """The scores that an evaluation computes."""
 
   score: Score
-  # None means the rarer of two classes, or a mean over more.
+  # None: the rarer of two classes, or a mean over more classes.
   positive_class: int | None = None
-  sums: SumsRequest | None = None  # Clients send these; None: only accuracies.
+  # The sums that clients send; None if they send only accuracies.
+  sums: SumsRequest | None = None
 
 
 def resolve(task: tasks.Task, spec: RunSpec) -> ScoringSettings:

@@ -75,7 +75,7 @@ class Folder:
       self._remove_old()
 
   def _remove_old(self) -> None:
-    """Removes the oldest files until the rest fit in the limit."""
+    """Removes the oldest files until the remaining ones fit in the limit."""
     files = sorted(
       ((path.lstat(), path) for path in self._path.iterdir()),
       key=lambda file: file[0].st_mtime_ns,
@@ -99,7 +99,7 @@ def _is_private(path: pathlib.Path) -> bool:
 
 
 def _with_digest(name: str, content: bytes) -> bytes:
-  """Returns content preceded by a digest of it and of the file's name."""
+  """Returns a digest of a file's name and content, followed by the content."""
   return hashlib.sha256(name.encode() + content).digest() + content
 
 

@@ -42,7 +42,8 @@ def digest(value: object) -> str:
     raise NotCacheableError("The program has code of a user.")
   content = io.BytesIO()
   pickler = pickle.Pickler(content)
-  pickler.fast = True  # Equal values give equal bytes, even with shared parts.
+  # Equal values give equal bytes, whether or not parts are the same object.
+  pickler.fast = True
   try:
     pickler.dump((value, SOURCE_DIGEST, _environment()))
   # Pickling raises errors of many classes, for example for local functions.

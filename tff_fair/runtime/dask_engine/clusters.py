@@ -20,7 +20,7 @@ from tff_fair.runtime import threads, version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
-_SECONDS_TO_END = 30.0  # For a cluster; Dask kills busy workers after 4 s.
+_SECONDS_TO_END = 30.0  # To end a cluster; Dask kills busy workers after 4 s.
 # The loggers of Dask, and of its library Tornado, that set their own levels.
 _LOGGERS = ("distributed", "distributed.client", "tornado.application")
 # Dask warns of large values in tasks, and advises to load them in workers. But
@@ -102,7 +102,8 @@ def start_local(
       "Ask for fewer of them, or try again."
     ) from error
   resources.callback(_close, cluster)
-  # Dask sets environment variables for its workers. Some slow this program.
+  # Dask sets environment variables for its workers; some would slow this
+  # program.
   for name in os.environ.keys() - before.keys():
     del os.environ[name]
   return cluster

@@ -110,7 +110,7 @@ class DaskEngine:
     known = self._sent.get(comp)
     if known is None:
       content = native.compile_ahead(comp).content()
-      # Dask learns how long the tasks of this name take.
+      # Dask predicts how long a task takes from earlier tasks of the same name.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
       packed = tasks.PickledValue(pickle.dumps(content))
       held = self._submit("tff-computation", tasks.unpack, packed)

@@ -82,7 +82,7 @@ class Columns:
     ]
 
   def takes(self, clients: Sequence[Any]) -> bool:
-    """Returns whether all clients' datasets allow the columns' read limit."""
+    """Returns whether all clients' datasets may be read as often as needed."""
     return all(
       _read_limit(leaf) >= self._reading
       for value in clients

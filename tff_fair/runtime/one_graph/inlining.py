@@ -23,7 +23,7 @@ from tff_fair.runtime.one_graph import dataset_loops
 Value: TypeAlias = Any
 # Takes a value, or no argument; returns a value.
 Function: TypeAlias = Callable[..., Value]
-# The values of the names in an expression.
+# Maps the names in an expression to values.
 Bindings: TypeAlias = Mapping[str, Value]
 
 # TensorFlow's name for unnamed variables, `ResourceHandle::ANONYMOUS_NAME`.
@@ -340,7 +340,7 @@ def _ready_variable(name: str) -> str:
 
 
 def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
-  """Removes nodes that no result needs; returns the names of the rest."""
+  """Removes nodes that no result needs; returns the names of the others."""
   needed = _ancestors(graph_def, *map(_node, results))
   kept = [node for node in graph_def.node if node.name in needed]
   if len(kept) < len(graph_def.node):

@@ -142,7 +142,7 @@ def read(message: admission.Message) -> Plan:
 
 
 def check_works_as_one_graph(plan: Plan) -> None:
-  """Checks that a computation gives the same result as one graph."""
+  """Checks that a computation has the same result if it runs as one graph."""
   for step in plan.needed_steps:
     if step.function is not None:
       admission.check_function_runs_once(step.function)
@@ -159,7 +159,7 @@ def check_makes_no_data(plan: Plan) -> None:
 
 
 def check_works_in_parts(plan: Plan) -> None:
-  """Checks that a computation gives the same result in parts."""
+  """Checks that a computation has the same result if it runs in parts."""
   for step in plan.needed_steps:
     if not step.at_clients and step.loops == 0 and step.function is not None:
       admission.check_function(step.function)
