@@ -45,7 +45,7 @@ _NAMES = {
   LOSS.name: ("loss", "test_loss"),
 }
 _SCORES = (CORRECT, ACCURACY.name, LOSS.name)
-_LARGEST_COUNT = 2**53  # Whole numbers beyond it are not exact.
+_LARGEST_COUNT = 2**53  # Larger whole numbers are not exact in float64.
 _SHOWN = 40  # A message shows this many characters of a wrong cell.
 _ROUNDING = 0.006  # Rounding error of accuracies with two or more decimals.
 

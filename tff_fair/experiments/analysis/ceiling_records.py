@@ -37,7 +37,7 @@ _SETTINGS = (
 
 
 def _identity(run: Run) -> dict[str, Any]:
-  """Returns what identifies the data and rounds of a run, as JSON values."""
+  """Returns the JSON values that identify a run's data and rounds."""
   found = {
     "options": run_groups.data_key(run),
     "seed": str(run.seeds),

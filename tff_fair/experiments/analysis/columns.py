@@ -88,7 +88,7 @@ _FINETUNED = {
   for name in ("mean", "std", "worst_10", "worst_20", "min")
 }
 NAMES = (*measures.NAMES, NOISE, *_JOINING, *_FINETUNED, CLIENTS)
-MAX_CLIENTS = 10  # A reader can take in no more columns.
+MAX_CLIENTS = 10  # The most columns of clients that a reader can take in.
 
 
 class ComparedColumn(NamedTuple):

@@ -126,7 +126,8 @@ def _task_tables(
       *notes,
     )
   if not found and any(any(row.marks) for row in tables[0].rows):
-    notes = (first.question.sentence, *notes)  # The marks depend on it.
+    # The marks depend on the question.
+    notes = (first.question.sentence, *notes)
   above, unfit = ceiling_records.table(
     task, groups, {run: found.round for run, found in chosen.items()}
   )

@@ -59,7 +59,8 @@ def client_changes(
   return changes, ties
 
 
-RECORD = "record"  # The column of wins, which data frames split into three.
+# The column of wins, ties and losses; data frames have a column for each.
+RECORD = "record"
 
 
 class Contrast(NamedTuple):
@@ -161,7 +162,7 @@ def cell_numbers(
       name: number(found.estimate, digits),
       f"{name}_low": number(found.low, digits),
       f"{name}_high": number(found.high, digits),
-      f"{name}_p": found.p_value,  # Rounding would turn small ones into 0.
+      f"{name}_p": found.p_value,  # Rounded, small p-values would be 0.
       f"{name}_p_holm": cell.p_holm,
       f"{name}_baseline": cell.baseline,
     }

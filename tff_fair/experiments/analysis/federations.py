@@ -218,7 +218,7 @@ class MethodSummary(NamedTuple):
   gains: int  # Federations with a significant gain.
   losses: int  # Federations with a significant loss.
   median: float  # The median of `standardized_gain`.
-  p_value: float  # Wilcoxon's; NaN with fewer than two federations.
+  p_value: float  # From Wilcoxon's test; NaN with fewer than two federations.
   p_holm: float  # The p-value with Holm's correction for the methods.
 
 

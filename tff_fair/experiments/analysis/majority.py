@@ -24,7 +24,7 @@ from tff_fair.metrics import statistics
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-COLUMN = "majority_accuracy"  # In a table of clients.
+COLUMN = "majority_accuracy"  # A column of tables of clients.
 RARE_SHARE = 0.2  # Below this share of the training examples, a class is rare.
 _MOST_CLASSES = 4  # With more classes, shares below 0.2 are usual.
 

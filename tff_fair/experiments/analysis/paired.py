@@ -82,7 +82,7 @@ CONFIDENCE = 0.95
 
 _SEED = 0  # The seed of draws is fixed: the same runs give the same interval.
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 200_000  # The clients of all draws: many clients, few draws.
+_DRAWN_CLIENTS = 200_000  # The most clients in all draws together.
 _ROUNDING = 4 * TIE  # Rounding error of a difference, relative to the values.
 _PRECISION = 1e-9  # The relative precision of a p-value.
 
@@ -96,9 +96,9 @@ class Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-  """A measure of a method minus that of a baseline."""
+  """A measure's value for a method minus its value for a baseline."""
 
-  estimate: float  # The mean over the common seeds; NaN without one.
+  estimate: float  # The mean over common seeds; NaN if there is no common seed.
   parts: tuple[Part, ...]  # Parts of the variance; empty if nothing varies.
   num_seeds: int  # Common to both methods.
   num_clients: int  # Common to both methods in some seed.

@@ -163,14 +163,14 @@ def export(
 
 
 def _open_verified(run: Run | str | os.PathLike[str]) -> Run:
-  """Returns a run; reports the tables and settings that were modified since."""
+  """Returns a run; reports its files that changed since it wrote them."""
   found = run if isinstance(run, Run) else discovery.read_run(run)
   discovery.say_changes([found], verify=True, below=False)
   return found
 
 
 def _ceiling(run: Run) -> Ceilings | None:
-  """Returns the ceiling in a run's folder; reports one that does not fit."""
+  """Returns the ceiling in a run's folder; reports why it does not fit."""
   found, notes = ceiling_records.read([run_groups.Group(run.title, (run,))])
   for line in notes:
     progress.say(line)

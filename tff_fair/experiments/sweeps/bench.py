@@ -96,7 +96,8 @@ UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Columns of an item's file, besides those of an evaluation.
 SETTING, CLIENT = "setting", "client"
-# Between the seeds of two runs with the same data; larger than any data seed.
+# The step between the seeds of runs with the same data; larger than any data
+# seed.
 _MODEL_SEED_STEP = 100_000
 
 
@@ -132,7 +133,7 @@ class Bench:
   def items(self) -> list["Item"]:
     """Returns all items, ordered by federation.
 
-    Methods that need accuracies have none on federations with a numeric label.
+    Methods that need accuracies have no items if labels are numbers.
     """
     return [
       Item(table, seed, method)
@@ -335,7 +336,7 @@ def settings(
 
 
 def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
-  """Returns a spec with the same data, and other initial weights and orders."""
+  """Returns the spec of a model seed: same data, other weights and orders."""
   seed = spec.seed + _MODEL_SEED_STEP * model_seed
   return spec.replace(seed=seed, data_seed=spec.seed)
 
@@ -343,10 +344,10 @@ def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
 def evaluate_settings(
   table: Table, train: Callable[[Sequence[int], int], pd.DataFrame]
 ) -> pd.DataFrame:
-  """Returns the results of all settings, and of the selected ones again.
+  """Returns results of all settings; of selected settings, for all model seeds.
 
   `train` takes numbers of settings and a model seed, and returns a row for each
-  setting and client. Settings are selected with the model seed 0.
+  setting and client. Settings are selected by the results for model seed 0.
   """
   found = [train(range(table.bench.tries), 0)]
   selected = sorted(
@@ -462,7 +463,7 @@ def _run_share(
 
 
 class _Trainer:
-  """Trains settings on a table with one data seed, which `shared` has."""
+  """Trains settings on a table with the data seed of `shared`."""
 
   def __init__(self, shared: RunSpec, cache: "in_memory.ProgramCache") -> None:
     self.shared = shared

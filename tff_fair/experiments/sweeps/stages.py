@@ -26,7 +26,7 @@ from tff_fair.experiments.sweeps.choice_runs import ChoiceRunner
 from tff_fair.files import atomic, parsing
 
 _MAX_EXTRA_RATES = 3  # The most extensions of FedAvg's range of learning rates.
-_FIRST_FRESH_SEED = 1000  # Added to the run's own seed.
+_FIRST_FRESH_SEED = 1000  # Added to the seed of the other stages.
 _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees; directions within this angle are treated as equal.
 _BUDGET = 90  # The default number of runs.
@@ -182,7 +182,7 @@ class Stages:
     folder: pathlib.Path,
     runner: ChoiceRunner,
   ) -> None:
-    """Takes `base`: FedAvg at the middle one of its first learning rates."""
+    """`base` is FedAvg at the middle one of its first learning rates."""
     self._base, self._how = base, settings
     self._folder, self._tries = folder, runner
     self._path: list[dict[str, Any]] = []
@@ -249,7 +249,7 @@ class Stages:
     raise halving.no_method_error(left_out)
 
   def _tune_fedavg(self) -> list[list[_Candidate]]:
-    """Tries several rates of FedAvg; returns, by weighting, the best first."""
+    """Returns the tried settings of FedAvg by client weighting, best first."""
     weightings = [self._base.replace(client_weighting="uniform")]
     if self._base.dp_noise is None:
       weightings.append(self._base.replace(client_weighting="num_examples"))

@@ -1,4 +1,4 @@
-"""Runs as jobs of a Slurm cluster, submitted by the package submitit.
+"""Carries out runs as jobs of a Slurm cluster, through the package submitit.
 
 The options are submitit's own, such as `slurm_partition` and `timeout_min`, and
 `cluster`; without `cluster`, submitit finds the cluster.

@@ -22,7 +22,7 @@ from tff_fair.experiments.presenting.report.scale import Scale
 from tff_fair.experiments.presenting.report.task_runs import Method, Style
 from tff_fair.experiments.runs.run import ROUND, Run
 
-_MAX_POINTS = 120  # More would look the same on a chart of this size.
+_MAX_POINTS = 120  # More points would look the same on a chart of this size.
 _MAX_MARKERS = 6
 _MANY = 12  # The most lines that readers can distinguish.
 
