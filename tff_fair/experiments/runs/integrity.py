@@ -14,7 +14,7 @@ def write_checksums(
   hasher: checksums.Hasher | None = None,
   staged: RunFolder | None = None,
 ) -> None:
-  """Writes checksums of a run's files; with `staged`, of its final ones, too."""
+  """Writes checksums of a run's files; with `staged`, of its last ones, too."""
   found = [*_recorded(folder, below=staged is not None)]
   # Before the end of a run, states have separate checksums, and the last block
   # of its tape may grow.

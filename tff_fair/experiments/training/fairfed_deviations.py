@@ -15,7 +15,7 @@ from tff_fair.metrics import group_gaps
 def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
-  """Returns FairFed's preparation of a round's state; None for other methods."""
+  """Returns FairFed's preparation of a round's state; None for others."""
   if spec.algorithm != plan.FAIRFED:
     return None
   gap = str(spec.all_hparams["gap"])
