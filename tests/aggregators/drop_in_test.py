@@ -1,4 +1,4 @@
-"""The factories inside of stock TFF processes."""
+"""The aggregator factories inside stock TFF processes."""
 
 import functools
 from typing import Any
@@ -34,7 +34,7 @@ def build(factory, model="functional", weighting="num_examples", **options):
 
 
 def data(client_id, spoiled=False):
-  """What stock processes take: batches of examples, without an id."""
+  """Returns a client's data as stock TFF takes it: batches without an id."""
   x, y = small_problem.client_arrays()[client_id]
   if spoiled:
     x = np.full_like(x, np.nan)
@@ -82,8 +82,8 @@ def test_uniform_client_weighting(factory):
 
 @pytest.mark.parametrize("factory", one_of_each(FACTORIES))
 def test_clients_that_stock_weighs_zero_are_left_out(factory):
-  # Stock client work replaces an update that is not finite by zero, of weight
-  # zero: nothing of it may be left, not even a share of the weights.
+  # Stock client work replaces a non-finite update by zeros of weight zero. Such
+  # a client must not contribute at all, not even to the sum of the weights.
   process = build(factory)
   cohort = [data(IDS[0]), data(31, spoiled=True), *map(data, IDS[1:])]
   output = process.next(process.initialize(), cohort)

@@ -1,4 +1,4 @@
-"""Every rule in all of its sums: round after round, they give the same."""
+"""Each way to sum a rule gives the same results, round after round."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ RULES_AND_SUMS = [
 
 
 def kind_of_sum(pair):
-  """Gives what a sum sees of a rule: neither its signals nor its formula."""
+  """Returns the properties of a rule on which its sum depends."""
   name, way = pair
   rule = RULE_CLASSES[name]
   kinds = types.SeparableRule, types.ComparingRule, types.PopulationRule
@@ -41,7 +41,7 @@ def kind_of_sum(pair):
 
 
 def reports(round_number):
-  """Returns what unequal clients send; one of them does not count."""
+  """Yields updates and signals of unequal clients; one update is not finite."""
   clients = processes.clients(5, seed=round_number)
   clients[3].update[7] = np.nan
   random = cohorts.random_signals(len(clients), seed=round_number)
@@ -58,7 +58,7 @@ def outputs(name, way, for_secure_sums):
   options: dict[str, Any] = {}
   if getattr(rule, "needs_uniform_weights", False):
     options["client_weighting"] = "uniform"
-  if way == "secure":  # In exact sums, which run here.
+  if way == "secure":  # Simulated by exact sums.
     options["sum_factory"] = tff.aggregators.SumFactory()
   process = rounds.create(
     aggregators.RuleFactory(
@@ -90,7 +90,7 @@ def test_a_sum_gives_what_the_first_gives(name, way):
       tf.nest.flatten(found.state), tf.nest.flatten(expected.state), strict=True
     ):
       np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-    # Secure sums tell the server no number of a single client.
+    # Secure sums hide measurements of single clients from the server.
     common = found.measurements.keys() & expected.measurements.keys()
     for key in common:
       np.testing.assert_allclose(

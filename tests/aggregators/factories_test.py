@@ -1,4 +1,4 @@
-"""Types of the factories: what they take, what they return, what they say."""
+"""Types that the factories accept and return, and their error messages."""
 
 import collections
 import gc
@@ -133,7 +133,7 @@ def test_missing_signals_are_named(name):
       factory.create(rounds.UPDATE_TYPE, weight_type)
     missing = f"but {', '.join(NEED_SIGNALS[name])} cannot be read from"
     assert missing in str(raised.value)
-    # Client work whose weight has names may be wrapped already.
+    # A weight with named fields may come from `with_signals` already.
     way = "client_works.with_signals"
     assert (way in str(raised.value)) is (weight_type is not lacking)
     assert str(weight_type) in str(raised.value)
@@ -160,7 +160,7 @@ def test_a_secure_sum_inside_makes_no_notes_of_tensorflow(capfd):
   aggregators.FedAvgFactory(sum_factory=inner, aggregation="two_phase").create(
     tff.TensorType(np.float32, [3]), tff.TensorType(np.float32)
   )
-  gc.collect()  # TensorFlow notes what goes unused as it is deleted.
+  gc.collect()  # TensorFlow warns of unused objects when they are deleted.
   assert "never used" not in capfd.readouterr().err
 
 

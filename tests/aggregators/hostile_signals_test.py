@@ -21,7 +21,7 @@ HUGE = 3e38
 
 
 def reporting(client, **signals):
-  """A client's update, and what it says of itself."""
+  """Returns a client's update and its signals, some of them replaced."""
   reported = {name: np.float32(value) for name, value in signals.items()}
   return client.structured(), client.signals()._replace(**reported)
 
@@ -36,8 +36,8 @@ def assert_finite(output):
   assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(output.state))
 
 
-# The factory excludes clients by the signals that a rule asks for; hard cohorts
-# of each rule are in `methods/rule_contract_test.py`.
+# Which clients a factory excludes depends on the signals that its rule asks
+# for; `methods/rule_contract_test.py` tests hard cohorts of each rule.
 @pytest.mark.parametrize(
   "name",
   one_of_each(
@@ -51,7 +51,7 @@ def test_a_round_is_finite_or_that_without_the_client(name):
   honest = [reporting(client) for client in everybody[:3]]
   process = processes.process(name)
   with Cases() as cases:
-    for start in range(0, len(kinds), 7):  # Of AFL's ten clients.
+    for start in range(0, len(kinds), 7):  # 3 of AFL's 10 clients are honest.
       some = kinds[start : start + 7]
       hostile = [
         reporting(client, **{signal: HOSTILE[kind]})

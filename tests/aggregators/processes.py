@@ -21,7 +21,7 @@ def process(name, way=None, defence=None) -> tff.templates.AggregationProcess:
 
 
 def clients(m, seed=0) -> list[rounds.Client]:
-  """Clients with ids that AFL's population has, too."""
+  """Returns clients whose ids are also in AFL's population."""
   some = rounds.random_clients(m, seed)
   for client_id, client in enumerate(some):
     client.client_id = client_id

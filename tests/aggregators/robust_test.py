@@ -28,7 +28,7 @@ def test_tffs_bounds_go_with_every_rule(name):
   clients = processes.clients(5, seed=4)
   clients[1].update *= 3
   clients[2].update *= 1e3
-  # As tff.learning.robust_aggregator composes: zero, then clip, then sum.
+  # In the order of tff.learning.robust_aggregator: zero, clip, sum.
   clipped = tff.aggregators.clipping_factory(NORM, processes.factory(name))
   process = rounds.create(tff.aggregators.zeroing_factory(100.0, clipped))
   found = rounds.run(process, clients)
@@ -48,7 +48,7 @@ def test_tffs_bounds_go_with_every_rule(name):
 
 
 def trimmed(values, share):
-  """Yin et al.'s sum, in NumPy."""
+  """Returns m times Yin et al.'s trimmed mean or median, in NumPy."""
   values = np.sort(values[np.any(values != 0, axis=1)], axis=0)
   m = len(values)
   if share == 0.5:
@@ -81,7 +81,7 @@ def assert_trimmed(name, defence, share):
     rtol=1e-5,
     atol=1e-6 * np.abs(scaled).max(),
   )
-  # Who is left out has no say, not even as a zero among the values.
+  # An excluded client must not enter the trimmed values, not even as a zero.
   without = rounds.run(process, clients)
   assert output.measurements["num_clients_excluded"] == 1
   tf.nest.map_structure(

@@ -1,4 +1,4 @@
-"""TFF's factories around ours, and inside them: each cell of docs/tff.md."""
+"""TFF's factories around and inside ours: each cell of docs/tff.md's table."""
 
 import collections
 import functools
@@ -49,8 +49,8 @@ def of_learning(name, *args):
   return getattr(tff.learning, name)(*args, weighted=False)
 
 
-# By the names in the table: around a factory that is given; `None` where none
-# can be given.
+# TFF's wrappers by their names in the table, as functions of the inner factory;
+# `None` if a wrapper takes no inner factory.
 AROUND: dict[str, Any] = {
   "clipping_factory": lambda inner: stock.clipping_factory(NORM, inner),
   "zeroing_factory": lambda inner: stock.zeroing_factory(NORM, inner),
@@ -69,7 +69,7 @@ AROUND: dict[str, Any] = {
   "as_weighted_aggregator": stock.as_weighted_aggregator,
   **dict.fromkeys(MEANS),
 }
-# A factory of its kind to give as `sum_factory`.
+# TFF's factories by name, to pass as `sum_factory`.
 INSIDE: dict[str, Any] = {
   "EncodedSumFactory": stock.EncodedSumFactory.quantize_above_threshold,
   "SecureSumFactory": lambda: stock.SecureSumFactory(64.0),
@@ -94,7 +94,7 @@ INSIDE: dict[str, Any] = {
 
 
 def table():
-  """The words with which the cells of each row begin, by TFF's names."""
+  """Returns the two cells of each row in the table, by TFF's names."""
   text = (source_tree.ROOT / "docs" / "tff.md").read_text()
   section = text.split("\n## Wrappers of TFF\n")[1].split("\n## ")[0]
   rows = {}

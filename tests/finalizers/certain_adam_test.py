@@ -28,7 +28,7 @@ class Algorithm1:
     self._past = []
 
   def step(self, g, certainty):
-    """What is taken off the weights in a round."""
+    """Returns what a round subtracts from the weights."""
     learning_rate, beta1, beta2, epsilon = self._settings
     self._past.append((np.asarray(g, np.float64), float(certainty)))
     m_hat = self._mean(beta1, power=1)
@@ -36,7 +36,7 @@ class Algorithm1:
     return certainty * learning_rate * m_hat / (np.sqrt(v_hat) + epsilon)
 
   def _mean(self, beta, power):
-    """The mean of the g^i, each weighing less with the certainty since."""
+    """Returns the mean of past g^power; later certainty lowers a weight."""
     later, total, weight = 0.0, 0.0, 0.0
     for g, certainty in reversed(self._past):
       share = -math.expm1(certainty * math.log(beta)) * beta**later
@@ -61,7 +61,7 @@ def test_rounds_with_changing_certainty():
 
 
 def relative_errors(certainty, num_rounds, settings):
-  """Errors of the steps, which are large here beside the weights of zero."""
+  """Returns relative errors of steps from weights of zero."""
   rng = np.random.default_rng(1)
   server, state = Algorithm1(**settings), process(**settings).initialize()
   errors = []
@@ -79,7 +79,7 @@ def relative_errors(certainty, num_rounds, settings):
 
 @pytest.mark.parametrize("certainty", [1e-3, 0.01, 0.1, 1.0, 10.0])
 def test_steps_are_accurate_at_any_certainty(certainty):
-  # beta2^C is next to 1 for a small C: what is missing to 1 is what counts.
+  # For a small C, beta2^C is close to 1, and 1 - beta2^C is what counts.
   errors = relative_errors(certainty, 20, {"learning_rate": 0.5})
   assert max(errors) < 2e-6, errors
 
@@ -109,7 +109,7 @@ def test_layers_may_be_of_another_dtype():
 
 
 def test_no_client_in_the_first_round_is_no_error():
-  # Nothing is remembered yet that moments could be divided by.
+  # Moments cannot be divided by the weight of past rounds yet.
   start = process().initialize()
   output = rounds.run(
     process(), start, rounds.weights(), [0, 0, 0], certainty=0, num_clients=0

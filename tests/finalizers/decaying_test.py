@@ -43,7 +43,7 @@ def build(step, kind="exponential"):
   )
 
 
-# For a rate of one.
+# The server steps in NumPy, at a rate of one.
 IN_NUMPY: dict[str, Any] = {
   "sgd": reference.Momentum,
   "momentum": lambda: reference.Momentum(1.0, 0.9),

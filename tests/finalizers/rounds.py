@@ -36,7 +36,7 @@ flat = small_problem.flat
 
 
 def run(process, state, model_weights, values, *, num_clients=3, **scalars):
-  """One step; a direction of three numbers, and what the rule sends along."""
+  """Runs one step along three numbers, with scalars that the rule sends."""
   return process.next(
     state,
     model_weights,

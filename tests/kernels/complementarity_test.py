@@ -1,4 +1,4 @@
-"""Tests of projections on dual cones, and of bargains, on the points."""
+"""Tests of projections on dual cones and of bargains, by the points."""
 
 import numpy as np
 import pytest

@@ -124,7 +124,7 @@ def test_joined_columns_of_single_rows(dtype, precision, m, d):
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 def test_products_of_nearly_dependent_vectors(scale):
-  # What is left of the difference of two such vectors must still be right.
+  # The difference of two such vectors must still be accurate.
   rng = np.random.default_rng(5)
   x = rng.normal(size=(3, 150_001))
   x[1] = x[0] + 1e-5 * x[1]

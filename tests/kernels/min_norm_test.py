@@ -95,7 +95,7 @@ def test_random_problems(first_seed):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_small_problems_of_integers(seed):
-  # Of low rank, with entries that have no room.
+  # Low rank, and some entries with equal bounds.
   rng = np.random.default_rng(seed)
   m, d = int(rng.integers(1, 5)), int(rng.integers(1, 5))
   points = rng.integers(-4, 6, size=(m, d))

@@ -180,7 +180,7 @@ def test_predictions_that_are_not_finite_have_no_estimate():
 
 
 def groups_by_em(values, steps=1000):
-  """EM from the halves around the middle of the range, in float64."""
+  """Runs EM in float64, started from the two halves of the range."""
   x = np.asarray(values, np.float64)
   x = (x - x.mean()) / x.std()
   shares = (x > (x.min() + x.max()) / 2).astype(np.float64)

@@ -104,7 +104,7 @@ def test_contradictory_slopes_fall_back_to_the_convex_hull(case, gamma):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_never_ascends(seed):
-  # Half of the cohorts with more clients than weights, or with duplicates.
+  # Half of the cohorts have more clients than weights; all have duplicates.
   m, d = (5, 3) if seed % 2 else (6, 20)
   updates, loss, _ = cohorts.random(m, d, seed)
   updates[-1] = updates[seed % (m - 1)]
@@ -115,8 +115,8 @@ def test_never_ascends(seed):
 
 
 def test_nearly_dependent_updates_are_steady():
-  # The slopes asked for are those the updates have along some direction, so
-  # that the solution stays where it is as they become dependent.
+  # The requested slopes are those along one direction, so the solution does not
+  # move as the updates become dependent.
   rng = np.random.default_rng(3)
   direction = rng.normal(size=10)
   for distance in (1e-2, 1e-4, 1e-6, 1e-9):
@@ -150,7 +150,7 @@ def test_a_loss_of_zero_asks_for_a_slope_of_zero():
 
 
 def more_or_less_alike(seed):
-  """Updates; for every second seed with so much in common that c_k < 0."""
+  """Returns updates; for odd seeds they have so much in common that c_k < 0."""
   rng = np.random.default_rng(seed)
   updates = rng.normal(size=(5, 30)) * rng.lognormal(0, 0.2, size=(5, 1))
   return updates + seed % 2, rng.lognormal(size=5)

@@ -86,7 +86,7 @@ def test_a_floor_under_the_certainty_is_reported(scale, floored):
   reported = metrics["aggregator"]
   assert reported["certainty_floored"] == floored
   assert (reported["certainty"] < 1e-3) == bool(floored)
-  # The step is taken all the same, shorter than any other.
+  # The step is still taken, and it is short.
   moved = small_problem.flat_weights(state) - small_problem.flat_weights(start)
   assert (
     0 < np.abs(moved).max() <= 0.001001 * max(reported["certainty"], 1.1e-3)

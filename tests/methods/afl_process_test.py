@@ -30,7 +30,7 @@ def build(**options):
   )
 
 
-# The average is that of any server step.
+# Options of a server step; averaging works with any.
 STEPS = {
   "server_optimizer": tff.learning.optimizers.build_sgdm(0.5, 0.9),
   "server_learning_rate_decay": 0.5,
@@ -98,7 +98,7 @@ def test_weights_that_are_set_start_a_new_average():
   other = process.set_model_weights(state, doubled)
   for found in (process.get_model_weights(other), other.global_model_weights):
     np.testing.assert_array_equal(flat(found), flat(doubled))
-  # What the aggregator knows of the losses stays.
+  # The aggregator's state, which depends on the losses, stays.
   tf.nest.map_structure(
     np.testing.assert_array_equal, other.aggregator, state.aggregator
   )
@@ -151,7 +151,7 @@ def test_a_direction_that_is_not_finite_leaves_a_finite_average():
 
 
 def test_the_average_of_many_rounds_loses_no_digits():
-  # A sum would: its steps vanish beside it.
+  # In a running sum, small steps would lose their digits.
   state, weights = averaging().initialize(), rounds.weights((1e3, -1e3, 0.1))
   for _ in range(100):
     state = rounds.run(averaging(), state, weights, [0, 0, 0]).state

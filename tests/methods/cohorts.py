@@ -21,7 +21,7 @@ def make(
   remembered=None,
   **signals,
 ) -> types.Cohort:
-  """A cohort of clients with the updates [m, d], and any further signals [m].
+  """Returns a cohort with updates [m, d], and any further signals [m].
 
   `remembered` has ids [r], ages [r] and updates [r, d].
   """
@@ -49,7 +49,7 @@ def of_losses(loss, num_examples=None, **options) -> types.Cohort:
 
 
 def _columns(cohort) -> dict[str, np.ndarray]:
-  """What the cohort has of each client, [m]."""
+  """Returns the parts of a cohort that have a value per client, [m]."""
   return {
     name: x
     for name, x in cohort._asdict().items()
@@ -73,7 +73,7 @@ def coefficients(rule, cohort) -> np.ndarray:
 
 
 def measurements(rule, cohort) -> dict[str, float]:
-  """What is reported of the first round."""
+  """Returns the measurements of the first round."""
   reported = in_graph.apply(rule, cohort).measurements
   return {name: float(x) for name, x in reported.items()}
 
@@ -86,7 +86,7 @@ def random(m, d, seed=0):
 
 
 def random_for(rule, m, *, seed=0, client_id=None) -> types.Cohort:
-  """Unequal clients, of whom a rule remembers none."""
+  """Returns unequal clients, for a rule that remembers none so far."""
   updates, loss, num_examples = random(m, d=23, seed=seed)
   return make(
     updates,
@@ -99,7 +99,7 @@ def random_for(rule, m, *, seed=0, client_id=None) -> types.Cohort:
 
 
 def none_remembered(rule, updates):
-  """What a rule that remembers gets in its first round."""
+  """Returns the empty memory of a rule's first round; None if it has none."""
   if not rule.remembered_rounds:
     return None
   return [], [], np.zeros([0, updates.shape[1]])

@@ -44,7 +44,7 @@ def check(alpha, loss, num_examples=None):
   "alpha", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 )
 def test_levels_that_are_reached_exactly(alpha):
-  # Sums of tenths end just below or just above in floats.
+  # In floats, sums of tenths end just below or just above the level.
   check(alpha, LOSS)
   assert apply(alpha, LOSS).measurements["num_clients_kept"] == min(
     round(10 * alpha) + 1, 10
@@ -89,7 +89,7 @@ def test_a_tiny_alpha_keeps_the_largest_loss(alpha):
   [
     *([value] * m for value in (0.0, 1e-30, 1e6, -3.0) for m in (1, 4)),
     [0.5, 2.0, 1.0, 2.0],
-    # A rounding apart: no ties.
+    # One rounding apart, so not ties.
     [1.0, np.nextafter(1.0, 2.0), 1.0],
   ],
   ids=str,
@@ -99,7 +99,7 @@ def test_ties(alpha, loss):
 
 
 def test_one_client_with_nearly_all_examples():
-  # The others together are the 1e-6 largest part by loss.
+  # The others hold the top 1e-6 of the examples by loss.
   n = [10**7, 4, 6]
   check(1e-6, [1.0, 2.0, 3.0], n)
   check(5e-7, [1.0, 2.0, 3.0], n)

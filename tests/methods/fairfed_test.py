@@ -1,4 +1,4 @@
-"""FairFed's weights against a loop by hand, of the rule and in a run."""
+"""FairFed's weights, of the rule and in a run, against a loop."""
 
 import numpy as np
 import pytest

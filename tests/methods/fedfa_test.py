@@ -25,7 +25,7 @@ def apply(ids, accuracy, state=None, *, b=0.5, seen=None):
 @pytest.mark.parametrize("b", [0, 0.3, 0.5, 1])
 def test_rounds_with_new_and_returning_clients(b):
   rng = np.random.default_rng(0)
-  # In no order, of either sign and beyond what floats can tell apart.
+  # Ids in no order, of both signs, some too close for floats to distinguish.
   population = np.array([5, -3, 2**62 + 1, 0, 2**62, 17, -(2**40), 8, 1])
   seen: collections.Counter[int] = collections.Counter()
   state = None

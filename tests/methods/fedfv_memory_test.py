@@ -11,7 +11,7 @@ from tff_fair.methods import fedfv
 
 
 def apply(rule, state, ids, updates, loss, remembered):
-  """A round with updates of an age and a client; its direction and output."""
+  """Runs a round with a memory of (age, client, update); returns d, output."""
   ages, clients, rows = (
     zip(*remembered, strict=True) if remembered else [()] * 3
   )
@@ -28,7 +28,7 @@ G = E_1 + E_2  # The update of the cohort's client.
 
 
 def along(vector):
-  """A direction of the length of G."""
+  """Returns a vector's direction, with the length of G."""
   return vector / np.linalg.norm(vector) * np.sqrt(2)
 
 

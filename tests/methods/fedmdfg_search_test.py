@@ -89,11 +89,11 @@ def test_the_choice_is_that_of_numpy(seed):
     # No trial can be believed: no step.
     ([1.0], [1.0], [[NAN] * 5], (0.0, False)),
     ([0, 0], [1, 1], [[INF, 1, 1, 1, NAN], [1, NAN, INF, NAN, 1]], (0, False)),
-    # Without a slope a client has no say; without any all steps are the same.
+    # A client without a slope does not count; without any, all steps tie.
     ([1, 1], [1, NAN], [[0.5, 0, 0, 0, 0], [NAN] * 5], (4.0, True)),
     ([1, 0], [NAN, NAN], [[9] * 5, [NAN] * 5], (4.0, True)),
     ([], [], np.zeros([0, 5]), (4.0, True)),
-    # An update so large that its slope is none of float32.
+    # An update so large that its slope overflows float32.
     ([1.0], [INF], [[0.5, 0.4, 0.3, 0.2, 0.1]], (0.25, False)),
     # Equal losses, as where d is zero.
     ([1, 1], [0, 0], np.ones([2, 5]), (4.0, True)),
@@ -144,7 +144,7 @@ def test_rounds_are_those_of_numpy_with_the_rates_of_the_round():
   )
   found = small_problem.flat_weights(state)
   np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-  # The shorter the server's step, the more of them it takes.
+  # The server's step shortens, so the search takes larger factors.
   assert factors[1] > factors[0]
 
 
@@ -207,7 +207,7 @@ def test_a_search_needs_one_model_and_sgd_at_the_server():
 
 
 def test_trial_losses_are_those_of_numpy():
-  """Also of attackers, who add to the losses, and of a client without data."""
+  """Includes attackers, who add to the losses, and a client without data."""
   theta = reference.initial_theta()
   direction = np.random.default_rng(3).normal(size=theta.size)
   kernel, bias = small_problem.initial_weights()

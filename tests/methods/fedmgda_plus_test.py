@@ -85,7 +85,8 @@ def test_opposite_updates_cancel(normalize):
 def test_a_zero_update_may_take_no_more_than_the_box_allows():
   updates = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
   share, _, direction, reported = solve(updates, epsilon=0.1)
-  # Its coefficient is 0, whatever its lambda: seen in the others and reported.
+  # A zero update has coefficient 0 whatever its lambda, which shows in the
+  # others' and in the report.
   np.testing.assert_allclose(share[[0, 2]], (1 - (1 / 3 + 0.1)) / 2, atol=1e-6)
   assert reported["lambda_max"] == pytest.approx(1 / 3 + 0.1, abs=1e-6)
   np.testing.assert_allclose(direction, share[[0, 2]], atol=1e-9)

@@ -17,7 +17,7 @@ from tff_fair.experiments.spec import task_loading
 
 RATE = 0.5
 COHORTS = ((12, 3, 2**40 + 1, 8), (5, 31, 12), (8, 5), (31, 3, 5, 12))
-# Client 8 has one example; a group of three is rare.
+# Client 8 has one example; one of the three groups is rare.
 GROUPS = {
   client_id: np.random.default_rng(client_id % 97).choice(
     3, len(y), p=(0.6, 0.35, 0.05)

@@ -14,8 +14,8 @@ UPDATES = {
   "opposite": [[1, 2, 0], [-2, -4, 0], [1, 0, 1]],
   "a zero update": [[1, 2, 0], [0, 0, 0], [-1, 1, 1]],
 }
-# Of TorchJD 0.18, in the order of the updates; its solver for Nash-MTL fails in
-# the cases left out, or there is no bargain.
+# Weights by TorchJD 0.18, in the order of the updates. In the cases left out,
+# its solver for Nash-MTL fails, or there is no bargain.
 TORCHJD = {
   "upgrad": {
     "conflict": [0.5333333333, 0.7333333333, 0.3333333333],
@@ -58,7 +58,7 @@ def apply(name, updates):
 def test_coefficients_are_those_of_torchjd(name, case):
   updates = np.array(UPDATES[case], float)
   c, expected = apply(name, updates).coefficients, TORCHJD[name][case]
-  if name == "upgrad":  # There, they need not be unique.
+  if name == "upgrad":  # Not always unique.
     np.testing.assert_allclose(c @ updates, expected @ updates, atol=1e-6)
   else:
     np.testing.assert_allclose(c, expected, atol=1e-8)
@@ -71,7 +71,7 @@ def test_imtl_g_is_as_steep_along_each_update():
   slopes /= np.linalg.norm(updates, axis=1)
   np.testing.assert_allclose(slopes, slopes[0], rtol=1e-9)
   assert output.measurements["relative_residual"] < 1e-12
-  # Three directions of a plane, of which no vector is at the same angle.
+  # No vector is at the same angle to three directions in a plane.
   output = apply("imtl_g", UPDATES["dependent"])
   assert output.measurements["relative_residual"] > 0.01
   opposite = apply("imtl_g", [[1.0, 2.0], [-1.0, -2.0]])

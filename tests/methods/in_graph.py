@@ -39,21 +39,21 @@ def _traced(rule, known_names):
 
 
 def _as_tensors(rule, cohort, state):
-  """What is known of a cohort, and the state, by default the first one."""
+  """Returns the known parts of a cohort, and the state or the first one."""
   known = {name: x for name, x in cohort._asdict().items() if x is not None}
   state = rule.initialize() if state is None else state
   return tf.nest.map_structure(tf.convert_to_tensor, (known, state))
 
 
 def apply(rule, cohort, state=None) -> types.RuleOutput:
-  """One round, in arrays; the first one where no state is given."""
+  """Returns a round's output as arrays; without a state, the first round's."""
   known, state = _as_tensors(rule, cohort, state)
   output = _traced(rule, tuple(known))(known, state)
   return tf.nest.map_structure(lambda x: x.numpy(), output)
 
 
 def eagerly(rule, cohort, state=None) -> types.RuleOutput:
-  """The same without a graph, which takes up to a second for each rule."""
+  """The same without a graph, whose tracing takes up to a second per rule."""
   known, state = _as_tensors(rule, cohort, state)
   output = rule.coefficients(types.Cohort(**known), state)
   return tf.nest.map_structure(lambda x: x.numpy(), output)

@@ -1,4 +1,4 @@
-"""What every method of the registry keeps, and so every new one."""
+"""Properties of every method of the registry, and so of every new one."""
 
 import asyncio
 import contextlib
@@ -19,16 +19,17 @@ from tff_fair import algorithms, declared, runtime, types
 
 # `fedminmax_test` has data with groups of people.
 NAMES = tuple(name for name in algorithms.names() if name != "fedminmax")
-# Clients here weigh by their examples, and some losses are in one bin; others
-# are in `rounds/compared_in_parts_test.py` and `aggregators/every_sum_test.py`.
+# These need clients of equal weight or losses in several bins, as in
+# `rounds/compared_in_parts_test.py` and `aggregators/every_sum_test.py`.
+# Clients here weigh by their examples, and some losses share a bin.
 OF_EQUAL_CLIENTS = (("gifair", "secure"), ("fedgini", "secure"))
 
 
 def names_and_aggregations():
   """Yields each method with its default sum, and each rule with every sum.
 
-  Sums know rules, and no method: a rule that several methods share is tried in
-  all sums with the first of them.
+  Sums depend on rules only, so a rule that several methods share is tried with
+  all sums only for the first of them.
   """
   rules = set()
   for name in NAMES:
@@ -48,12 +49,12 @@ def default_sum(name):
 
 
 OWN_SUMS = {default_sum(name) for name in NAMES}
-# Rules of the Gram matrix and nothing else: one process carries them all, and
+# Rules of the Gram matrix alone: one process stands for all of them, and
 # `rounds_test.py` compares each with NumPy.
 GRAM_RULES = ("upgrad", "imtl_g", "nash_mtl", "aligned_mtl")
 
 
-# Clients keep something, of which there are tables.
+# Methods with tables of what clients keep.
 KEEPING = ("ditto", "scaffold")
 
 
@@ -62,7 +63,7 @@ def kind_of_method(name):
 
 
 def kind_of_pair(pair):
-  """Gives the method, or the sum where it is no method's own.
+  """Returns the method, or the sum if it is no method's default.
 
   `aggregators/every_sum_test.py` shows that all sums of a rule give the same.
   """
@@ -110,8 +111,8 @@ NEUTRAL = {
   for name, method in reference.METHODS.items()
   if method.neutral is not None
 }
-# The first other settings are those of all tests here; then the defaults, and
-# further ones.
+# All tests here use a method's first variant; long tests also use the defaults
+# and the other variants.
 SETTINGS = {
   name: method.variants[0] if method.variants else {}
   for name, method in reference.METHODS.items()
@@ -142,7 +143,7 @@ def build(
 def _built(name, *, aggregation, model="functional", batched=False, **kw):
   hparams = {k: v for k, v in kw.items() if k in algorithms.get(name).hparams}
   options = {k: v for k, v in kw.items() if k not in hparams}
-  if aggregation == "secure":  # In exact sums, which run here.
+  if aggregation == "secure":  # Simulated by exact sums.
     options["sum_factory"] = tff.aggregators.SumFactory()
     hparams = {**FOR_SECURE_SUMS.get(name, {}), **hparams}
   if not batched:
@@ -329,7 +330,7 @@ def test_state_survives_a_file(name, tmp_path):
   problem.assert_equal(process.next(loaded, data).state, second.state)
 
 
-# Of rules, the ends of the hyperparameters are in `rule_contract_test`.
+# `rule_contract_test` tests the bounds of the rules' hyperparameters.
 @pytest.mark.parametrize("name", one_of_each(NEUTRAL))
 def test_neutral_setting(name):
   setting, other, weighting = NEUTRAL[name]

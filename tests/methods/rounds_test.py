@@ -46,7 +46,7 @@ class Memory:
 def test_rounds_are_those_of_numpy(name, m):
   with Cases() as cases:
     for rule in rules_of(name):
-      # A random order is of TensorFlow's making; FedFV's own test has it.
+      # TensorFlow draws a random order; FedFV's own test covers it.
       if getattr(rule, "order", None) != "random":
         with cases.case(rule):
           assert_rounds_are_those_of_numpy(name, rule, m)

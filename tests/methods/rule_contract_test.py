@@ -1,4 +1,4 @@
-"""What every rule keeps: equivariance, hard cohorts, purity."""
+"""Properties of every rule: equivariance, hard cohorts, purity."""
 
 import functools
 import importlib
@@ -33,14 +33,14 @@ def test_every_rule_is_covered():
     and member.__module__ == module.name
     and not inspect.isabstract(member)
   }
-  # That of a search is a part of its method; it says with NaN who has no slope.
+  # The rule of a search is part of its method, and has NaN for no slope.
   found.remove(fedmdfg.SearchingFedMdfgRule)
   assert set(RULE_CLASSES.values()) == found
   assert set(EXTRA) <= set(RULE_CLASSES)
 
 
 def in_every_setting(names=RULE_CLASSES, *cases):
-  """Makes a check the test of rules, each in all its settings and any cases."""
+  """Makes a check a test of rules, each in all its settings and any cases."""
 
   def decorate(check):
     @pytest.mark.parametrize("name", names)
@@ -123,8 +123,9 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
     assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
 
 
-# Methods that the reference follows there. Those of the Gram matrix have tests
-# of their own; q-FedAvg and N-AccAdam have limits that formulas do not show.
+# Methods whose reference also holds for hard cohorts. Those of the Gram matrix
+# have tests of their own; q-FedAvg and N-AccAdam have limits that formulas do
+# not show.
 FOLLOWED = (
   *("fedavg", "fedavg_n", "fednova", "term", "drfl", "vred", "semi_vred"),
   *("delta_fl", "gifair", "fedfa", "adafedadam", "maxfl"),
@@ -136,7 +137,7 @@ FOLLOWED = (
 def test_hard_cohorts_have_the_coefficients_of_numpy(rule, case):
   cohort, updates = hard_cohort_for(rule, case)
   c = first_output(rule, case).coefficients
-  # Orthogonal updates of these norms tell each client's coefficient.
+  # Orthogonal updates of these norms reveal each client's coefficient.
   norms = np.ones_like(c)
   if rule.geometry is types.Geometry.NORMS:
     norms = np.linalg.norm(updates, axis=1)
@@ -221,8 +222,8 @@ def test_coefficients_go_with_their_clients(rule):
 
 @in_every_setting(RULE_CLASSES, ("identical clients", "all updates zero"))
 def test_equal_clients_are_treated_equally(rule, case):
-  # The two-phase way finds a client's coefficient by its row. In the first
-  # round: later ones know clients apart that have taken part unequally.
+  # Two-phase sums find a client's coefficient by its row. Only in the first
+  # round: later states distinguish clients by their participation.
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
   cohort = cohorts.make(
     updates,
@@ -331,7 +332,7 @@ def test_coefficients_follow_from_sums(rule):
 
 
 def name_of_missing_reference(rule):
-  """The hyperparameter without which a rule has no bound, if it lacks one."""
+  """Returns the hyperparameter that a rule lacks for a bound, or None."""
   try:
     rule.log_reference()
   except declared.FieldError as error:

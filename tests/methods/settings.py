@@ -1,4 +1,4 @@
-"""Every rule, with hyperparameters that tell, and cohorts that are hard."""
+"""Every rule, with telling hyperparameters and hard cohorts."""
 
 import math
 import typing
@@ -18,9 +18,9 @@ for _name in algorithms.names():
     RULE_CLASSES[_name] = _rule
 
 POPULATION = 10
-# What a caller must say.
+# Hyperparameters without a default.
 REQUIRED = {"num_clients": POPULATION}
-# What secure sums need of a method; no loss in the tests is larger.
+# Hyperparameters for secure sums; no loss in the tests is larger.
 FOR_SECURE_SUMS: dict[str, dict[str, Any]] = {"term": {"loss_cap": 10.0}}
 # Settings beside the defaults and the ends of the intervals.
 EXTRA: dict[str, list[dict[str, Any]]] = {

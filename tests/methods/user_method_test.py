@@ -42,7 +42,7 @@ class Mine(types.Rule):
     return types.RuleOutput({}, state)
 """
 EVEN = "cohort.weight"
-# What a file defines, and what is said of it.
+# Wrong contents of a file, and words of the errors.
 WRONG = {
   "Mine = 3": ("expected a function", "3"),
   "def Mine(): pass": ("tff_fair.types.Rule", "building.builder"),

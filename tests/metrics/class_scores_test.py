@@ -12,7 +12,7 @@ BINS, PER_UNIT = 4096, 64
 
 
 def draw(seed, number, num_classes, spread=3.0):
-  """Returns labels, and log odds that tell something of them."""
+  """Returns labels, and log odds that depend on them."""
   generator = np.random.default_rng(seed)
   labels = generator.integers(num_classes, size=number)
   logits = generator.normal(0, spread, [number, num_classes])

@@ -15,7 +15,7 @@ ERRORS = ("brier", "log_loss", "calibration_error")
 
 
 def outputs(seed, number=60, num_classes=2, better=0.0):
-  """Two models that see the same of the labels, but for noise of their own."""
+  """Returns outputs of two models with a common signal and separate noise."""
   generator = np.random.default_rng(seed)
   labels = generator.integers(num_classes, size=number)
   labels[:num_classes] = range(num_classes)
@@ -29,7 +29,7 @@ def outputs(seed, number=60, num_classes=2, better=0.0):
 @pytest.mark.parametrize("name", class_scores.NAMES)
 @pytest.mark.parametrize(("num_classes", "positive"), [(2, 1), (4, None)])
 def test_gains_are_differences_of_scores(name, num_classes, positive):
-  """By scikit-learn; of orders, by histograms."""
+  """Compares with scikit-learn; ranking scores, with histograms."""
   found = outputs(0, num_classes=num_classes)
   before, after = (
     class_scores.value(
@@ -78,7 +78,7 @@ def test_accuracies_have_the_exact_sign_test():
 
 
 def test_the_exchange_test_is_the_sign_test_where_both_apply():
-  """Of F1 of a class that all examples have, only the hits count."""
+  """If all examples have the class, its recall counts the hits only."""
   labels = np.ones(40, int)
   generator = np.random.default_rng(1)
   models = generator.normal(0.3, 1, [2, 40, 1]) * [-1, 1]
@@ -119,7 +119,7 @@ def test_exchangeable_models_are_seldom_told_apart(name):
 
 
 def of_counts(size, gained, lost):
-  """Returns the gain in accuracy where so many examples differ."""
+  """Returns the gain in accuracy if so many examples are gained and lost."""
   right = np.zeros([2, size, 2])
   right[..., 0] = 1
   right[0, :gained] = right[1, size - lost :] = [0, 1]
@@ -144,7 +144,7 @@ def test_intervals_of_accuracies_are_walds_with_one_in_each_cell(
   size, gained, lost
 ):
   found = of_counts(size, gained, lost)
-  # A reference of its own: the variance of a mean of values 1, 0 and -1.
+  # An independent reference: the variance of a mean of values 1, 0 and -1.
   values = [1.0] * (gained + 1) + [-1.0] * (lost + 1)
   values += [0.0] * (size - gained - lost + 2)
   middle = np.mean(values)

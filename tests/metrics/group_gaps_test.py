@@ -88,7 +88,7 @@ def test_small_groups_are_left_out():
 
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_equal_groups_are_seldom_told_apart(share):
-  """Of all outcomes for two groups of equal shares, by their probability."""
+  """Enumerates all outcomes for two groups with equal shares."""
   first, second = np.arange(31), np.arange(41)
   chance = np.outer(
     stats.binom.pmf(first, 30, share), stats.binom.pmf(second, 40, share)

@@ -46,7 +46,7 @@ def test_the_true_variance_is_estimated_without_bias(weighted):
   estimates = np.array([f.variance - f.expected for f in found])
   error = estimates.std() / math.sqrt(len(estimates))
   assert abs(estimates.mean() - truth) < 4 * error
-  # The test could tell: the noise is many times that error.
+  # The test is sensitive enough: the noise is many times that error.
   assert np.mean([f.expected for f in found]) > 20 * error
 
 

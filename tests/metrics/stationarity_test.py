@@ -48,7 +48,7 @@ def test_agrees_with_a_program_on_the_updates(seeds):
     ([[1.0, 0.0], [-3.0, 0.0]], 0),
     ([[1.0, 0.0], [0.0, 0.0]], 0),
     ([[0.0, 0.0], [0.0, 0.0]], 0),
-    # The nearest is the longer one's neighbour alone.
+    # The shorter update alone is the nearest point to zero.
     ([[1.0, 0.0], [3.0, 0.0]], 0.5),
   ],
 )

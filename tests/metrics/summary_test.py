@@ -12,14 +12,14 @@ RANKED = {
   *(f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)),
   *(f"percentile_{p}" for p in (10, 50, 90)),
 }
-# Of K clients that are all alike: their accuracy, 0, or a value of their own.
+# For K equal clients: their accuracy, 0, or a specific value.
 LEVELS = {"mean", "min", "max", *RANKED}
 SPREADS = {"std", "variance", "relative_std", "angle", "kl_uniform", "gini"}
 KEYS = LEVELS | SPREADS | {"jain", "entropy"}
 
 
 def summary_of_equal(accuracy, num_clients):
-  """What clients that are all alike have."""
+  """Returns the summary of clients that are all alike."""
   return {
     **dict.fromkeys(LEVELS, accuracy),
     **dict.fromkeys(SPREADS, 0.0),

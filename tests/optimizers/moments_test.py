@@ -47,7 +47,7 @@ def test_agrees_with_keras(name):
     state, ours = optimizer.next(state, ours, gradients)
     for a, b in zip(ours, variables, strict=True):
       np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-  if name == "amsgrad":  # What tells it from Adam has come up.
+  if name == "amsgrad":  # The case in which it differs from Adam has come up.
     largest, second = state["largest_second_moment"], state["second_moment"]
     assert np.all(largest[0] >= second[0])
     assert np.any(largest[0] > second[0])

@@ -27,7 +27,7 @@ def of_gaussian(sigma, rounds, delta):
 
 @pytest.mark.parametrize("rounds", [1, 20])
 @pytest.mark.parametrize(
-  # Where one client's data are replaced, the sum changes by twice the clip.
+  # If one client's data are replaced, the sum changes by twice the clip.
   ("sampling", "sigma"),
   [("poisson", 3.0), ("fixed_size", 1.5)],
 )

@@ -38,7 +38,7 @@ def built(name):
 
 @functools.cache
 def clients():
-  """A cohort with clients whose data, or whose training, is of no use."""
+  """Returns a cohort in which some clients' data or training is unusable."""
   good = [*map(problem.client, problem.COHORT[:4])]
   return [good[0], problem.diverging(30), problem.hostile()[0], *good[1:]]
 

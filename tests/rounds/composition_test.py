@@ -1,4 +1,4 @@
-"""Tests of what every builder says of its arguments."""
+"""Tests of the checks of arguments that all builders share."""
 
 import pytest
 import tensorflow as tf
@@ -36,7 +36,7 @@ def test_what_is_no_optimizer_is_named(argument, wrong):
 @pytest.mark.parametrize(
   ("name", "options", "argument"),
   [
-    # Both look at an optimizer before it gets to what all methods share.
+    # Both methods use an optimizer before the check that all methods share.
     ("fedfa", {}, "client_optimizer"),
     ("fedfa", {}, "server_optimizer"),
     (

@@ -34,7 +34,7 @@ def process():
 
 @functools.cache
 def to_clients():
-  """One round, with clients that there must be to receive anything."""
+  """Returns a computation of a round, with clients that receive weights."""
   state_type, weights_type = process().next.type_signature.parameter
 
   @tff.tensorflow.computation(
@@ -55,7 +55,7 @@ def to_clients():
 
 
 def send(state, value):
-  """One round; the new state, and what two clients get."""
+  """Runs one round; returns the new state, and what two clients get."""
   state, (received, other) = to_clients()(state, weights(value), [0, 1])
   tf.nest.map_structure(np.testing.assert_array_equal, received, other)
   return state, received

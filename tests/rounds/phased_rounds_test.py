@@ -1,4 +1,4 @@
-"""Tests of rounds in phases, and of own rows, against those as a whole."""
+"""Tests of rounds in phases, and of clients' own rows, against whole rounds."""
 
 import collections
 import dataclasses
@@ -150,7 +150,7 @@ _PERSONAL = client_works.PersistentState(personal_lam=0.1)
     (True, vred.SemiVRedRule(), {}),
     (True, vred.VRedRule(), {"aggregation": "two_phase"}),
     (True, vred.SemiVRedRule(), {"defence": summing.Defence(kind="median")}),
-    # Mergeable as it is, or kept for itself.
+    # One phase: streaming sums can be merged, and a stack keeps all updates.
     (False, vred.VRedRule(), {}),
     (False, vred.SemiVRedRule(), {"aggregation": "stacked"}),
     # Training comes first.
@@ -287,7 +287,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
 
 
 def state_of(ids):
-  """The state of a process, with personal models that tell whose they are."""
+  """Returns the state of a process whose personal models equal their ids."""
   rows = np.repeat(np.array(ids)[:, np.newaxis], D, axis=1)
   table = collections.OrderedDict(
     client_id=np.array(ids, np.int64), weights=rows.astype(np.float32)

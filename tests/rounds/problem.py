@@ -21,10 +21,10 @@ def client(client_id, *, scale=1.0, size=8):
 
 
 def diverging(client_id):
-  """A client whose loss is finite, and whose update is not.
+  """Returns a client whose loss is finite but whose update is not.
 
-  A step leads where the next one overflows. The first one may be none: if the
-  model is right about its examples.
+  A step leads to a point where the next one overflows. The first minibatch may
+  cause no step, if the model predicts it correctly.
   """
   x = np.full((12, small_problem.NUM_FEATURES), 1e30, np.float32)
   y = np.repeat(np.array([0, 1, 0], np.int32), 4)
@@ -58,7 +58,7 @@ def run(process, state, clients, size):
 
 
 def run_both(process, state, clients, size=3):
-  """The output of a round in parts, which is that of the whole round."""
+  """Returns a round's output in parts, which equals that of the whole."""
   parts = run(process, state, clients, size)
   assert_close(parts, run(process, state, clients, 0))
   return parts

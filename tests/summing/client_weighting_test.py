@@ -1,4 +1,4 @@
-"""What programs give as the weights of clients."""
+"""Tests of the forms in which programs give the weights of clients."""
 
 import numpy as np
 import pytest

@@ -24,7 +24,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   "fedgini": ({"epsilon": 0.2}, {"secure_bound": 16.0}),
 }
 every_rule = pytest.mark.parametrize("name", RULES)
-# TFF's ways for a client to send the server a value, but for secure sums.
+# The ways in which a client may send the server a value, except secure sums.
 TO_SERVER = (
   *("federated_aggregate", "federated_collect", "federated_reduce"),
   *("federated_mean", "federated_weighted_mean"),
@@ -34,7 +34,7 @@ IN_THE_CLEAR = ("federated_sum", *TO_SERVER)
 
 
 class Recording(tff.aggregators.UnweightedAggregationFactory):
-  """Sums, and keeps as its state what reached the server."""
+  """Sums, and keeps the sum that reaches the server as its state."""
 
   def create(self, value_type):
     specs = tff.types.type_to_tf_tensor_specs(value_type)
@@ -85,7 +85,7 @@ def expected(name, clients):
 
 @pytest.fixture(scope="module")
 def secure_sums():
-  """Secure sums in the clear, of cohorts of more than a part."""
+  """Simulates secure sums in the clear, of cohorts larger than a part."""
   runtime.use_local(simulate_secure_sums=True, clients_per_part=4)
   yield
   runtime.use_local()
@@ -121,7 +121,7 @@ def test_coefficients_sum_to_1_without_an_update_beyond_the_bound(name):
   clients[4] = rounds.Client(np.full(9, 1e6), loss=3.0, client_id=99)
   output = rounds.run(create(name), clients)
   assert output.measurements["num_clients_out_of_bounds"] == 1
-  # The others have compared themselves with it.
+  # The other clients have compared themselves with the excluded one.
   factors = scalars_of(name, clients)[-1][:4].T
   coefficient = factors[0] / factors[0].sum()
   if name == "semi_vred":
@@ -139,7 +139,7 @@ def test_coefficients_sum_to_1_without_an_update_beyond_the_bound(name):
 def test_exact_sums_give_the_direction(name, m):
   clients = rounds.random_clients(m, seed=m)
   output = rounds.run(recording(name), clients)
-  if name in ("gifair", "fedgini"):  # Losses of one bin are equal.
+  if name in ("gifair", "fedgini"):  # Losses in one bin count as equal.
     for client in clients:
       client.loss = float(bins_of(client.loss)) / 32
   rounds.assert_same(output.result, expected(name, clients), 1e-5)

@@ -1,4 +1,4 @@
-"""Aggregation in parts: the same result."""
+"""Aggregation in parts gives the same result."""
 
 import functools
 
@@ -34,8 +34,8 @@ def local_outputs(clients):
 
 @pytest.fixture(scope="module")
 def in_parts(local_outputs):
-  """Parts of two clients; afterwards the session's context again."""
-  del local_outputs  # Computed before.
+  """Computes in parts of two clients; then restores the session's context."""
+  del local_outputs  # They must be computed before.
   runtime.use_local(clients_per_part=2)
   yield
   runtime.use_local()
@@ -50,7 +50,7 @@ def test_parts_give_the_same_round(name, clients, local_outputs):
   assert output.measurements["num_clients"] == 6
   assert output.measurements["num_clients_excluded"] == 1
   for key, value in local.measurements.items():
-    # The duality gap is rounding, and of no particular size.
+    # The duality gap consists of rounding errors, of no particular size.
     np.testing.assert_allclose(
       output.measurements[key], value, rtol=1e-5, atol=1e-9, err_msg=key
     )

@@ -9,7 +9,7 @@ from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-# Each kind of rule, in each way.
+# A rule of each kind, in each way to sum.
 CASES: list[tuple[str, str, dict[str, float]]] = [
   ("term", "streaming", {"t": 0.7}),
   ("vred", "streaming", {"beta": 0.3}),
@@ -20,7 +20,7 @@ CASES: list[tuple[str, str, dict[str, float]]] = [
 
 
 def reference_losses(clients):
-  """Losses of clients alone; some are above those in the federation."""
+  """Returns losses of local baselines; some exceed those in the federation."""
   generator = np.random.default_rng(1)
   return {c.client_id: float(generator.lognormal()) for c in clients}
 

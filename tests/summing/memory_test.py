@@ -1,4 +1,4 @@
-"""Tests of the memory of updates against lists of what each round brought."""
+"""Tests of the memory of updates, against lists of the rounds' updates."""
 
 import functools
 
@@ -22,7 +22,7 @@ def remember(before, cohort):
 
 @functools.cache
 def remember_in_graph(num_rounds):
-  """`remember`, as a computation of the types it runs with."""
+  """Returns `remember` as a computation, with the types that it runs with."""
   empty = tff.tensorflow.computation(lambda: memory.empty(num_rounds, SPEC))
   memory_type = empty.type_signature.result
   cohort_type = tff.types.tensorflow_to_type(
@@ -31,7 +31,7 @@ def remember_in_graph(num_rounds):
     )
   )
   computation = tff.tensorflow.computation(remember, (memory_type, cohort_type))
-  # What one round returns the next one takes.
+  # The next round takes the type that a round returns.
   assert computation.type_signature.result == memory_type
   return tf.function(
     remember,
@@ -50,7 +50,7 @@ def cohort(ids, round_num):
 
 
 def rows(remembered):
-  """Age, id and update of all that is remembered, in order."""
+  """Returns age, id and update of all remembered clients, in order."""
   matrix = np.concatenate([c.updates for c in remembered.cohorts])
   matrix = matrix.astype(np.float64)
   np.testing.assert_allclose(remembered.gram, matrix @ matrix.T, rtol=1e-14)

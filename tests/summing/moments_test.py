@@ -23,7 +23,7 @@ def updates(m, seed=0):
 
 
 def structured(row):
-  """The update of which `row` holds the values."""
+  """Returns the update that has the values of `row`."""
   a, b, c = np.split(row, [3, 7])
   return {
     "a": tf.constant(a, tf.float32),
@@ -94,14 +94,14 @@ def assert_are_those_of(actual, log_weights, matrix, covariates=None):
   )
 
 
-NONE = -np.inf  # The log weight of a client of no weight.
+NONE = -np.inf  # The log weight of a client without weight.
 # Log weights and covariates.
 CASES: dict[str, Any] = {
   **{
     f"{m} clients": np.random.default_rng(1).normal(size=(2, m))
     for m in (1, 2, 3, 40)
   },
-  # The largest comes first, in the middle, last, depending on the order.
+  # Depending on the order, the largest comes first, in the middle or last.
   **{
     f"log weights around {offset}": (
       np.array([0, 3, -5, 8, 2, 1.0]) + offset,
@@ -112,7 +112,7 @@ CASES: dict[str, Any] = {
   "one beyond all others": ([-1e4, 0, 1e4, 9.99e3], [1e6, 2, 3, 4]),
   "some of no weight": ([NONE, 0.5, NONE, 1.5, NONE], [8, 2, -100, 7, 0]),
   "a huge covariate of no weight": ([NONE, 0.5], [1e30, 2]),
-  # Their small differences are kept.
+  # Small differences between covariates are kept.
   **{
     f"covariates around {offset}": (
       np.linspace(-1, 1, 7),
@@ -172,7 +172,7 @@ def test_dtypes_and_structure_are_those_of_the_updates():
 
 
 def test_a_weight_below_the_range_of_float32_counts():
-  # FedAvg-n weighs a huge update so little that all count alike.
+  # FedAvg-n gives a huge update so little weight that all count equally.
   matrix = updates(3) * np.array([[1e-10], [1.0], [1e33]])
   log_weights = -np.log([1e-10, 1.0, 1e33])
   assert_are_those_of(

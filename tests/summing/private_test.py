@@ -1,4 +1,4 @@
-"""Private sums: what one client can change, and the noise."""
+"""Private sums: how much one client can change them, and their noise."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_one_client_changes_the_sum_by_at_most_the_clip(name):
     for client in hostile_clients():
       changes.append(np.linalg.norm(total(process, [*cohort, client]) - before))
   assert max(changes) <= CLIP * (1 + 1e-5)
-  assert max(changes) >= CLIP * (1 - 1e-5)  # The bound is no looser than told.
+  assert max(changes) >= CLIP * (1 - 1e-5)  # The bound is tight.
 
 
 @every_factory
@@ -86,7 +86,7 @@ LONG = tff.TensorType(np.float32, [30_000])
 
 
 def test_noise_is_new_in_every_round():
-  # A seed of the program's must not make the noise known.
+  # The program's seed must not reveal the noise.
   tf.random.set_seed(1)
   process = create("FedAvgFactory", noise=2.0, update_type=LONG)
   weight = rounds.Client(np.zeros(9)).signals()
@@ -105,7 +105,7 @@ def test_noise_is_new_in_every_round():
 
 
 def test_there_is_a_step_without_clients():
-  # Whether there is one must not tell whether a client was there.
+  # A missing step would reveal that no client was there.
   factory = aggregators.FedAvgFactory(
     dp=privacy.dp(1.0, SIZE, CLIP), client_weighting="uniform"
   )

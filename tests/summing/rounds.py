@@ -23,7 +23,7 @@ LEARNING_RATE = 0.1
 
 @dataclasses.dataclass
 class Client:
-  """A client, as the server gets to know it."""
+  """A client as the server sees it."""
 
   update: np.ndarray
   loss: float = 1.0
@@ -49,7 +49,7 @@ class Client:
     return types.ClientSignals(**{**unread, **known})
 
   def as_reference(self) -> builtin_types.SimpleNamespace:
-    """The same, as the NumPy reference takes it, in the floats that travel."""
+    """Returns the client for the NumPy reference, in the floats that travel."""
     return builtin_types.SimpleNamespace(
       client_id=self.client_id,
       num_examples=self.num_examples,
@@ -105,7 +105,7 @@ FLAT_TYPE = tff.TensorType(np.float32, [9])
 
 
 def run_flat(process, clients, state=None):
-  """One round of updates of `FLAT_TYPE`: secure sums take one dtype alone."""
+  """Runs a round of `FLAT_TYPE` updates, because secure sums need one dtype."""
   return run(process, clients, state, lambda c: c.update.astype(np.float32))
 
 

@@ -39,13 +39,13 @@ class Recorder(types.SeparableRule):
 
 
 class ByRank(types.Rule):
-  """Coefficients 1, 2, 3, ... in the order in which it gets the clients."""
+  """Gives coefficients 1, 2, 3, ... in the order of the cohort."""
 
   geometry = types.Geometry.GRAM
 
   def coefficients(self, cohort, state):
     rank = tf.range(1, tf.size(cohort.client_id) + 1)
-    # Tells whether Gram matrix and norms are in the same order.
+    # Shows whether Gram matrix and norms are in the same order.
     first = tf.sqrt(cohort.gram[0, 0])
     return types.RuleOutput(
       tf.cast(rank, tf.float64),

@@ -14,8 +14,8 @@ from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-# A rule of each kind: scalars alone, with norms, with a covariate, one that is
-# not separable, and two with the Gram matrix.
+# A rule of each kind: of scalars only, with norms, with a covariate, one that
+# is not separable, and two with the Gram matrix.
 HPARAMS: dict[str, dict[str, Any]] = {
   "term": {"t": 0.7},
   "fedavg_n": {},
@@ -23,7 +23,7 @@ HPARAMS: dict[str, dict[str, Any]] = {
   "semi_vred": {"beta": 1},
   "adafed": {},
   "fedmgda_plus": {"epsilon": 0.2},
-  # The point of least norm is its own.
+  # Its direction is the point of least norm itself.
   "fedmgda": {"epsilon": 1.0, "normalize": False},
 }
 WAYS = [
@@ -71,7 +71,7 @@ def test_direction_is_that_of_numpy(name, way, m):
 
 
 def certificate(updates, direction):
-  """What a round reports of the geometry of its updates."""
+  """Returns a round's measurements of the geometry of its updates."""
   least = np.linalg.norm(hulls.least_norm(updates) @ updates)
   return {
     "directional_derivative_min": (updates @ direction).min(),
@@ -85,7 +85,7 @@ def certificate(updates, direction):
 def test_every_rule_can_report_its_certificate(name, m):
   clients = rounds.random_clients(m, seed=m)
   output = rounds.run(process(name, "stacked", certificate=True), clients)
-  # It decides no results.
+  # The certificate does not change results.
   without = rounds.run(process(name, "stacked"), clients)
   np.testing.assert_array_equal(
     rounds.flat(output.result), rounds.flat(without.result)
@@ -95,7 +95,7 @@ def test_every_rule_can_report_its_certificate(name, m):
   reported = output.measurements
   for key, value in certificate(updates, rounds.flat(output.result)).items():
     assert reported[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
-  # With more clients than values, 0 is in the hull, and clients block.
+  # With more clients than values, 0 is in the hull, and clients block others.
   weights = reported["blocking_weights"]
   assert weights.sum() == pytest.approx(1, abs=1e-6)
   least = np.linalg.norm(weights @ updates)
@@ -127,7 +127,7 @@ def test_measurements_describe_the_cohort(name, way):
   losses = [client.loss for client in clients]
   known = [client.as_reference() for client in clients]
   updates = np.stack([client.update for client in known])
-  # 9 values, 4 clients: the coefficients can be told from the direction.
+  # 9 values and 4 clients: the direction determines the coefficients.
   c = np.linalg.lstsq(updates.T, direction, rcond=None)[0]
   values = {
     "direction_norm": np.linalg.norm(direction),
@@ -158,7 +158,7 @@ def test_measurements_describe_the_cohort(name, way):
 
 
 def excluded_clients(good):
-  """Clients of which each has one thing that must not count."""
+  """Returns clients that must not count, each for one reason."""
   update = good.update
 
   def client(**changes):
@@ -211,13 +211,13 @@ def test_one_huge_update(name, way):
   clients[1].update = clients[1].update * 1e30
   output = rounds.run(process(name, way), clients)
   assert np.all(np.isfinite(rounds.flat(output.result)))
-  if name != "adafed":  # There the others drown in rounding; see its tests.
+  if name != "adafed":  # Its tests cover the rounding.
     rounds.assert_same(output.result, expected(name, clients), 1e-5)
 
 
 @pytest.mark.parametrize("way", ["streaming", "two_phase", "stacked"])
 def test_updates_beyond_each_others_range_of_float32(way):
-  # Each counts by its direction alone.
+  # Only the direction of each update counts.
   clients = [rounds.Client(np.zeros(9)) for _ in range(2)]
   clients[0].update[0] = 1e-10
   clients[1].update[1] = 1e35
@@ -286,7 +286,7 @@ def test_seventy_clients_pass_all_levels_of_the_stack():
     ("streaming", {}),
     ("two_phase", {}),
     ("stacked", {}),
-    # In exact sums; no loss below is larger than the cap.
+    # Exact sums stand in; no loss below exceeds the cap.
     (
       "secure",
       {"sum_factory": tff.aggregators.SumFactory(), "loss_cap": 10.0},

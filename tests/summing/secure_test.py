@@ -1,4 +1,4 @@
-"""Secure sums: the same direction, and nothing of a single client."""
+"""Secure sums give the same direction, and reveal no single client."""
 
 import functools
 
@@ -11,13 +11,13 @@ from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-# A rule of scalars, one with norms, and one with a covariate.
+# A rule of scalars, a rule with norms, and a rule with a covariate.
 HPARAMS: dict[str, dict[str, float]] = {
   "term": {"t": 0.7, "loss_cap": 6.0},
   "fedavg_n": {},
   "vred": {"beta": 0.3},
 }
-# Of the greatest losses below, so that e_k is not tiny beside the bound.
+# Close to the largest losses below, so that e_k is not tiny for the bound.
 BOUNDS = {"term": {"secure_bound": 64.0}}
 every_rule = pytest.mark.parametrize("name", HPARAMS)
 
@@ -40,17 +40,17 @@ def expected(name, clients):
 def test_integers_of_32_bits_give_the_direction(name):
   clients = rounds.random_clients(5)
   bad = rounds.Client(np.full(9, np.nan), client_id=3)
-  # One beyond the bound: with it clipped, the direction would be another one.
+  # A client beyond the bound: clipped, it would change the direction.
   huge = rounds.Client(np.full(9, 1e9), loss=2.0, client_id=4)
   if name == "fedavg_n":  # Its updates have norm 1.
     huge.num_examples = 10**7
   output = rounds.run(process(name), [bad, *clients, huge])
-  # A client adds up to 24 or so, and errors of 1024 / 2^32.
+  # A client adds at most about 24, with errors of 1024 / 2^32.
   rounds.assert_same(output.result, expected(name, clients), 1e-5)
   assert output.measurements["num_clients"] == 5
   assert output.measurements["num_clients_excluded"] == 1
   assert output.measurements["num_clients_out_of_bounds"] == 1
-  # Nothing that is reported is of one client.
+  # No measurement is of a single client.
   for value in tf.nest.flatten(output.measurements):
     assert np.shape(value) == ()
   assert "client_ids" not in output.measurements

@@ -1,4 +1,4 @@
-"""Tests of what a round puts on tape, without runs."""
+"""Tests of what a round records on tape, without runs."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_a_tape_has_the_cohort_in_the_order_of_ids():
   )
   assert found["weight"].sum() == pytest.approx(1, abs=1e-12)
   assert found["coefficients"].dtype == found["gram"].dtype == np.float64
-  # It decides no results.
+  # The tape does not change results.
   (without,) = run(aggregators.TermFactory(t=0.7, certificate=True), [clients])
   assert {
     n for n in output.measurements if not n.startswith(tape.PREFIX)
@@ -51,7 +51,7 @@ def test_a_tape_has_the_cohort_in_the_order_of_ids():
 
 
 def test_a_rule_remembers_in_a_replay_as_in_its_rounds():
-  # As runs have them, in the order of their ids.
+  # Clients in the order of their ids, as in runs.
   first, second, third = (
     sorted(rounds.random_clients(3, seed=s), key=lambda c: c.client_id)
     for s in range(3)
@@ -65,7 +65,7 @@ def test_a_rule_remembers_in_a_replay_as_in_its_rounds():
     for output in outputs:
       found = taped(output)
       if without_gram:
-        # As on the tape of a rule that remembers nothing.
+        # Like the tape of a rule that remembers nothing.
         found.pop("remembered_id")
         found["gram"] = tape.gram_of_cohort(found)
       replayed = replay.next(found)

@@ -26,7 +26,7 @@ def expected(clients):
 
 
 def scaled_updates(clients):
-  """c_k Delta_k, as the inner factory gets them."""
+  """Returns c_k Delta_k, the updates that the inner factory gets."""
   n = np.array([client.num_examples for client in clients])
   tilted = n * np.exp(0.7 * np.array([client.loss for client in clients]))
   updates = np.stack([client.as_reference().update for client in clients])
@@ -46,7 +46,7 @@ def test_secure_sum():
   rounds.assert_same(output.result, expected(clients), 1e-5)
   assert output.measurements["num_clients"] == 5
   assert output.measurements["num_clients_excluded"] == 2
-  # Updates of clients that do not count go into the sum as zeros.
+  # Updates of excluded clients enter the sum as zeros.
   assert output.measurements["sum"]["secure_upper_clipped_count"] == 0
 
 
@@ -137,7 +137,7 @@ def reader_of(rule):
 
 
 def rows_by_id(reader, losses):
-  """Rows of clients by their ids."""
+  """Returns rows of clients with the given losses by id."""
   rows = reader.empty()
   for client_id, loss in losses.items():
     client = rounds.Client(np.zeros(9), loss=loss, client_id=client_id)
