@@ -16,7 +16,7 @@ pytestmark = pytest.mark.program
 
 @contextlib.contextmanager
 def interrupts(number):
-  """Expects that what is within is interrupted by a signal."""
+  """Expects that a signal interrupts the block."""
   with pytest.raises(interruption.Interrupted) as info:
     yield
   assert info.value.signal_number == number
@@ -71,7 +71,7 @@ def test_an_error_in_the_deferred_part_is_not_replaced():
 
 
 class Dying:
-  """An object that something happens to when it goes."""
+  """An object whose deletion a weak reference notices."""
 
 
 def test_what_python_discards_in_a_callback_is_raised_again():
@@ -103,7 +103,7 @@ def test_an_error_in_the_wake_of_a_signal_is_the_signal():
 
 
 def interrupted(work, number=signal.SIGINT):
-  """Sends a signal to work that records it; returns what was done then."""
+  """Sends a signal to `work`, which records it; returns the steps done."""
 
   done = []
   with (

@@ -31,7 +31,7 @@ def evaluation(*accuracies):
 
 @contextlib.contextmanager
 def progress_of(total_rounds, completed_rounds=0, **settings):
-  """Yields what takes the end of a round, of a run that goes on."""
+  """Yields a function that reports the end of a round to `RoundProgress`."""
   with Callbacks([RoundProgress(total_rounds, **settings)]) as callbacks:
     callbacks.start(SimpleNamespace(rounds=range(completed_rounds)))
 
@@ -69,7 +69,7 @@ def test_a_log_has_a_line_after_a_while(capsys, monkeypatch):
 
 @contextlib.contextmanager
 def stderr_on_a_terminal():
-  """Yields a function that returns what was shown."""
+  """Makes stderr a terminal; yields a function that returns its new output."""
   ours, theirs = pty.openpty()
   fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
   os.set_blocking(ours, False)
@@ -111,7 +111,7 @@ def test_a_log_begins_with_the_model_before_training(capsys):
 
 @pytest.fixture
 def is_impatient(monkeypatch):
-  """Has no second to wait for what takes seconds."""
+  """Shortens all waiting times of progress reports."""
   monkeypatch.setattr(round_progress, "_SECONDS_PER_TICK", 0.005)
   monkeypatch.setattr(progress, "SECONDS_OF_LONG_WORK", 0.0)
 
@@ -161,7 +161,7 @@ def test_quick_work_and_silence_say_nothing(capsys):
   assert capsys.readouterr().err == ""
 
 
-# Tests of what is said about long work, with a clock made by hand.
+# Messages about long work, with a clock made by hand.
 
 
 def work(num_clients=50, passes=1, begun=100):
@@ -171,14 +171,14 @@ def work(num_clients=50, passes=1, begun=100):
 @pytest.mark.parametrize(
   ("passes", "begun", "text"),
   [
-    # Two of those that have begun are still at work.
+    # Two of the clients that have begun are still at work.
     (1, 100, "round 1: 0 of 50 clients done after 01:00"),
     (1, 102, "round 1: 0 of 50 clients done after 01:00"),
     (1, 103, "round 1: 1 of 50 clients done after 01:00, about 49:00 to go"),
     (1, 112, "round 1: 10 of 50 clients done after 01:00, about 04:00 to go"),
     (3, 132, "round 1: 10 of 50 clients done after 01:00, about 04:00 to go"),
     (3, 104, "round 1: 0 of 50 clients done after 01:00"),
-    # The round before begins late, as seen from here, or clients come twice.
+    # Fewer clients than had begun at the start, or more than there are.
     (1, 99, "round 1: 0 of 50 clients done after 01:00"),
     (1, 999, "round 1: 50 of 50 clients done after 01:00, about 00:00 to go"),
   ],

@@ -1,4 +1,4 @@
-"""Makes folders of runs with all that a report shows, by hand."""
+"""Makes run folders by hand, with everything that a report shows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Makes the folders of runs by hand: what programs that read them need."""
+"""Makes run folders by hand, with the files that programs read."""
 
 import json
 

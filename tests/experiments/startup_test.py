@@ -11,7 +11,7 @@ from tff_fair.runtime import cgroups
 
 pytestmark = pytest.mark.program
 
-# What a rare kind of run needs, or TensorFlow Federated, or the end of a run.
+# Modules for a rare kind of run, for TFF, or for the end of a run.
 _UNUSED = (
   "matplotlib.figure",
   "sklearn.mixture",
@@ -40,7 +40,7 @@ app.run(main)
 
 
 def test_a_run_imports_no_more_than_it_needs_and_who_needs_more_gets_it():
-  # In a program of absl, where Keras did not build models once.
+  # In an absl program, where Keras once failed to build models.
   command = [sys.executable, "-c", _IN_ABSL]
   # TensorFlow has set it in this process.
   others = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
@@ -76,7 +76,7 @@ def test_the_collector_is_as_before_also_after_an_error(was_enabled):
     gc.enable()
 
 
-# What the system allows.
+# Limits that the system sets.
 
 
 @pytest.mark.parametrize(

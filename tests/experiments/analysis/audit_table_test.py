@@ -47,7 +47,7 @@ def test_clients_of_a_run_will_do(tmp_path):
     "1,NA,50,2,0.1,1.0",
   )
   found = audit_table.read(path)
-  # Quoted for spreadsheets; and a name, not a missing value.
+  # A name quoted for spreadsheets; a name, not a missing value.
   assert found["client"].tolist() == ["=x", "NA"]
   assert found["num_examples"].tolist() == [4, 2]
   assert found["accuracy"].tolist() == [0.75, 1]

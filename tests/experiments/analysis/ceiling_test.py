@@ -1,4 +1,4 @@
-"""Tests of ceilings of tasks and runs; of the mathematics, metrics has them."""
+"""Tests of ceilings of tasks and runs; `metrics` tests the mathematics."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ _DIVERGED, _DEEP = "2", "mlp_128"
 
 
 def _write_rows(folder):
-  """Writes rows of clients with two or three classes, and numbers."""
+  """Writes clients' rows with labels of two or three classes, and numbers."""
   rng = np.random.default_rng(0)
   client = np.repeat(np.arange(_NUM_CLIENTS), 30)
   x = rng.normal(size=(client.size, 3)).astype(np.float32)
@@ -54,7 +54,7 @@ def _spec(folder, name="classes", model="linear", **settings):
 
 
 def _weights(run):
-  """Returns what a run is to have trained, by its folder."""
+  """Returns the weights of a run, random by its folder's name."""
   rng = np.random.default_rng(int(run.path.name))
   is_deep = run.spec.task_options["model"] == _DEEP
   sizes = (3, 128, 3) if is_deep else (3, 3)
@@ -73,7 +73,7 @@ def _make(path, spec):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  """Returns a folder of runs made by hand, which have weights by chance."""
+  """Returns a folder of runs made by hand, with random weights."""
   found = tmp_path_factory.mktemp("ceiling")
   _write_rows(found)
   for name in ("0", "1", _DIVERGED):

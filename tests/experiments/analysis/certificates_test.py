@@ -93,7 +93,7 @@ def test_weights_are_those_of_the_run():
   assert change(table, client_weighting="column") == pytest.approx(1.0)
   uneven = cohorts((1, 0, 0.25), (1, 1, 0.75))
   assert change(uneven, client_weighting="column") == pytest.approx(0)
-  # FedFV has no weights of clients.
+  # FedFV does not weight clients.
   assert change(table, algorithm="fedfv") == 0
 
 

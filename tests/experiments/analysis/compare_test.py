@@ -12,7 +12,7 @@ from tff_fair.experiments.runs import discovery
 
 @pytest.fixture
 def folder(tmp_path):
-  """Three methods; fedavg and term with two seeds."""
+  """Returns runs of three methods; FedAvg and TERM have two seeds."""
   return run_folders.make_three_methods(tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
   frame = compare(
     tmp_path, columns=["mean", "std"], last=2, baseline="fedavg"
   ).set_index("method")
-  for method in ("FedAvg", "TERM"):  # Whether a run has round 0 or not.
+  for method in ("FedAvg", "TERM"):  # One of the runs has round 0.
     assert frame.loc[method, "mean"] == 60
     assert frame.loc[method, "mean_last_2"] == 60
     assert frame.loc[method, "std"] == 0
@@ -110,7 +110,7 @@ def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
 
 
 def test_round_0_is_compared_if_asked_for_alone(tmp_path):
-  # A model that knows nothing is fair, which is no merit.
+  # An untrained model treats clients equally, which is not an achievement.
   run_folders.make(tmp_path / "a", [(0, (0.1, 0.1)), (1, (0.3, 0.9))])
   run_folders.make(
     tmp_path / "b", [(0, (0.1, 0.1))], algorithm="term", is_finished=False
@@ -213,7 +213,8 @@ def test_measures_without_a_column_come_from_the_clients(folder):
       100 * errors.mean(),
       round(errors.std() / errors.mean(), 4),
       round(100 * examples.std(), 2),
-      # A third of ten examples: all of the two clients, a third of another.
+      # A third of ten examples: both of the smaller clients, a third of
+      # another.
       round(100 * (3 * 0.6 + 0.9 / 3) / (3 + 1 / 3), 2),
     ]
   )
@@ -227,7 +228,7 @@ def test_measures_without_a_column_have_differences_and_averages(folder):
   assert term["error_difference"] == pytest.approx(
     term["error"] - fedavg["error"]
   )
-  # Of both evaluations, errors of 80 % in the first.
+  # The mean of both evaluations; the first has errors of 80 %.
   assert term["error_last_2"] == pytest.approx((80 + term["error"]) / 2)
 
 

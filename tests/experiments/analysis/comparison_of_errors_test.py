@@ -39,7 +39,7 @@ def test_errors_are_better_where_they_are_smaller(of_errors):
   assert fedavg["client_2"] == 91.0
   squares = np.square([50, 60, 90, 51, 61, 92])
   assert fedavg["r2"] == pytest.approx(np.mean(1 - squares / 100), abs=1e-4)
-  # One client of three is above the mean of fedavg, and term helps it.
+  # One client of three has an error above FedAvg's mean, and TERM reduces it.
   assert term["suffering_improved_share"] == 100
   assert term["suffering_mean_change"] == -20.5
   assert term["well_performing_degraded_share"] == 50

@@ -57,7 +57,7 @@ def test_the_best_is_marked_alone_if_all_others_are_told_from_it():
 
 
 def test_all_that_cannot_be_told_from_the_best_are_marked_with_it():
-  # The second by its mean is one of the best, so nothing is the second best.
+  # The second mean is among the best, so no method is the second best.
   assert of_column(at(0.9, 0.9, 0.5, 0.3)) == [BEST, BEST, None, None]
   assert of_column(at(0.9, 0.9, 0.9)) == [BEST, BEST, BEST]
 
@@ -83,7 +83,7 @@ def test_what_looks_the_same_is_not_told_apart():
 
 def test_one_seed_has_no_mark():
   assert of_column(at(0.5, 0.9, 0.7, num_seeds=1)) == [None] * 3
-  # Nor does it keep others from theirs.
+  # Nor does it keep others from being marked.
   alone = method(0.95, NOISE[0], num_seeds=1)
   assert of_column([alone, *at(0.5, 0.9, 0.7)]) == [None, None, BEST, SECOND]
 

@@ -1,4 +1,4 @@
-"""Results of clients that are made up."""
+"""Made-up results of clients."""
 
 import numpy as np
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.pure
 
 
 def _rows(validation, test, score="accuracy"):
-  """Rows of settings [S, K]: of validation and of test scores."""
+  """Returns rows of validation and test scores, both [settings, clients]."""
   shape = np.shape(validation)
   setting, client = np.indices(shape)
   return pd.DataFrame(
@@ -53,7 +53,7 @@ def test_scores_are_means_over_the_model_seeds_of_the_chosen_setting():
 def test_of_errors_the_smaller_is_chosen_and_one_without_an_end_never():
   errors = [[np.nan, 1.0], [3.0, 1.0], [2.0, 2.0], [np.inf, 0.0]]
   rows = _rows(errors, np.zeros([4, 2]), "rmse")
-  assert federations.choose(rows, RMSE, "mean") == 1  # As good as the next.
+  assert federations.choose(rows, RMSE, "mean") == 1  # Tied with the next.
   assert federations.choose(rows, RMSE, "worst_10") == 2
   nothing = _rows([[np.nan, 1.0], [np.inf, 1.0]], np.zeros([2, 2]), "rmse")
   assert federations.choose(nothing, RMSE, "mean") == 0
@@ -66,7 +66,7 @@ def test_clients_without_a_score_do_not_choose():
 
 
 def _results(gains, *, num_clients=6, seeds=3, score="accuracy", noise=0.01):
-  """Results of FedAvg, and of methods that add to it; one federation."""
+  """Returns results of FedAvg, and of methods that add gains to it."""
   rng = np.random.default_rng(0)
   level = rng.uniform(0.3, 0.6, [seeds, num_clients])
   parts = []
@@ -147,17 +147,17 @@ def test_signed_ranks_are_those_of_scipy(size):
 
 
 def test_of_ties_and_zeros_all_signs_are_counted():
-  # The ranks are 1, 2.5, 2.5, 4; that of 0 goes. Of the sums of +-2.5, +-2.5
-  # and +-4, two of eight are as far from 0 as 2.5 + 2.5 + 4 = 9.
+  # The ranks are 1, 2.5, 2.5, 4; the rank of 0 is dropped. Of the eight sums of
+  # +-2.5, +-2.5 and +-4, two are as far from 0 as 2.5 + 2.5 + 4 = 9.
   assert federations.signed_rank_p([0.0, 1.0, 1.0, 3.0]) == 2 / 8
-  # 2.5 + 2.5 - 4 = 1 is the least there is.
+  # 2.5 + 2.5 - 4 = 1 is the smallest possible sum.
   assert federations.signed_rank_p([0.0, 1.0, 1.0, -3.0]) == 6 / 8 + 2 / 8
 
 
 def test_signed_ranks_need_two_federations_and_a_difference():
   assert np.isnan(federations.signed_rank_p([1.0]))
   assert federations.signed_rank_p([0.0, 0.0, 0.0]) == 1.0
-  # All five in one direction: each of 2^5 signs is equally likely.
+  # All five have the same sign, which 2 of the 2^5 sign patterns do.
   assert federations.signed_rank_p([1, 2, 3, 4, 5]) == 2 / 2**5
 
 

@@ -7,7 +7,7 @@ from tff_fair.experiments.analysis import group_fairness
 
 pytestmark = pytest.mark.pure
 
-# Client 2 is not among those that count.
+# Client 2 is not summarized.
 TABLE = pd.DataFrame(
   [
     *((0, "a", 15, 9), (1, "a", 5, 1), (0, "b", 19, 19), (1, "c", 30, 6)),

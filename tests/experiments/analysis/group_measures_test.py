@@ -1,4 +1,4 @@
-"""Tests gaps between groups over weighted clients."""
+"""Tests of gaps between groups over weighted clients."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ CLIENTS, GROUPS = 5, 3
 
 
 def _counts(seed, least=30):
-  """Returns the counts of each client, by drawn labels and predictions."""
+  """Returns counts of each client from random labels and predictions."""
   random = np.random.default_rng(seed)
   found = []
   for _ in range(CLIENTS):

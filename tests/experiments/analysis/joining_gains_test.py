@@ -40,7 +40,7 @@ def test_unseen_clients_do_not_train_and_are_evaluated(run):
   assert not trained[1] & late
   assert trained[2] >= late
   assert set(rows["client_id"][rows["unseen"]]) == unseen
-  # All other numbers are of the clients that may take part.
+  # All other numbers leave out the unseen clients.
   last = rows[(rows["round"] == 3) & ~rows["unseen"]]
   summary = run.summary
   assert summary["num_clients"] == 4
@@ -59,7 +59,7 @@ def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   found = summary[summaries.UNSEEN]
   assert found["mean"] == pytest.approx(scores.mean())
   assert found["worst"] == pytest.approx(scores.min())
-  # Of 16 clients, 16 are needed: it is the least of their own lower bounds.
+  # 16 clients are needed and there are 16, so the least lower bound counts.
   assert (found["num_clients"], found["needed"]) == (16, 16)
   assert 0 <= found["bound"] <= scores.min()
   late = summary[summaries.LATE]
@@ -70,7 +70,7 @@ def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
     ("others", ~is_late & ~rows["unseen"]),
   ):
     of_group = rows[chosen].groupby("round")["accuracy"].mean()
-    # The model that the first round with late clients begins with.
+    # The first round with late clients starts from this model.
     assert late[name]["before"] == pytest.approx(of_group[1])
     assert late[name]["after"] == pytest.approx(of_group[3])
   card = card_fairness.read(run, 3, of_global=False, client_id=None)
@@ -94,13 +94,13 @@ def test_too_few_unseen_clients_are_said_to_be():
       "test_accuracy": np.arange(13) / 20,
     }
   )
-  # These accuracies are no shares of ten examples.
+  # These accuracies are not multiples of 1/10.
   for score, needed in ((RMSE, 14), (ACCURACY, 14)):
     found = joining_gains.of_unseen_clients(table, score) or {}
     assert (found.get("bound"), found["needed"]) == (None, needed)
   table = pd.concat([table, table])
   found = joining_gains.of_unseen_clients(table, RMSE) or {}
-  # With the confidence 0.95, two of 26 errors or more are as large as it.
+  # At a confidence of 0.95, at least two of the 26 errors reach the bound.
   assert found["bound"] == 12
   assert found["worst"] == 12
 
@@ -111,6 +111,6 @@ def test_a_run_goes_on_with_the_same_clients(run):
   for column in ("unseen", "join_round"):
     of_client = rows.groupby("client_id")[column]
     assert (of_client.nunique() == 1).all()
-    # Rounds 0, 2 and 4, and 1, before clients join.
+    # Evaluations: rounds 0, 2 and 4, and round 1 before clients join.
     assert of_client.size().eq(4).all()
   assert (longer.summary or {})[summaries.LATE]["round"] == 2

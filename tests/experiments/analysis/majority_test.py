@@ -1,4 +1,4 @@
-"""Tests of what the most frequent class gets, against scikit-learn."""
+"""Tests of the score of the most frequent class, against scikit-learn."""
 
 import numpy as np
 import pandas as pd

@@ -47,7 +47,7 @@ def test_costs_are_summed_up_to_the_first_evaluation_that_is_there(folder):
   # After rounds 2 and 4.
   assert fedavg["rounds_to"] == 3.0
   assert fedavg["rounds_to_std_over_seeds"] == pytest.approx(2**0.5, abs=0.05)
-  assert fedavg["bytes_to"] == ((20 + 3) + (40 + 10)) / 2 - 0.5  # Digits: 0.
+  assert fedavg["bytes_to"] == ((20 + 3) + (40 + 10)) / 2 - 0.5  # Rounded.
   assert fedavg["steps_to"] == pytest.approx((11 + 26) / 2, abs=0.5)
   assert (term["reached"], term["rounds_to"], term["bytes_to"]) == (1, 2, 23)
   assert afl["reached"] == 0

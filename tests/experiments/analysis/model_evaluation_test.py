@@ -25,7 +25,7 @@ WEIGHTS = RNG.normal(size=(2, 3)).astype(np.float32)
 
 
 class Columns:
-  """The raw values are the two inputs, with missing ones."""
+  """Raw columns of the two inputs, with missing values."""
 
   columns = {"width": "number", "colour": "text"}  # noqa: RUF012
 
@@ -144,7 +144,7 @@ def test_numbers_have_rmse_and_r2_in_their_own_units(number):
     errors = X[k] @ WEIGHTS[:, :number] + 0.1 - y
     rmse = 10 * np.sqrt((errors**2).mean())
     np.testing.assert_allclose(found.clients["rmse"][k], rmse, rtol=1e-5)
-    total = (y.var(axis=0) * size).sum()  # One label does not vary.
+    total = (y.var(axis=0) * size).sum()  # A single label does not vary.
     r2 = 1 - (errors**2).sum() / total if size > 1 else np.nan
     np.testing.assert_allclose(found.clients["r2"][k], r2, rtol=1e-4)
   assert found.summary["score"] == "rmse"

@@ -95,7 +95,7 @@ def test_one_client_leaves_a_paired_t_test_over_seeds():
 
 def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
   method, baseline = random_seeds(4, 50, seed=3)
-  for seed in method:  # Clients differ alike in all seeds.
+  for seed in method:  # Clients differ in the same way with all seeds.
     shared = np.linspace(-0.5, 0.5, 50)
     method[seed] = [clients(method[seed][0].score * 0.2 + 0.4 + shared * 0.8)]
   changes = np.array(
@@ -172,8 +172,8 @@ def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
   changes = np.array([[4, -1, 1], [4, 2, -2]]) / 12
   found = paired.difference(MEAN, method, baseline)
   assert found.estimate == pytest.approx(4 / 36)
-  # W / S, and Student's t with the clients' two degrees of freedom; the other
-  # part is what float32 rounds.
+  # The variance is W / S, with Student's t at the clients' two degrees of
+  # freedom; the other part is rounding of float32.
   floor = changes.var(1, ddof=1).mean() / 3 / 2
   assert found.standard_error**2 == pytest.approx(floor, rel=0.1)
   assert found.parts[-1].degrees_of_freedom == 2
@@ -191,7 +191,7 @@ def test_float32_rounding_is_no_variance(scale):
   method = seeds([0.625 * scale], [0.625 * scale * (1 + eps)])
   baseline = seeds([0.5 * scale], [0.5 * scale])
   assert is_unknown(paired.difference(MEAN, method, baseline))
-  # What is more than rounding counts, in any unit.
+  # A difference beyond rounding counts, in any unit.
   method = seeds([0.625 * scale], [0.625 * scale * (1 + 1e-4)])
   assert paired.difference(MEAN, method, baseline).low > 0
 
@@ -202,7 +202,7 @@ def test_the_step_of_a_grid_is_in_the_standard_error():
   expected = (changes.var(ddof=1) + 1 / 6**2 / 6) / 5
   assert variance == pytest.approx(expected)
   assert freedom == 4
-  # Values that all differ are on no grid that shows.
+  # Values that all differ show no grid.
   apart = changes + np.arange(5) / 50
   ((variance, _),) = paired.variance_parts(apart, None, 1, 1e-7)
   assert math.sqrt(variance) == pytest.approx(stats.sem(apart))
@@ -230,10 +230,10 @@ def test_each_part_has_a_t_of_its_own():
 
 
 def vehicle():
-  """Three seeds of 21 clients, all of whom are better off with the method.
+  """Returns three seeds of 21 clients, who all gain from the method.
 
   The worst 10 % are three of them. Their differences are 19.5, 26.1 and 20.0
-  points, and those of single clients are very unlike.
+  points, while differences of single clients vary widely.
   """
   generator = np.random.default_rng(0)
   baseline = generator.uniform(0.9, 0.95, (3, 21))
@@ -295,7 +295,7 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
     assert not math.isfinite(found.estimate)
     assert math.isnan(found.low)
     assert math.isnan(found.p_value)
-  # Their accuracies count all the same.
+  # Their accuracies still count.
   assert paired.difference(MEAN, method, baseline).estimate == pytest.approx(
     0.1
   )
@@ -335,8 +335,8 @@ def test_a_measure_that_remembers_gives_the_same():
   for method in methods:
     found = paired.difference(known, method, baseline)
     assert found == paired.difference(MEAN, method, baseline)
-  # Once for the draws and once for the observed values, of each; the latter
-  # have weights of their own in each comparison.
+  # Drawn values are computed once for each method and seed, observed values in
+  # each comparison, with its own weights.
   drawn = 3 * (len(methods) + 1)
   assert len(calls) == drawn + 2 * 3 * len(methods)
 
@@ -349,7 +349,7 @@ def test_a_measure_that_remembers_gives_the_same():
     # Holm's own steps: 3 x 0.01, 2 x 0.02, 1 x 0.03, never falling.
     ([0.03, 0.01, 0.02], [4 / 3, 3, 2]),
     ([0.5, 0.6], [2, 5 / 3]),
-    # One without a p-value counts, and may be any.
+    # A comparison without a p-value counts, as if it had any.
     ([math.nan, 0.02, 0.03], [1, 3, 2]),
     ([math.nan], [1]),
     ([0.0, 0.0], [2, 1]),
@@ -359,7 +359,7 @@ def test_holm(p_values, factors):
   assert paired.holm_factors(p_values) == pytest.approx(factors)
 
 
-# What two methods have in common.
+# Seeds and clients that two methods share.
 
 
 def of_seed(seed):
@@ -396,6 +396,6 @@ def test_seeds_without_any_of_some_clients_are_left_out():
   found = client_results.subset(method, [1])
   assert [e.score.tolist() for e in found[of_seed(0)]] == [[0.2]]
   assert found.keys() == {of_seed(0)}
-  # Results with all of them stay the same object, which measures remember.
+  # Results with all clients remain the same object, for the caches of measures.
   first = of_seed(0)
   assert client_results.subset(method, [0, 1])[first][0] is method[first][0]

@@ -77,7 +77,7 @@ def test_losses_have_no_noise_that_can_be_told(tmp_path):
 
 
 def test_losses_below_zero_have_a_spread_and_no_ratios_to_their_mean(tmp_path):
-  losses = [-2.0, 1.0, 1.0]  # Of mean 0: all ratios to it would be nonsense.
+  losses = [-2.0, 1.0, 1.0]  # The mean is 0, so ratios to it mean nothing.
   path = results(tmp_path, zip("abc", (9, 5, 7), losses, strict=True), "loss")
   found = experiments.audit(results=path)
   summary = found.summary["test_loss"]
@@ -118,7 +118,7 @@ def test_the_files_hold_what_the_audit_found(tmp_path):
   assert "<b>&" in texts
   assert "Content-Security-Policy" in html
   assert not list(root.iter("b"))
-  # What it wrote can be audited again.
+  # The written table can be audited again.
   again = experiments.audit(results=page.parent / "clients.csv")
   assert again.summary == found.summary
 

@@ -1,4 +1,4 @@
-"""The numbers of model cards, and what they do not show."""
+"""Tests of the numbers of model cards, and of the limits that cards state."""
 
 import re
 
@@ -47,12 +47,12 @@ def test_for_these_clients_only_their_examples_are_drawn():
   assert "other test examples of these clients" in text
   found = re.search(r"\| mean \| \S+ % \| (.*?) % to (.*?) % \|", text)
   low, high = map(float, found.groups())
-  # Those of the clients' binomial variances, whose spread is noise in part.
+  # A bound by the clients' binomial variances, at most 0.25 / 4 each.
   shares = np.array(ACCURACIES)
   most = 196 * np.sqrt((0.25 / 4) / 6)
   assert 0.5 * most < high - shares.mean() * 100 < most
   assert high - low < 2 * most + 0.2
-  # No number of examples tells how far an error strays.
+  # Numbers of examples do not determine the variance of an error.
   errors = table(rmse=ACCURACIES, r2=ACCURACIES, num_examples=[4] * 6)
   text = text_of(errors, THESE, score=RMSE)
   assert " to " not in text.split("|---|")[1].split("\n\n")[0]

@@ -1,4 +1,4 @@
-"""What is exported gives the run's evaluations, without TFF and our code."""
+"""Exported models reproduce the run's evaluations without TFF and our code."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ WEIGHTS = [
   np.array([[0.5, -1.0, 0.25], [-0.75, 0.5, 1.0]], np.float32),
   np.array([0.1, 0.2, -0.3], np.float32),
 ]
-# Computes what each export predicts, as its card says, and has nothing of ours.
+# Computes the predictions of each export as its card says, without our code.
 PROGRAM = """
 import json, os, sys
 import numpy as np
@@ -103,7 +103,7 @@ def run(tmp_path_factory):
 
 
 def export_towns(run, folder):
-  """Exports a model of raw columns, of a task whose data are not there."""
+  """Exports a model of raw columns, without the data of its task."""
   folder.mkdir()
   run = dataclasses.replace(run, path=folder)
   described = trained_model.Architecture.of_task(task_of_columns())
@@ -203,7 +203,7 @@ def test_a_model_needs_no_data_but_its_description(run, tmp_path, monkeypatch):
   copy = dataclasses.replace(run, path=tmp_path)
   shutil.copytree(run.path / "checkpoints", tmp_path / "checkpoints")
   monkeypatch.undo()
-  assert copy.model().input_shape == (None, 64)  # By its task.
+  assert copy.model().input_shape == (None, 64)  # Its task builds it.
 
 
 def test_all_personal_models_are_written_by_name(run, tmp_path):
@@ -213,7 +213,7 @@ def test_all_personal_models_are_written_by_name(run, tmp_path):
   assert {*index["file"], "clients.csv"} == files
   assert 3 <= len(index) <= 6
   text = exported.card.read_text()
-  # Clients whose names cannot name a file each get their ids instead.
+  # Clients whose names cannot be distinct file names get their ids instead.
   first, second, third, *_ = index["client"]
   names = {first: "Ward", second: "ward", third: "a/b"}
   renamed = dataclasses.replace(run)

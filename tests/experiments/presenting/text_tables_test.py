@@ -125,7 +125,7 @@ def test_latex_takes_the_tables(tmp_path):
   (tmp_path / "tables.tex").write_text(
     latex([table(names, [1.0, -2.0, 3.0, 4.0])]), encoding="utf-8"
   )
-  # Found in TeX's smallest distributions, which may lack booktabs.
+  # The smallest TeX distributions, which may lack booktabs, have \hline.
   rules = "".join(
     rf"\let\{name}\hline" for name in ("toprule", "midrule", "bottomrule")
   )
@@ -159,7 +159,7 @@ def test_latex_takes_the_tables(tmp_path):
     ("q-FFL q=-1", "q-FFL $q$=$-$1"),
     # Two hyphens would become a dash.
     ("--help --- now.", "-{}-help -{}-{}- now."),
-    # At the beginning of a row, these would belong to the end of the last one.
+    # After the row before, LaTeX would read these as arguments of its `\\`.
     ("[1] x", "{[}1] x"),
     ("*y", "{*}y"),
     # Settings are symbols.
@@ -205,7 +205,7 @@ def test_siunitx_gets_text_in_braces():
 
 
 def difference(estimate, reach, freedom):
-  """Returns a difference whose interval reaches so far."""
+  """Returns a difference with an interval of estimate +- reach."""
   error = reach / stats.t.ppf(0.975, freedom)
   return Difference(estimate, (Part(error**2, freedom),), freedom + 1, 30)
 

@@ -1,4 +1,4 @@
-"""Claims where the file system has no locks, and by locks where it has them."""
+"""Claims of folders, on file systems with locks and without."""
 
 import concurrent.futures
 import contextlib
@@ -19,7 +19,7 @@ from tests import source_tree, waiting
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import claim
 
-# Claims a folder without locks, tells so and goes on until it is killed.
+# Claims a folder without locks, prints it, and waits until it is killed.
 PROGRAM = """
 import errno, fcntl, functools, pathlib, sys, time
 from tff_fair.experiments.runs import claim

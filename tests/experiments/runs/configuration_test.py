@@ -141,7 +141,7 @@ def differences(saved, present):
 def test_the_same_run_does_not_differ():
   saved = build(SPEC, "3-7")
   assert differences(saved, build(SPEC, "3-7")) == []
-  # What follows from the task may be said, too.
+  # A spec may also state values that follow from the task.
   said = ASKED_LITTLE.replace(clients_per_round=10, hparams={"gamma": 1})
   assert differences(build(ASKED_LITTLE), build(said)) == []
 
@@ -151,7 +151,7 @@ def test_the_same_run_does_not_differ():
   [
     ({"batch_size": 32}, ["batch_size=16 (here 32)"]),
     ({"hparams": {"q": 2}}, ["hparam.q=0.5 (here 2)"]),
-    # The default.
+    # Equal to the default.
     ({"task_options": {"partition": "dirichlet"}}, []),
     ({"measure_improvement": True}, ["measure_improvement=false (here true)"]),
     ({"rounds_per_checkpoint": 3}, []),
@@ -185,7 +185,7 @@ def test_a_saved_run_is_compared_with_one_that_has_not_started():
   found = configuration.differences_from_spec(saved, other)
   assert found.keys() == {"clients_per_round", "seed"}
   assert found["seed"] == (4, 5)
-  # More than follows where the spec does not say it.
+  # The saved run sets a value that the spec leaves open.
   asked = build(ASKED_LITTLE.replace(clients_per_round=20), 20, "stacked")
   found = configuration.differences_from_spec(asked, ASKED_LITTLE)
   assert found == {"clients_per_round": (20, None)}
@@ -212,5 +212,5 @@ def test_another_version_of_a_users_file_differs(tmp_path, monkeypatch):
   before, now = found["model_file"]
   assert saved["own_files"]["model"].startswith(before)
   assert before != now
-  # Another file, and no file, differ as settings do.
+  # Another file, or none, is a difference like that of a setting.
   assert differences(saved, build(RunSpec()))[0].startswith("task=")

@@ -1,4 +1,4 @@
-"""Damaged runs: a line for each that names the file, and the others go on."""
+"""Damaged runs: one line names each damaged file, and other runs are read."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def three(tmp_path_factory):
 
 @pytest.fixture
 def runs(three, tmp_path):
-  """Three methods, of which the test damages the second."""
+  """Returns runs of three methods; tests damage the second."""
   return shutil.copytree(three, tmp_path / "runs")
 
 
@@ -82,7 +82,7 @@ def _damage(path, change):
     ("costs.csv", _replaced(b"round", b"rounds", 1), "has no column 'round'"),
     ("labels.csv", _overwritten(b"client_id,0,1\n0,3,inf\n"), "'1': inf"),
     ("labels.csv", _overwritten(b"client_id,0,0\n0,3,4\n"), "two columns '0'"),
-    # Pandas alone would take minutes to tell these titles apart.
+    # Pandas alone would take minutes to make these titles unique.
     ("labels.csv", _overwritten(b"k" + b",1" * 300_000), "two columns '1'"),
     ("labels.csv", _overwritten(b""), "is not a table: No col"),
     (

@@ -1,4 +1,4 @@
-"""Tests of what is wrong with how a run ended: evaluations by hand."""
+"""Tests of the diagnosis of a run's end, on evaluations made by hand."""
 
 import math
 
@@ -89,7 +89,7 @@ def test_losses_that_end_high(losses, kind):
 
 
 def test_the_loss_of_equal_probabilities():
-  losses = [60.0, 20.0, 16.0, 15.0, 14.0, 14.0]  # Of inputs that are large.
+  losses = [60.0, 20.0, 16.0, 15.0, 14.0, 14.0]  # From large inputs.
   assert kinds(losses) == []
   assert kinds(losses, num_classes=10) == ["worse_than_constant"]
   assert kinds([60.0, 20.0, 4.0], num_classes=10) == []
@@ -120,7 +120,7 @@ def test_numbers():
   risen = [2.0, 1.0, 0.9, 1.4]
   assert of([-9.0, -5.0, -3.0, -4.5], risen) == ["worse_than_constant"]
   assert of([math.nan] * 4) == []
-  # A trained model to begin with may lose a little.
+  # A run that starts from a trained model may lose a little.
   slightly = [0.01, 0.02, 0.03, 0.04]
   assert of([0.99, 0.98, 0.97, 0.96], slightly) == []
   assert of([0.99, 0.1, 0.1, 0.1], slightly) == ["above_initial"]

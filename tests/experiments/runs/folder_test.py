@@ -47,7 +47,7 @@ def refuse(
   error=errors.FolderTakenError,
   lengthens=False,
 ):
-  """Checks that a run does not get a folder, and is told why."""
+  """Checks that a run is refused a folder, and with which message."""
   with (
     pytest.raises(error, match=match),
     run_folder.take_folder([path], config, lengthens=lengthens),
@@ -286,7 +286,7 @@ def fail_in(path, error, *, saved):
       for file in folder.round_tables:
         file.write_text("round\n")
       (folder.tensorboard / "train").mkdir(parents=True)
-      # What was being written as it failed.
+      # Files that were being written at the failure.
       (folder.checkpoints / "program_state_1_temp1234").mkdir(parents=True)
       (folder.path / "metrics.csv_temp1234").touch()
       if saved:

@@ -1,4 +1,4 @@
-"""Files of a run that change after the run wrote them: the user hears of it."""
+"""Users are told of files that changed after their run wrote them."""
 
 import shutil
 
@@ -93,7 +93,7 @@ def _without_a_column(content):
 
 
 def outcome(folder, *, verify):
-  """Returns what is said of a run, be it refused or not."""
+  """Returns the messages about a run, be it refused or not."""
   try:
     found = discovery.find_intact(folder.path, verify=verify)
     assert found.runs
@@ -130,7 +130,7 @@ def test_what_may_change_later_is_not_said(folder):
   folder.tensorboard.mkdir()
   (folder.tensorboard / "events").write_text("x")
   assert integrity.changes(folder, verify=True) == {}
-  # States may go, to save room, until somebody asks for all files.
+  # Deleted states, which save space, are noticed only with `verify`.
   shutil.rmtree(folder.checkpoints)
   assert integrity.changes(folder) == {}
   (missing,) = integrity.changes(folder, verify=True)
@@ -247,7 +247,7 @@ def test_the_user_asks_for_all_files(folder, tmp_path, capsys):
   (line,) = capsys.readouterr().err.splitlines()
   assert line.startswith(f"{folder.path}: ")
   assert "clients.csv has changed" in line
-  # Without checksums, nobody knows.
+  # Without checksums, changes cannot be noticed.
   folder.checksums.unlink()
   experiments.open_run(folder.path)
   assert capsys.readouterr().err == ""
@@ -271,7 +271,7 @@ def test_compare_verifies(compares, two_runs, folder):
   assert "--verify: 1 of 2 runs" in line
   assert "client_evaluations.csv has changed" in out
   assert str(folder.path.with_name("other")) not in out
-  # A table that cannot be read is another one than the run wrote.
+  # An unreadable table is not the one that the run wrote.
   table.write_text("")
   status, out, err = compares(*words, "--verify")
   assert status == 1

@@ -90,7 +90,7 @@ MODELS = {
 }
 
 
-# Keras does not write the words of a model into .h5 files.
+# Keras does not write the vocabulary of a model into .h5 files.
 FILES = [
   (kind, name)
   for kind in MODELS

@@ -1,4 +1,4 @@
-"""Tests of what a run's folder says of its model."""
+"""Tests of the description of the model in a run's folder."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def build(input_shape, num_classes):
 
 
 def trained(folder, layer):
-  """Returns a run of a model in a file, with a layer of some rows."""
+  """Returns a run of a model from a file, with a given layer."""
   (folder / "model.py").write_text(_MODELS.replace("LAYER", layer))
   spec = experiments.RunSpec(
     task="digits",

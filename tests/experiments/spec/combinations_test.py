@@ -33,7 +33,7 @@ _DRFA: dict[str, Any] = {"algorithm": "drfa"}
     ({"algorithm": "scaffold", "client_optimizer": "adam"}, "client_optimizer"),
     ({"algorithm": "fedprox", "proximal_mu": 0.1}, "proximal_mu"),
     ({"tape": True, "loss_reference": "local"}, "tape"),
-    # Noise needs cohorts of one size that weigh alike.
+    # Noise needs cohorts of a fixed size with equal weights.
     (_NOISE, "dp_noise"),
     ({**_NOISE, "sampling": "proportional"}, "sampling"),
     ({**_NOISE, "clients_per_round": "2-4"}, "clients_per_round"),
@@ -64,7 +64,7 @@ def test_settings_that_go_together():
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
   private = RunSpec(**_NOISE, client_weighting="uniform")
-  # Who is away does not depend on the data, or no one is.
+  # Dropout does not depend on the data, or there is none.
   for kind in ("independent", "by_client", "blocks", "periodic"):
     private.replace(dropout=0.2, dropout_kind=kind)
   private.replace(dropout_kind="by_size")

@@ -13,7 +13,7 @@ from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.spec import settings, spec_text
 from tff_fair.experiments.spec.run_spec import FrozenMapping
 
-# A valid value of each setting that is not its default, with what it needs.
+# For each setting, a valid value that is not the default, and its needs.
 OTHERS = {
   "task": ("synthetic", {}),
   "data_dir": ("/data", {}),
@@ -124,7 +124,7 @@ def test_a_setting_takes_its_values_and_comes_back_from_each_form(name):
   assert value != field.default
   found = spec.differences(RunSpec())
   if field.decides:
-    # Of some, the default follows from others.
+    # Some defaults follow from other settings.
     assert found[name] == (value, RunSpec().effective()[name])
   else:
     assert found == {}
@@ -341,7 +341,7 @@ def test_every_setting_has_a_meaning():
     (100, 20, 4),
     (100, 60, 12),
     (21, 20, 4),
-    # Asked for.
+    # Set explicitly.
     (20, 20, 20),
     (10, 20, 10),
     (1, 1000, 1),

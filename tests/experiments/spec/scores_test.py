@@ -1,4 +1,4 @@
-"""Tests of scores: how they are told, and the decimals of errors."""
+"""Tests of scores: their names in texts, and the decimals of errors."""
 
 import math
 

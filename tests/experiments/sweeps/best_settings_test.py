@@ -19,7 +19,7 @@ def accuracies(on_validation, on_others):
 
 
 def make(path, values, rate, seed=0, **settings):
-  # Another evaluation comes first, which says the contrary.
+  # An earlier evaluation would lead to the opposite choice.
   evaluations = [(1, [1 - value for value in values]), (2, values)]
   run_folders.make(
     path, evaluations, client_learning_rate=rate, seed=seed, **settings
@@ -43,7 +43,7 @@ def row(path, criterion="mean", fraction=0.2):
 def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
   make(tmp_path / "a", accuracies(0.9, 0.3), 0.1)
   make(tmp_path / "b", accuracies(0.5, 0.8), 0.2)
-  # The better one on the clients to choose on, not on all.
+  # The better setting on the validation clients, not on all clients.
   assert row(tmp_path)[:5] == [
     *("FedAvg, client_learning_rate=0.1", "2", "1", "90.00", "30.00"),
   ]
@@ -127,7 +127,7 @@ def test_some_clients_are_drawn_and_some_are_left(num_clients, fraction, size):
 
 
 def test_the_draw_does_not_change():
-  # So the results of a sweep can be had again.
+  # Otherwise the results of a sweep could not be reproduced.
   drawn = best_settings.validation_clients(range(30), 0.2)
   assert drawn.tolist() == [2, 12, 16, 18, 21, 28]
 
@@ -154,7 +154,7 @@ def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
 
 
 def set_aside(path, values):
-  """Gives clients results on validation data; NaN to those without such."""
+  """Adds validation results to clients; NaN for a client without any."""
   place = path / "client_evaluations.csv"
   table = pd.read_csv(place)
   of_last = pd.Series(values, index=table.index[-len(values) :])

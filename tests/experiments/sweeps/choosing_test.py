@@ -26,11 +26,11 @@ pytestmark = pytest.mark.pure
 
 CLIENTS = 20
 SPEC = RunSpec(task="digits", total_rounds=2, client_learning_rate=0.1)
-WEAKNESS = np.linspace(0, 0.4, CLIENTS)  # Of clients with FedAvg.
+WEAKNESS = np.linspace(0, 0.4, CLIENTS)  # Of clients under FedAvg.
 
 
 def accuracies(spec, part):
-  """Returns what clients reach: rates count, and FedFV serves the worst."""
+  """Returns clients' accuracies: rates matter, and FedFV helps the worst."""
   random = np.random.default_rng([spec.seed, part, len(spec.algorithm)])
   found = 0.8 - WEAKNESS + 0.02 * random.normal(size=CLIENTS)
   found -= 0.05 * abs(np.log(spec.client_learning_rate / 0.3))
@@ -61,7 +61,7 @@ def patch():
 
 @pytest.fixture(scope="module", autouse=True)
 def trained(patch):
-  """Returns the runs that were trained, in order; none really trains."""
+  """Returns the specs of the runs so far, in order; no run really trains."""
   specs = []
 
   def in_memory(_, spec):
@@ -77,7 +77,7 @@ def trained(patch):
 
   def run_once(spec, path, *, progress):
     del progress
-    if spec.tape and spec.aggregation == "secure":  # As training refuses it.
+    if spec.tape and spec.aggregation == "secure":  # As training does.
       raise FieldError("tape", "needs all updates at the server.")
     specs.append(spec)
     settings = {n: v for n, v in spec.to_dict().items() if v is not None}
@@ -354,7 +354,7 @@ def test_the_least_budget_holds(tmp_path):
     ({"minutes": 5.0, "budget": 90}, "minutes"),
     ({"algorithms": ["fedfw"]}, "algorithms"),
     ({"algorithms": []}, "algorithms"),
-    ({"spec": SPEC.replace(criterion="mean")}, "criterion"),  # May stop early.
+    ({"spec": SPEC.replace(criterion="mean")}, "criterion"),  # It ends runs.
     (
       {"spec": SPEC.replace(label_correction="fedcorr")},
       "label_correction",

@@ -1,6 +1,7 @@
-"""Sweeps over clusters of this machine: interrupted, killed, and as local ones.
+"""Sweeps over clusters on this machine give the files of a local sweep.
 
-submitit and Dask start the processes of runs; nothing is trained in them.
+Runs are interrupted and killed. submitit and Dask start their processes, in
+which nothing is trained.
 """
 
 import os
@@ -58,7 +59,7 @@ def local(tmp_path_factory):
 
 
 def contents(folder):
-  """Returns the files of all runs, but what they say, by name."""
+  """Returns the contents of all files of runs, except logs, by name."""
   return {
     str(path.relative_to(folder)): path.read_text().replace(str(folder), "")
     for path in folder.rglob("*")
@@ -70,7 +71,7 @@ def contents(folder):
 
 
 def when_saved(folder, rounds, act):
-  """Acts once the slow run has come so far."""
+  """Starts a thread that acts once the slow run has saved some rounds."""
 
   def wait():
     metrics = folder / SLOW / "metrics.csv"
@@ -81,7 +82,7 @@ def when_saved(folder, rounds, act):
 
 
 def kill_node(folder):
-  """Kills a run, and who started it."""
+  """Kills a run and the process that started it."""
   for pid in map(int, (folder / f"{SLOW}.pids").read_text().split()):
     os.kill(pid, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Trains nothing, in this process."""
+"""Fixtures that replace training in this process."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import executors, jobs, processes, runner
 
 
 class Processes:
-  """Stands for the processes of runs."""
+  """Replaces the processes of runs."""
 
   def __init__(self):
     self.interrupted_at = None
@@ -24,7 +24,7 @@ class Processes:
         running.append(job)
       if not running:
         return
-      # Not always the one that started first.
+      # Runs do not always end in the order in which they started.
       job = running.pop(self.num_started % len(running))
       if self.num_started == self.interrupted_at:
         raise interruption.Interrupted(2)
@@ -40,11 +40,11 @@ class Processes:
 
 @pytest.fixture
 def faked(monkeypatch):
-  """Returns what stands for the processes."""
+  """Replaces training and its processes; returns the replacement."""
   fake = Processes()
   monkeypatch.setattr(runner, "train", fake_search.train)
   monkeypatch.setattr(processes.Processes, "session", contextlib.nullcontext)
   monkeypatch.setattr(executors, "run_all", fake.run_all)
-  # No process counts clients: they are as many as it takes to divide them.
+  # No process counts clients, so there seem to be enough to divide them.
   monkeypatch.setattr(processes, "call", lambda *_: None)
   return fake

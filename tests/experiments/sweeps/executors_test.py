@@ -27,7 +27,7 @@ ON_THIS_MACHINE = {"cluster": "local"}
 
 @pytest.fixture(autouse=True)
 def no_slurm(monkeypatch):
-  """Hides the commands of a machine that has Slurm."""
+  """Hides Slurm's commands, if this machine has them."""
   monkeypatch.setenv("PATH", "")
 
 
@@ -170,7 +170,7 @@ class Run:
 
 
 class Cluster(Executor):
-  """Carries out runs in no process; each ends as the test says."""
+  """Starts no process; each run ends as the test says."""
 
   is_shared = True
   poll_interval_seconds = 0.0
@@ -206,7 +206,7 @@ def fail(job):
 
 
 def lost(saved):
-  """Returns how a job is lost that has saved so many rounds."""
+  """Returns an end of a job: it is lost after it saved some rounds."""
 
   def end(job):
     state = job.path / "checkpoints" / f"program_state_{saved}"
@@ -307,7 +307,7 @@ def test_a_folder_that_hosts_do_not_share_is_told(carry_out):
 
 @pytest.fixture
 def at_work(tmp_path):
-  """Has another program at work in the folder of the run."""
+  """Lets another program claim the folder of the run."""
   path = tmp_path / NAME
   path.mkdir()
   config = path / "config.json"

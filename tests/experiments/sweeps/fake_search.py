@@ -1,4 +1,4 @@
-"""Stands for training in a search, in the processes that it starts."""
+"""Replaces training in the processes that a search starts."""
 
 import pathlib
 
@@ -9,11 +9,11 @@ from tests.experiments import run_folders
 from tff_fair.experiments.spec.scores import ACCURACY
 
 ROUNDS = (1, 2, 3)
-SCORE = ACCURACY  # Of the runs; errors are best where accuracies are.
+SCORE = ACCURACY  # Errors are best at the same rate.
 
 
 def accuracy(rate, number):
-  """Returns what a run has after a round: best at a rate of 0.1."""
+  """Returns a run's accuracy after a round, best at a rate of 0.1."""
   return 0.9 / (1 + abs(np.log10(rate) + 1)) * number / ROUNDS[-1]
 
 

@@ -1,12 +1,12 @@
-"""Stands for Slurm's commands: a job is a process, whose number is its own.
+"""Replaces Slurm's commands: a job is a process, its id the process id.
 
-Like many clusters it keeps no accounts: there is no `sacct`.
+Like many clusters it has no accounting: there is no `sacct`.
 """
 
 import os
 
-# A job that Slurm starts again would work beside the one that the sweep starts.
-# It lasts until its program has acted upon a signal.
+# Slurm must not requeue a job, which would run beside the sweep's next one. The
+# job lasts until its program has handled a signal.
 _SBATCH = """
 grep -q -e '^#SBATCH --no-requeue$' "$1" || exit 1
 job='trap : TERM; export SLURM_JOB_ID=$$; . "$0"'
@@ -23,7 +23,7 @@ while true; do
   esac
 done
 """
-# A process that has ended is a zombie until its parent has asked for it.
+# An ended process is a zombie until its parent has waited for it.
 _SQUEUE = """
 for job in $(cat {folder}/jobs); do
   case $(grep '^State' /proc/$job/status 2>/dev/null) in
@@ -36,7 +36,7 @@ _SCANCEL = 'kill -TERM "-$1"'
 
 
 def install(folder, monkeypatch):
-  """Makes the commands those that programs find."""
+  """Puts the commands where programs find them."""
   commands = {
     "sbatch": _SBATCH,
     "srun": _SRUN,

@@ -1,4 +1,4 @@
-"""Stands for training, in the processes that a sweep starts."""
+"""Replaces training in the processes that a sweep starts."""
 
 import os
 import pathlib
@@ -45,7 +45,7 @@ def train(spec, path, **options):
 
 
 def _rewrite_a_function(path):
-  """Leaves a file as TensorFlow does, which removes it by `atexit` alone."""
+  """Leaves a file as TensorFlow does, which only `atexit` removes."""
   path.touch()
   sys.modules[path.stem] = types.ModuleType(path.stem)
   sys.modules[path.stem].__file__ = str(path)

@@ -44,7 +44,7 @@ def test_every_combination_is_run_seed_by_seed():
   planned = expand(
     "fedavg,adafed", {"total_rounds": "3"}, seed="1,0", hparam__gamma="0.1,1"
   )
-  # A hyperparameter for all is for those that have it.
+  # A common hyperparameter applies only to methods that have it.
   assert names(planned) == [
     "fedavg-seed=0",
     "adafed-gamma=0.1-seed=0",
@@ -154,7 +154,7 @@ def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
   assert len(expand_file(one + two)) == 3
   (run,) = expand_file(one + two, hparam__t="5")
   assert run.spec.hparams == {"t": 5.0}
-  # Which of two names the run should have would not be clear.
+  # It would be unclear which of two names the run has.
   with pytest.raises(RunError, match=r"number 2 \(Term\): .*same run"):
     expand_file(f'{one}{two}name = "Term"\n', hparam__t="5")
   # These were the same before.

@@ -36,7 +36,7 @@ TIMEOUT = 120
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-  """Trains nothing; the server does without TensorFlow."""
+  """Replaces training; the server does not load TensorFlow."""
   monkeypatch.setattr(runner, "train", fake_training.train)
   monkeypatch.setattr(processes, "_PRELOADED", fake_training.__name__)
 
@@ -72,7 +72,7 @@ def test_a_second_sweep_says_that_the_first_is_at_work(tmp_path):
 def test_finished_runs_stay_and_others_begin(tmp_path, capsys):
   (first,) = sweep([SPEC], tmp_path)
   log = first.path / "log.txt"
-  # The run of another process than ours, which has kept its output.
+  # The run was in another process, which wrote its output to the log.
   assert log.read_text().startswith("fedavg ")
   assert str(os.getpid()) not in log.read_text()
   assert not (tmp_path / f"{first.path.name}.log").exists()
@@ -116,7 +116,7 @@ def test_a_server_that_is_killed_is_told(tmp_path, monkeypatch):
   (tmp_path / "dying.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.setattr(processes, "_PRELOADED", "dying")
-  # That of the tests before.
+  # Ends the server of earlier tests.
   forkserver._forkserver._stop()  # type: ignore[attr-defined]
   with pytest.raises(
     RunError, match=r"cannot be started: .* was killed"
@@ -135,7 +135,7 @@ def test_runs_outlive_the_server_that_is_killed(tmp_path, capsys):
 
 @pytest.fixture
 def start(tmp_path):
-  """Starts a script that sweeps over seeds; kills what is left of it."""
+  """Starts a script that sweeps over seeds; kills it at the end."""
   started = []
 
   def run(seeds, cwd=tmp_path):
@@ -165,7 +165,8 @@ def test_a_script_needs_no_guard_wherever_it_starts(start, tmp_path):
   process = start([0, 1], cwd=elsewhere)
   output, said = process.communicate(timeout=TIMEOUT)
   assert process.returncode == 0, said
-  # Python would import the script in each process, to start the sweep again.
+  # Python itself would import the script in each process, which would start the
+  # sweep again.
   assert output == "The script starts.\n[0, 1]\n"
   assert "2/2 fedavg-seed=" in said
   log = elsewhere / "out" / "fedavg-seed=0" / "log.txt"
@@ -203,7 +204,7 @@ def test_a_folder_shows_the_state_of_its_run(tmp_path):
   (tmp_path / "config.json").touch()
   assert runner.state_of(TERM, tmp_path) == "new"
   path = make(tmp_path / "a")
-  # A default that is given makes no other run.
+  # A default that is given explicitly does not make another run.
   same = TERM.replace(task_options={"num_clients": 30}, clients_per_round=10)
   assert runner.state_of(TERM, path) == "finished"
   assert runner.state_of(same, path) == "finished"

@@ -132,7 +132,8 @@ def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):
 
 
 def test_the_importances_are_those_of_a_known_function():
-  # Of independent uniform x and y, x + y/2 owes 4/5 of its variance to x.
+  # If x and y are independent and uniform, 4/5 of the variance of x + y/2 is
+  # due to x.
   known = dict.fromkeys("xy", study.Dimension(range=Range(0.0, 1.0, step=0.1)))
   told = [
     trials.Trial(

@@ -45,7 +45,7 @@ def told(found):
   ("sampler", "pruner", "seeds", "num_trials"),
   one_of_each(
     [
-      # It learns from the eleventh on, and prunes from the sixth on.
+      # TPE learns from the eleventh trial on, and prunes from the sixth on.
       ("tpe", "median", [0, 1], 8),
       ("tpe", "none", [0], 13),
       ("tpe", "hyperband", [0], 8),
@@ -184,7 +184,7 @@ def test_failures_are_told_and_tried_again(tmp_path, faked):
   assert first == 4
   with pytest.raises(RunError, match="too fast"):
     search(tmp_path, space, sampler="qmc", trials=4)
-  assert 4 < faked.num_started < 8  # Those that failed, alone.
+  assert 4 < faked.num_started < 8  # Only failed runs.
 
 
 def test_more_trials_go_on(tmp_path, faked):
@@ -238,7 +238,7 @@ def test_without_the_record_runs_are_found_again(tmp_path, faked):
   [
     {"trials": 0},
     {"sampler": "cmaes"},
-    {"sampler": "grid"},  # Of a range without an end of values.
+    {"sampler": "grid"},  # The range has no step.
     {"pruner": "x"},
     {"objective": "mean,mean"},
     {"objective": "median"},

@@ -1,4 +1,4 @@
-"""Stands for training that saves each round, in processes of a cluster."""
+"""Replaces training by slow rounds, each saved, for processes of a cluster."""
 
 import os
 import shutil
@@ -14,9 +14,9 @@ _SECONDS_PER_ROUND = 0.05
 
 
 def train(spec, path, **options):
-  """Goes on with a run; the rounds of one of seed 1 take a while.
+  """Continues a run; with seed 1, its rounds take a while.
 
-  It notes who carries it out in NAME.pids.
+  It writes the ids of its process and of its parent to NAME.pids.
   """
   del options
   folder = RunFolder(path)

@@ -153,7 +153,7 @@ dropout = 0.5
       "task_option.model": ["cnn"],
       "dropout": [0.5],
     }
-    # In the same order, which names of folders follow.
+    # In the same order, on which the names of folders depend.
     assert list(child.common) == [*base.common, "dropout"]
     assert child.varying == base.varying
 

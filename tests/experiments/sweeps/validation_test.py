@@ -1,4 +1,4 @@
-"""Which sweeps set data aside to choose on."""
+"""Which sweeps set validation data aside."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def in_this_process(monkeypatch):
 
 
 def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
-  """Returns what the runs of a sweep set aside."""
+  """Returns the shares of data that the runs of a sweep set aside."""
   sweep = sweep_file.from_methods(names, "here")
   tables = setting_tables.read_lists("grid", grid)
   sweep = validation.with_fraction(
@@ -41,7 +41,7 @@ def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
     ({**FEW, "hparam.gamma": ["0.1", "1"]}, 0.2),
     # The runs of a sweep all train on the same share.
     ({**RATES, **FEW, "task_option.num_clients": ["60", "21"]}, 0.2),
-    # Those that are evaluated count.
+    # Only evaluated clients count.
     ({**MANY, **RATES, "evaluation_clients": ["30"]}, 0.2),
     ({**MANY, **RATES, "unseen_clients": ["0.2"]}, 0.2),
     ({**MANY, **RATES}, 0.0),

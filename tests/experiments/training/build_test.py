@@ -30,8 +30,8 @@ from tff_fair.experiments.training import build, learning_process, plan
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-# The second step under gradients of one, from 0, with learning rate 0.5, for a
-# momentum of m.
+# The second step from 0 under gradients of one, with a learning rate of 0.5 and
+# a momentum of m.
 SECOND_STEPS = {
   "sgd": lambda _: -0.5,
   "momentum": lambda m: -0.5 * (1 + m),
@@ -48,7 +48,7 @@ def second_step(optimizer):
 
 @pytest.fixture
 def built(monkeypatch):
-  """Returns the options that the builder of a run's process gets."""
+  """Returns a function from a spec to the options of its process' builder."""
 
   def process(spec):
     task = task_loading.load(spec)
@@ -221,7 +221,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   run = train(spec, tmp_path / "run")
   assert clients_after(run, 0).equals(clients_after(trained, 3))
   assert not clients_after(run, 1).equals(clients_after(trained, 3))
-  # The same weights in another file, as one with a softmax.
+  # The same weights from an exported file, whose model has a softmax.
   exported = trained.path.with_name("exported.keras")
   task = build.with_initial_weights(
     SMALL.replace(initial_model=str(exported)),
@@ -263,7 +263,7 @@ def test_layers_that_are_frozen_have_their_weights(
   model = with_frozen_layer()
   model.set_weights(expected)
   model.save(tmp_path / "model.keras")
-  # Runs have the weights that are trained first.
+  # In a run, trained weights come first.
   run = types.SimpleNamespace(
     is_finished=True, weights=lambda: [*expected[2:], *expected[:2]]
   )
@@ -315,7 +315,7 @@ def test_weights_that_a_model_cannot_have(trained, frozen, tmp_path):
   assert begin() is frozen
 
 
-# What the data says that each client counts for.
+# Weights of clients from the data.
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ SPEC = SMALL.replace(total_rounds=5, rounds_per_checkpoint=2)
 
 
 class Log(RoundCallback):
-  """Notes what it is told."""
+  """Records its calls."""
 
   def __init__(self):
     self.told = []
@@ -57,7 +57,7 @@ class Mean(RoundCallback):
     self.mean = 0.9 * self.mean + 0.1 * weights
     self.losses["of_rounds"].append(float(np.mean(state.clients["loss"])))
     if self._copy[0] == state.round_num:
-      # What a program leaves that is killed at this moment.
+      # The files that a program killed at this moment would leave.
       shutil.copytree(self._path, self._copy[1])
 
   def state(self):
@@ -70,7 +70,7 @@ class Mean(RoundCallback):
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-  """A whole run with its callbacks, and what one leaves that is killed."""
+  """Returns a run and its callbacks; a copy beside it is as after a kill."""
   path = tmp_path_factory.mktemp("runs")
   log, mean = Log(), Mean(4, path / "killed")
   run = train(SPEC, path / "run", callbacks=[log, mean])

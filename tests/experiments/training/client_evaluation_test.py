@@ -41,7 +41,7 @@ def train_data(task):
 
 
 def parts_of(task, process=None, client_ids=None):
-  """The parts of a run that an evaluation needs; it has all clients or some."""
+  """Returns the parts of a run that an evaluation of some clients needs."""
   everyone = np.arange(task.num_clients)
   return types.SimpleNamespace(
     task=task,
@@ -140,7 +140,7 @@ def test_personal_models_are_evaluated_beside_the_global_one(task, monkeypatch):
     np.testing.assert_allclose(
       columns[f"global_{name}"], expected[name], rtol=1e-5
     )
-  # Who has not taken part has no model of its own yet.
+  # Clients that have not taken part have no personal model yet.
   differs = ~np.isclose(columns["loss"], columns["global_loss"], rtol=1e-4)
   assert np.flatnonzero(differs).tolist() == taking_part
   assert (columns["loss"] <= columns["global_loss"] + 1e-4).all()

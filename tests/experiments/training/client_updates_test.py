@@ -85,7 +85,7 @@ def test_updates_are_those_of_a_client_loop(tmp_path, settings):
       np.testing.assert_allclose(update, wanted, atol=2e-6)
       assert loss == pytest.approx(wanted_loss, rel=1e-5)
       assert examples == len(y)
-  # The same in files.
+  # The files hold the same updates.
   (path,) = (run.path / "updates").iterdir()
   assert path.name == "round_000002.npz"
   with np.load(path) as saved:

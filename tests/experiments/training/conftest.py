@@ -14,11 +14,11 @@ def task():
 
 @pytest.fixture
 def folder(tmp_path):
-  """The folder of a run that has nothing yet."""
+  """Returns an empty run folder."""
   return RunFolder(tmp_path)
 
 
 @pytest.fixture
 def in_new_folder(tmp_path, monkeypatch):
-  """Has the program work in a folder of its own."""
+  """Changes into an empty folder."""
   monkeypatch.chdir(tmp_path)

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-  """A run from its beginning to its end."""
+  """Returns an uninterrupted run."""
   return train(SPEC, tmp_path_factory.mktemp("run") / "whole")
 
 
@@ -185,7 +185,7 @@ def made_record():
 def test_a_saved_record_comes_back_bit_for_bit(folder):
   assert correction.load(folder) is None
   correction.save(folder, dataclasses.replace(made_record(), iterations=1))
-  correction.save(folder, made_record())  # In the place of the one before.
+  correction.save(folder, made_record())  # Replaces the earlier one.
   loaded, expected = correction.load(folder), made_record()
   for field in dataclasses.fields(expected):
     assert repr(getattr(loaded, field.name)) == repr(

@@ -119,7 +119,7 @@ keras = tf.keras.layers
       [8, 8, 2],
       36 * 6 * 9 * 2 + 36 * 6 * 9 + 6 * 3,
     ),
-    # Two products for each of ten steps; and of one more, which tells Keras
+    # Two products for each of ten steps, and for one more in which Keras infers
     # the shape.
     (
       lambda: [keras.SimpleRNN(4), keras.Dense(3)],

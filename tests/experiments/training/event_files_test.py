@@ -62,7 +62,7 @@ def test_each_evaluation_has_a_histogram_over_clients(folder):
     assert buckets[:, 2].sum() == len(finite)
     assert buckets[0, 0] == min(finite)
     assert buckets[-1, 1] == max(finite)
-  # The scalars are where they were, and alone.
+  # The folder of scalars has no histograms.
   assert read(folder.tensorboard / "test").Tags()["tensors"] == [
     "accuracy/mean"
   ]
@@ -106,7 +106,7 @@ def test_numbers_are_those_that_tff_writes(tmp_path):
     "train/loss",
     "train/steps",
   ]
-  assert str(found["ours"]) == str(found["theirs"])  # NaN is no NaN's equal.
+  assert str(found["ours"]) == str(found["theirs"])  # NaN never equals NaN.
 
 
 def is_even(round_num):

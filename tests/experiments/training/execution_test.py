@@ -113,7 +113,7 @@ def test_runs_in_a_thread_and_computes_where_the_user_said(finished):
 
 
 def all_of(run):
-  """Returns what a run of the same length has in another folder, too."""
+  """Returns the contents that an equal run has in another folder, too."""
   folder = run_folder.RunFolder(run.path)
   tables = {*folder.round_tables, folder.clients, folder.labels} - {
     folder.timing
@@ -261,7 +261,7 @@ def test_an_error_leaves_nothing():
   assert os.listdir() == []
 
 
-# What a process evaluates, client_evaluation_test.py tests of each kind.
+# client_evaluation_test.py tests the evaluation of each kind of process.
 @pytest.mark.parametrize(
   "settings",
   one_of_each(

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 _EPOCHS = 3
 _SPEC = RunSpec(
-  task="digits",  # Whose place the task below takes.
+  task="digits",  # Replaced by the task below.
   algorithm="fedavg",
   client_optimizer="momentum",
   client_learning_rate=0.2,
@@ -61,7 +61,7 @@ def test_a_finished_run_may_be_fine_tuned(task, run):
   assert [file.read_bytes() for file in unchanged] == texts
   for name in ("clients.csv", "fine_tuning.csv", "summary.json"):
     assert (path / name).read_bytes() == (run.path / name).read_bytes(), name
-  for other in (3, 4):  # The same again, and others: nothing is replaced.
+  for other in (3, 4):  # Neither replaces results.
     with pytest.raises(experiments.RunError, match="finished run"):
       train_on(task, _SPEC.replace(finetune_epochs=other), path)
 
@@ -71,7 +71,7 @@ class _KilledError(BaseException):
 
 
 def _kill_from(patched, number):
-  """Has each write of a file fail from one on, and each move to its place."""
+  """Makes all writes and moves of files fail from a number on."""
   writes = itertools.count(1)
 
   def dying(function):
@@ -189,7 +189,7 @@ def keras_epochs(model, arrays, client_id, rate, round_num):
 
 
 def expected(task, run, client_id):
-  """Returns scores and losses aside over the epochs, by a Keras loop."""
+  """Returns test scores and held-out losses over the epochs, by Keras."""
   (kept, aside) = baselines.split_holdout(
     task.train.load(client_id), (_SPEC.seed, client_id)
   )

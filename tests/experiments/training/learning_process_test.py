@@ -1,4 +1,4 @@
-"""Tests that the key of a process knows all settings that decide it."""
+"""Tests that the cache key of a process has all settings that decide it."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ SPEC = RunSpec(algorithm="fedavg", task_options=SMALL.task_options)
 _DECAY = {"client_learning_rate_decay": 0.9}
 _BIAS = {"attack": "bias", "attack_strength": 1.0}
 _PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
-# What the values of `spec_test.OTHERS` are compared with, beside `SPEC`, where
-# it is not what they need.
+# Settings of the runs with which values of `run_spec_test.OTHERS` are compared,
+# if these are not the settings that the values need.
 BASES = {
   "task": {"task_options": {}},
   "model": {"task_options": {"num_clients": 6}, "model": "mlp"},
@@ -101,7 +101,7 @@ class FoundError(Exception):
 
 
 class Asked(compilation_cache.CompilationCache):
-  """A cache that builds nothing, and tells which key it is asked for."""
+  """A cache that builds nothing, and raises the key that it is asked for."""
 
   def computations(self, key, build):
     del build
@@ -110,7 +110,7 @@ class Asked(compilation_cache.CompilationCache):
 
 @pytest.fixture(autouse=True)
 def loaded_once(monkeypatch):
-  """Loads tasks that differ; most settings leave the task alone."""
+  """Caches loaded tasks, because most settings do not change the task."""
   load = task_loading.load
 
   @functools.cache
@@ -166,7 +166,7 @@ def test_seeds_and_initial_weights_share_what_was_compiled(tmp_path):
   }
 
 
-# Of its initial weights, no two programs compute the same bits.
+# No two programs compute the same bits of its initial weights.
 ORTHOGONAL = {
   "task": "shakespeare_character",
   "task_options": {"synthetic": True, "sequence_length": 5, "lstm_units": 8},

@@ -1,4 +1,4 @@
-"""Tests of the loop by itself: the process and the writers are made up."""
+"""Tests of the loop by itself, with a fake process and fake writers."""
 
 import copy
 import math
@@ -77,7 +77,7 @@ class States:
 
 
 class Table(Writer):
-  """Keeps what it is to write, and may do something before."""
+  """Keeps the rows that it is to write; `act` runs before each."""
 
   def __init__(self, act=lambda _: None):
     self.rows, self.best = {}, {}
@@ -115,7 +115,7 @@ def evaluated(state):
 
 
 class Run:
-  """What outlives an interruption."""
+  """The parts of a run that outlive an interruption."""
 
   def __init__(self, **settings):
     self.schedule = SCHEDULE._replace(**settings)
@@ -242,15 +242,15 @@ def test_what_cannot_be_written_ends_the_run(uninterrupted, round_num):
   run, process = Run(), Process()
   with pytest.raises(OSError, match="full"):
     run.train(process, table=Table(act))
-  # The loop soon ends; it computes few rounds that no table keeps.
+  # The loop computes at most one round beyond the failed one.
   assert process.num_calls <= round_num + 1
   assert max(run.states.saved, default=0) == round_num - 1
   run.train()
   assert run.states.saved[10] == uninterrupted.states.saved[10]
 
 
-# Accuracy at the evaluations in rounds 1, 2, ...; round 0 has the last, which
-# is the largest, and is not to be chosen for it.
+# Accuracies after rounds 1, 2, ...; round 0 has the last and largest one, but
+# must not be chosen.
 ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
 
 
@@ -274,7 +274,7 @@ class Recalled(BestEvaluationTracker):
 
 
 def select(run, process=None, patience=None):
-  """Trains with the evaluations written so far behind it."""
+  """Trains with a tracker that knows the evaluations written so far."""
   followed = Recalled("mean", patience)
   followed.saved = max(run.states.saved, default=0)
 
@@ -334,7 +334,7 @@ def stationarity(round_num):
 
 
 class At(RoundCallback):
-  """Says something after a round."""
+  """Returns a verdict after a round."""
 
   def __init__(self, hook, number, verdict):
     self._at, self._verdict = (hook, number), verdict
@@ -368,7 +368,7 @@ def test_a_callback_ends_a_run_after_a_round(callback, last, evaluations):
   assert process.num_calls == max(run.states.saved) == last
   assert list(run.table.rows) == list(range(last + 1))
   assert [n for n, row in run.table.rows.items() if row[-1]] == evaluations
-  # It is one of so many rounds from the start.
+  # The result is that of a run planned with this number of rounds.
   other = Run(total_rounds=last)
   other.train(Process(aggregator=stationarity))
   assert run.states.saved[last][0] == other.states.saved[last][0]

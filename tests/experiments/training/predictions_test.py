@@ -1,4 +1,4 @@
-"""A run that tells how differently its model treats groups of people."""
+"""A run that reports how differently its model treats groups of people."""
 
 import textwrap
 

@@ -40,7 +40,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
     np.testing.assert_allclose(found, expected, atol=1e-5)
   column = "client_work/train/num_examples"
   assert secure.rounds[column].tolist() == streaming.rounds[column].tolist()
-  # Nothing of single clients but who took part.
+  # Of single clients, only participation is known.
   cohorts, others = secure.cohorts, streaming.cohorts
   assert cohorts is not None
   assert others is not None

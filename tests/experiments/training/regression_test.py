@@ -22,7 +22,7 @@ from tff_fair.experiments.texts import fairness_table
 pytestmark = pytest.mark.usefixtures("unpainted")
 
 _SPEC = RunSpec(
-  task="digits",  # Whose place the task below takes.
+  task="digits",  # Replaced by the task below.
   algorithm="ditto",
   hparams={"lam": 0.5},
   client_learning_rate=0.05,
@@ -42,7 +42,7 @@ def _split(arrays):
 
 
 def absolute(labels, outputs):
-  """A loss of a user's own: the scores do not come from it."""
+  """A user's own loss, from which no score is computed."""
   return tf.abs(labels - outputs)
 
 
@@ -109,7 +109,7 @@ def test_the_tables_have_errors_in_units_of_the_label(run, task):
   np.testing.assert_allclose(last["global_rmse"], rmse, rtol=1e-5)
   np.testing.assert_allclose(last["global_r2"], r2, rtol=1e-4, atol=1e-6)
   np.testing.assert_allclose(last["global_mae"], mae, rtol=1e-5)
-  # An empty cell where all labels are equal, and no number in words.
+  # A cell is empty if all labels are equal; no cell is `nan`.
   text = (run.path / "client_evaluations.csv").read_text()
   assert "nan" not in text.lower()
   assert last["r2"].isna().tolist() == [False] * 5 + [True]
@@ -168,7 +168,7 @@ def test_a_run_that_diverges_has_infinite_errors(task, tmp_path, capfd):
   spec = _SPEC.replace(
     algorithm="fedavg",
     hparams={},
-    client_learning_rate=1e25,  # Of finite weights, whose errors are not.
+    client_learning_rate=1e25,  # Finite weights, infinite errors.
     batch_size=100,
     local_epochs=1,
     total_rounds=1,

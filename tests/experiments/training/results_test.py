@@ -118,7 +118,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     clients["test_accuracy"]
   )
 
-  # These accuracies are no shares of the clients' test examples.
+  # The clients' numbers of test examples do not allow these accuracies.
   assert "test_accuracy_noise" not in summary
   labels = pd.read_csv(folder.labels)
   assert list(labels) == ["client_id", *map(str, range(10))]

@@ -108,7 +108,7 @@ def check_stops(folder, match):
 
 
 def check_whole(folder, completed):
-  """Checks that just what belongs to the rounds up to one is there."""
+  """Checks that the folder has exactly the rounds up to `completed`."""
   for path in folder.round_tables:
     rounds = round_tables.count_rows(path)
     assert max(rounds, default=0) <= completed

@@ -158,7 +158,7 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   opened(folder).save(round_state(10, {"w": np.zeros(2)}))
   state = folder.checkpoints / "program_state_10"
   assert synchronized[0] == folder.metrics
-  # In another folder until it is whole.
+  # The state is in another folder until it is complete.
   place = synchronized[-2].parent
   assert place.parent == folder.checkpoints
   assert synchronized[-2:] == [place / state.name, folder.checkpoints]
@@ -174,7 +174,7 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
 ROUNDS = (
   {"b": {"x": np.float32(0.1), "a": np.int64(3)}, "a": 1.5, "empty": ()},
   {"b": {"x": np.float32("nan"), "a": np.int64(-3)}, "a": 1e-30},
-  # Another column, a vector, a text with what CSV quotes; some are missing.
+  # New columns: a vector, and a text that CSV quotes. Others are missing.
   {"a": True, "later": np.array([0.5, 2.0]), "text": 'a "b", c'},
   {"b": {"a": np.int64(2**62)}, "list": [np.float32(1.1), 2], "a": -np.inf},
 )
@@ -187,7 +187,7 @@ def test_a_table_is_byte_for_byte_that_of_tff(tmp_path):
     round_tables.append_row(ours, key, value)
     manager = tff.program.CSVFileReleaseManager(theirs, key_fieldname="round")
     asyncio.run(manager.release(value, key))
-    # But for what is no number.
+    # Except that NaN is empty.
     wanted = theirs.read_bytes().replace(b"nan", b"")
     assert ours.read_bytes() == wanted
   assert ours.read_text().startswith("round,a,b/a,b/x,later,text,list/0,list/1")

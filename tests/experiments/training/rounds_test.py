@@ -26,7 +26,7 @@ class Data:
 
 
 def round_state(round_num, process_state=None, **results):
-  """Returns what callbacks get of a round."""
+  """Returns the state of a round, as callbacks get it."""
   return RoundState(
     round_num=round_num,
     process_state=process_state,
@@ -141,7 +141,7 @@ def test_what_is_of_single_clients_leaves_the_metrics(ids):
   assert result.metrics["aggregator"] == {"num_clients": 3}
   assert list(result.metrics) == ["client_work", "aggregator"]
   expected = dict(zip(ids, coefficients, strict=True))
-  # Who did not count has none.
+  # A client that did not count has no coefficient.
   assert columns(result)["coefficient"] == [expected.get(k) for k in (1, 3, 4)]
   losses = [expected[k] + 7 if k in expected else None for k in (1, 3, 4)]
   assert columns(result)["loss"] == losses
@@ -173,7 +173,7 @@ def test_improvement_is_measured_on_the_clients_of_the_round():
 
   result = run(losses=losses)
   assert asked == [(0.5, [1, 3, 4]), (11010.5, [1, 3, 4])]
-  # A loss that stays has not risen; one that is no number may have.
+  # An equal loss has not risen; a NaN loss may have.
   assert result.metrics["improved_share"] == pytest.approx(1 / 3)
   assert columns(result)["loss_before"] == [1.0, 2.0, 3.0]
   np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])

@@ -52,7 +52,7 @@ def test_cohorts_depend_on_seed_and_round_alone(kind):
 
 
 def test_the_draw_of_cohorts_does_not_change():
-  # Runs that were begun before there was a choice go on with the same cohorts.
+  # Runs from before this setting existed must resume with the same cohorts.
   assert drawn(3) == [[1, 2, 4], [0, 2, 5], [4, 5, 6]]
 
 

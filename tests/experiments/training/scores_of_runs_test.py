@@ -27,7 +27,7 @@ _MEASURES = (
   *("brier", "log_loss", "calibration_error"),
 )
 _SPEC = RunSpec(
-  task="digits",  # Whose place the task below takes.
+  task="digits",  # Replaced by the task below.
   algorithm="fedavg",
   score="auc",
   measures=_MEASURES,
@@ -44,7 +44,7 @@ _NUM_CLIENTS = 5
 
 
 def illness():
-  """One patient in eight is ill; the last hospital tests the healthy alone."""
+  """One patient in eight is ill, but none in the last hospital's test data."""
   generator = np.random.default_rng(0)
   halves = []
   for number in (40, 60):
@@ -122,7 +122,7 @@ def test_the_columns_of_evaluations_are_the_measures(task, run):
   last = table[table["round"] == 2].set_index("client_id")
   for client, row in enumerate(expected(task, run)):
     for name, value in row.items():
-      # The histogram's bins may hold some pairs of 60 examples.
+      # Some pairs of the 60 examples may share a bin of the histogram.
       near = 0.005 if name in ("auc", "average_precision") else 1e-5
       assert last[name][client] == pytest.approx(value, abs=near), name
 

@@ -43,18 +43,18 @@ def process_of(task, algorithm):
 
 
 def train(spec, path=None, *, progress=False, **options):
-  """Runs in silence."""
+  """Runs without reporting progress."""
   return experiments.run(spec, path, progress=progress, **options)
 
 
 def train_on(task, spec, path, **options):
-  """Runs on a task in the place of the one that the settings name."""
+  """Runs on this task instead of the one that the settings name."""
   with mock.patch.object(task_loading, "load", return_value=task):
     return train(spec, path, **options)
 
 
 def before_round(monkeypatch, number, act):
-  """Has something happen before a round of the runs to come."""
+  """Makes later runs call `act` before a round."""
   run_round = rounds.RoundRunner.run
 
   def run(self, state, round_num):

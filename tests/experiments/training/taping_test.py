@@ -195,7 +195,7 @@ def test_a_rule_of_your_own_is_applied(run):
     experiments.replay(run, Even(), {"t": 1.0})
 
 
-# With a rule of each kind: what it knows, and whether it has a state.
+# Methods whose rules differ in what they need, and in having a state.
 KINDS = (
   *("fedavg", "qfedavg", "afl", "fedfa", "aaggff_s"),
   *("adafedadam", "fedmgda", "mgda_prox"),
@@ -253,7 +253,7 @@ def test_what_cannot_be_replayed_is_refused(copy, with_updates):
     experiments.replay(copy, "fedfv", {"gamma": 1})
   with pytest.raises(experiments.FieldError):
     experiments.replay(copy, "fedf")
-  for method in ("drfa", "fairfed"):  # They are measured between rounds.
+  for method in ("drfa", "fairfed"):  # Measured between rounds.
     with rejected("algorithm", value=method):
       experiments.replay(copy, method)
   shutil.rmtree(copy / "tape")

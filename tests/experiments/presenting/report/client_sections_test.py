@@ -22,7 +22,7 @@ from tff_fair.experiments.spec.scores import BY_NAME, RMSE
 
 def test_histograms_count_each_client_once_and_each_seed_the_same():
   found = client_sections.histogram_shares([np.linspace(0, 1, 101)])
-  # The last bin has 1 itself.
+  # The last bin includes 1.
   assert found == pytest.approx([5 / 101] * 19 + [6 / 101])
   found = client_sections.histogram_shares([np.zeros(3), np.ones(100)])
   assert (found[0], found[-1]) == (0.5, 0.5)

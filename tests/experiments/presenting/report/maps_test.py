@@ -54,7 +54,7 @@ def test_shades_of_values_near_each_other_span_them():
   assert shades.levels(values).tolist() == [1, 4, 8]
   key = texts(heat_map.legend(shades, FRAME, "coefficient"))
   assert key == ["0.105", "0.095", "coefficient"]
-  # Others begin at zero, and so do values that are all the same.
+  # The shades of other values begin at zero, also if all values are the same.
   for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
     found = heat_map.shades_for(np.array(others), from_zero=False)
     assert found.start == 0
@@ -163,7 +163,7 @@ def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
   rows = texts(drawn_coefficients(run))
   assert rows[:6] == [f"client_{client:02}" for client in order]
   rows = texts(drawn_coefficients(make(tmp_path / "many", num_clients=30)))
-  # Not the numbers of rows, which would look like those of clients.
+  # Not row numbers, which would look like clients' numbers.
   assert rows[:3] == ["worst", "best", "1"]
 
 
@@ -208,7 +208,7 @@ def test_clients_go_by_names_only_where_all_runs_agree(tmp_path):
   assert (named.short(1), named.full(1)) == ("b", "b")
   for found in (ClientNames([a_b, a_c]), ClientNames([a_a]), ClientNames([])):
     assert (found.short(1), found.full(1)) == ("1", "Client 1")
-  assert named.short(7) == "7"  # A client that no table has.
+  assert named.short(7) == "7"  # A client that is in no table.
 
 
 def test_long_names_of_clients_are_cut_where_they_still_differ(tmp_path):
@@ -249,7 +249,7 @@ def test_no_label_is_lost_where_clients_share_a_column(limit):
 def test_labels_of_any_split_are_drawn(shape):
   generator = np.random.default_rng(0)
   counts = generator.poisson(0.5, shape).astype(float)
-  counts[0] = 0  # A client without any.
+  counts[0] = 0  # A client without labels.
   counts[-1, -1] = 3
   found = label_section.Labels(np.arange(shape[0]), counts)
   chart = label_section.draw_labels(found, ClientNames([]), "i")

@@ -73,11 +73,11 @@ def test_with_all_data_there_are_all_sections(tmp_path):
   places = {e.get("id"): e for e in root.iter("section")}
   for title, identifier in links.items():
     assert words(places[identifier].find("h3")) == title
-  # The axes; all methods alike, or one of them.
+  # Radio buttons: three axes; all methods, or one of two.
   assert len(root.findall(".//input[@type='radio']")) == 3 + 3
   assert len(root.findall(".//input[@type='checkbox']")) == 2
-  # Nothing is asked for elsewhere, and the policy lets in only the page's own
-  # style and script; it would refuse styles of single elements.
+  # The page loads nothing from elsewhere. Its policy allows only its own style
+  # and script, and would refuse style attributes.
   elsewhere = r"(?:src|href)=\"(?!#|data:,)|url\(|@import|https?://"
   assert not re.search(elsewhere, text)
   policy = root.find(".//meta[@http-equiv]").get("content")
@@ -166,7 +166,7 @@ def test_the_first_screen_says_who_gains_how_sure_that_is_and_what_next(
   report_runs.make(tmp_path / "b", algorithm="afl", num_clients=6)
   answers, (heads, *rows) = first_screen(tmp_path)
   assert {*answers} == {"Who gains?", "How sure?", "What next?"}
-  # It is the same with both, and named once.
+  # The answer is the same for both methods and is given once.
   assert answers["Who gains?"] == (
     "With each method, client_01, client_03, client_05 gain in the first run."
   )
@@ -272,7 +272,7 @@ def test_tasks_are_sections_of_their_own(tmp_path):
   assert {link.get("href")[1:] for link in links} == sections
   names = [e.get("id") for e in root.iter() if e.get("id")]
   assert len(names) == len(set(names))
-  for task in ("synthetic", "sent140"):  # Many are counted in the title.
+  for task in ("synthetic", "sent140"):  # Many are counted.
     report_runs.make(tmp_path / task, task=task, num_rounds=1)
   assert headings(build(tmp_path)[1], "h1") == ["Fairness on 6 tasks"]
 
@@ -292,7 +292,7 @@ def test_curves_begin_where_the_evaluations_do(tmp_path):
   assert "FedAvg, bytes down and up B 0: 15.00 %" in tips
   assert "AFL, round 4: 60.00 %" in tips
   assert not any("AFL, round 0" in tip for tip in tips)
-  # The verdict is on the end.
+  # The verdict is about the last evaluation.
   means = [row[2].get("data-value") for row in root.find(".//tbody")]
   assert [float(mean) for mean in means] == pytest.approx([60, 60])
 
@@ -384,7 +384,7 @@ def test_settings_are_shown_where_they_are_the_same(tmp_path):
   assert "algorithm=fedavg" in words(fold)
   assert "server_learning_rate=none" in words(fold)
   assert "learning_rate=0.1" not in words(fold)
-  # Before them, those that differ, then those that are not the default.
+  # Before the fold, differing settings, then those that are not defaults.
   differing = root.find(".//dl[@class='verdict differing']")
   assert [words(e) for e in differing] == [
     *("FedAvg, client_learning_rate=0.1", "client_learning_rate=0.1"),
@@ -447,7 +447,7 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   assert "Test RMSE of each client" in text
   for title in ("Mean R²", "Median R²", "Lowest R²"):
     assert title in text
-  # In units of the label, without a sign of percent.
+  # In units of the label, without a percent sign.
   mean = np.mean(
     [
       run.evaluations["rmse/mean"].iloc[-1]
@@ -475,7 +475,7 @@ def test_runs_that_diverged_have_no_place_in_charts(tmp_path):
 
 
 def replays(rule, harmed):
-  """Rows as a replay has them, of ten rounds of four clients."""
+  """Returns rows like those of a replay: ten rounds of four clients."""
   return pd.DataFrame(
     {
       "rule": rule,

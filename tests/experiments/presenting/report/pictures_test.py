@@ -27,7 +27,7 @@ COHORTS = [
   (1, 0, 2.0),
   (1, 1, 5.0),
   (1, 2, 1.0),
-  (1, 3, 9.0),  # Never again.
+  (1, 3, 9.0),  # Only in this round.
   (2, 2, 0.5),
   (2, 1, ""),  # Did not count.
   (2, 4, 99.0),  # Not in the first round.
@@ -60,7 +60,7 @@ def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
 @pytest.mark.parametrize(
   ("rows", "found"),
   [
-    # Of equal ones, the first and the next.
+    # With equal losses, the clients with the smallest ids.
     ([(n, k, 1.0) for n in (1, 2) for k in (5, 3, 4)], (4, 3)),
     ([(n, 7, 1.0) for n in (1, 2)], None),  # One client.
     ([(1, 0, 1.0), (1, 1, 2.0)], None),  # One round.
@@ -186,7 +186,7 @@ def test_the_front_of_error_and_its_spread(tmp_path):
   ]
   assert notes == ["Pareto front: AFL, FedAvg."] * 2
   (tip,) = {t for t in texts(fold, "title") if t.startswith("FedAvg: error")}
-  # Seeds that are the same say nothing of others.
+  # Equal results of all seeds give no interval.
   assert tip == "FedAvg: error 5.00 %, relative std of error 1.0000"
 
 

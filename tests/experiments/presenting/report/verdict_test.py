@@ -15,7 +15,7 @@ NUM_CLIENTS = 12
 
 
 def make(folder, accuracies, seeds=3, swing=0.0, **settings):
-  """Writes runs of methods around the mean accuracies of their clients.
+  """Writes runs whose clients spread around the mean of their method.
 
   With a swing, adafed is better with one seed and worse with the next.
   """
@@ -128,7 +128,7 @@ def test_differences_are_those_of_the_seeds(tmp_path):
   assert found == pytest.approx(100 * change)
   assert words(cells["AFL"]).startswith(f"+{found:.2f} [+")
   assert cells["AFL"].get("class") == "difference"
-  # No difference to be sure of is grey.
+  # An uncertain difference is grey.
   assert cells["TERM"].get("class") == "difference untold"
   assert words(cells["FedAvg"]) == "baseline"
   record = column(root, "Clients better, same, worse")["AFL"]
