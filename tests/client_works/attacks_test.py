@@ -1,4 +1,4 @@
-"""Tests of clients that report something else than they found."""
+"""Tests of attackers, whose reports differ from their training's results."""
 
 import functools
 
@@ -99,7 +99,7 @@ def test_fedavg_takes_a_scaled_update_as_it_is():
   update = local_work.flat(
     dict(zip(IDS, honest_results(), strict=True))[31].update
   )
-  # Ten times what was there once.
+  # The update counts ten times instead of once.
   np.testing.assert_allclose(
     found - honest, 9 * coefficients[31] * update, atol=1e-5
   )

@@ -91,7 +91,7 @@ def test_other_seeds_rounds_and_clients_give_other_orders():
 
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_each_epoch_sees_each_example_once(epochs):
-  # At a tiny learning rate the order does not matter, the examples do.
+  # At a tiny learning rate the order of the examples does not matter.
   process = local_work.build(**SHUFFLED, local_epochs=epochs)
   state = local_work.learning_rate(process, 1e-3)
   update, signals = local_work.run_one(
@@ -106,7 +106,7 @@ def test_each_epoch_sees_each_example_once(epochs):
 
 
 def test_epochs_are_shuffled_anew():
-  # As in one epoch of twice the data, were the order the same.
+  # One epoch after the other in the same order gives another update.
   twice = update_of(31, local_epochs=2)
   process = local_work.build(**SHUFFLED)
   state = process.initialize()

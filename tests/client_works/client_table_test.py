@@ -1,4 +1,4 @@
-"""Tests of the tables of what clients keep, against dictionaries."""
+"""Tests of tables of clients' persistent state, against dictionaries."""
 
 import functools
 
@@ -37,7 +37,7 @@ def assert_same(table, rows):
 
 @functools.cache
 def computations():
-  """The table's computations, of the types they have in a process."""
+  """Returns the table's computations, with their types in a process."""
   empty = tff.tensorflow.computation(COLUMNS.empty)
   table_type = COLUMNS.type
   assert empty.type_signature.result == table_type
@@ -49,7 +49,7 @@ def computations():
       [tff.TensorType(np.float32, [None, WIDTH])] * 2,
     ),
   )
-  # What one round returns the next one takes.
+  # The next round takes the type that a round returns.
   assert updated.type_signature.result == table_type
   return empty, updated
 
@@ -83,7 +83,7 @@ def test_no_rows_change_nothing():
 
 
 def rows_of(*trained):
-  """What is collected of some clients: ids with rows, or none."""
+  """Collects the rows of clients, each {id: row}, or {} without a row."""
   rows = client_table.no_rows(SPEC)
   for client in trained:
     ids = tf.constant([*client], tf.int64)

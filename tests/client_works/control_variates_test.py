@@ -32,7 +32,7 @@ def simulate(weigh, decay=1.0, epochs=1, mu=0.0):
   """Yields theta, c and the clients' controls after each round, in float64.
 
   Args:
-    weigh: From numbers of examples and losses to coefficients.
+    weigh: Maps numbers of examples and losses to coefficients.
   """
   theta = small_problem.flat(small_problem.model_weights())
   server, own = np.zeros_like(theta), {}
@@ -67,7 +67,7 @@ def check(process, expected, atol=1e-6):
     )
     np.testing.assert_allclose(work["training"]["control"], server, atol=1e-5)
     table = work["controls"]
-    # Memory is of the clients that took part alone.
+    # Only clients that took part have a row.
     assert table["client_id"].tolist() == sorted(own)
     np.testing.assert_allclose(
       table["variate"], [own[k] for k in sorted(own)], atol=1e-5

@@ -1,4 +1,4 @@
-"""Tests of numbers of local epochs that clients draw."""
+"""Tests of random numbers of local epochs."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def rounds(process, make, number):
 
 @pytest.mark.parametrize("batch_size", [small_problem.BATCH_SIZE, None])
 def test_each_client_trains_as_one_with_a_fixed_number(batch_size):
-  # In one element that is sliced, and in several.
+  # The data is one element that is sliced, or several elements.
   make = small_problem.whole if batch_size else small_problem.batched
   process = local_work.build(batch_size=batch_size, **SETTINGS)
   theta = reference.initial_theta()

@@ -1,4 +1,4 @@
-"""Tests of numbers of local steps, in the place of epochs."""
+"""Tests of a number of local steps in place of epochs."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SHUFFLED = {"batch_size": BATCH_SIZE, "shuffle_seed": 7}
 
 
 def passes(client_id, *, seed=None, round_num=0):
-  """Yields a client's minibatches, pass after pass, without an end."""
+  """Yields a client's minibatches, pass after pass, forever."""
   x, y = small_problem.client_arrays()[client_id]
   number = 0
   while True:
@@ -35,7 +35,7 @@ def num_batches(client_id):
   return -(-len(small_problem.client_arrays()[client_id][1]) // BATCH_SIZE)
 
 
-# Exactly a pass of some clients, one more than that or than three of others.
+# For some clients the steps end with a pass, for others right after one.
 @pytest.mark.parametrize("steps", [1, 4, 5, 16])
 def test_so_many_minibatches_in_the_order_of_each_pass(steps):
   process = local_work.build(local_steps=steps, **SHUFFLED)
@@ -55,7 +55,7 @@ def test_so_many_minibatches_in_the_order_of_each_pass(steps):
   [(None, small_problem.batched), (BATCH_SIZE, small_problem.whole)],
 )
 def test_each_client_trains_on_its_own_number(batch_size, make):
-  # In several elements, which are a minibatch each, and in one.
+  # The data is several elements of one minibatch each, or a single element.
   settings = {"local_steps": (1, 6), "local_epochs_seed": 3}
   process = local_work.build("keras", batch_size=batch_size, **settings)
   output = local_work.run(process, [make(k) for k in IDS])

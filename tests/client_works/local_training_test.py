@@ -45,7 +45,7 @@ def test_learning_rate_decays_from_round_to_round(model, kind):
   for t in range(4):
     output = local_work.run(process, [small_problem.whole(31)], state=state)
     assert_trained_at(BASE * factor(t), output.result[0])
-    # The steps are counted in units of the rate they were taken at.
+    # Effective steps are in units of the round's own learning rate.
     steps = output.result[0].update_weight.effective_steps
     assert steps == pytest.approx(4, rel=1e-5)
     state = output.state

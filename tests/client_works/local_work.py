@@ -60,7 +60,7 @@ def weights_of(theta):
 
 @functools.cache
 def theta_of(round_num):
-  """What clients receive in a round; each round something else."""
+  """Returns the weights that clients receive, different in each round."""
   noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
   return (reference.initial_theta() + noise).astype(np.float32).astype(float)
 
@@ -75,7 +75,7 @@ def batches_of(examples, batch_size):
 
 
 def train(batches, optimizer=None):
-  """Local training in NumPy: the update and the losses met on the way."""
+  """Trains locally in NumPy; returns the update and the loss at each step."""
   optimizer = optimizer or reference.Momentum(small_problem.LEARNING_RATE)
   theta, losses = reference.initial_theta(), []
   w = theta

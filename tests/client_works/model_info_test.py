@@ -1,4 +1,4 @@
-"""Tests of what is known of a model, and of those with nothing to train."""
+"""Tests of descriptions of models, and of models with nothing to train."""
 
 from unittest import mock
 

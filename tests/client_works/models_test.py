@@ -55,7 +55,7 @@ def data(client_id=31, *, named=False, labels=None):
 
 
 def run(model_fn, dataset, **settings):
-  """One client's update and signals, the metrics, and the client evaluated."""
+  """Returns a client's result, the round's metrics, and its evaluation."""
   settings = {"batch_size": 4, **settings}
   process = client_works.build_training(
     model_fn,
@@ -85,7 +85,7 @@ def test_batches_may_be_dicts_and_models_have_no_metrics(model_fn):
   )
   signals = result.update_weight
   assert signals.loss == pytest.approx(wanted.loss, rel=1e-6)
-  # Then the accuracy is the share of hits.
+  # Without metrics, the accuracy is the share of hits.
   assert signals.accuracy == pytest.approx(wanted.accuracy, rel=1e-6)
   assert rows["accuracy"][0] == signals.accuracy
 
@@ -193,7 +193,7 @@ def stock_metrics(model):
   ),
 )
 def test_metrics_are_those_of_stock_training(model, loss_at):
-  # The passes that take the losses leave no trace in them.
+  # The passes that compute losses must not change the metrics.
   process = local_work.build(model, loss_at=loss_at, local_epochs=EPOCHS)
   output = local_work.run(process, [small_problem.batched(k) for k in IDS])
   expected = stock_metrics(model)

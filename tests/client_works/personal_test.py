@@ -41,7 +41,7 @@ def run(process, state, cohort, round_num=0, data=small_problem.whole):
 
 
 def trained(v, theta, client_id, *, lam=LAM, rate=RATE, epochs=1):
-  """v after a round; the steps as the paper prints them."""
+  """Returns v after a round, with the steps of the paper."""
   for x, y in local_work.batches_of(ARRAYS[client_id], 4) * epochs:
     _, gradient = reference.loss_and_gradient(v, x, y)
     v = v - rate * (gradient + lam * (v - theta))
@@ -116,7 +116,7 @@ def test_clients_that_do_not_count_keep_their_models(bad):
   tf.nest.map_structure(
     np.testing.assert_array_equal, state["personal"], before["personal"]
   )
-  # One that never counted has no model, and starts when it does count.
+  # A client that never counted has no model before it first counts.
   state = run(build(), None, (3, 12), 9, bad).state
   assert_table(state, {})
   state = run(build(), state, (12,), 2).state
@@ -124,11 +124,11 @@ def test_clients_that_do_not_count_keep_their_models(bad):
 
 
 def test_a_personal_model_that_diverges_is_not_kept():
-  # The global one, without the pull, is fine.
+  # The global model trains without the pull and does not diverge.
   process = build(lam=1e30)
   output = run(process, None, (31, 8))
   assert [r.update_weight.num_examples for r in output.result] == [16, 1]
-  # A single step from theta itself is not pulled anywhere.
+  # A single step starts at theta, where the pull is zero.
   assert_table(
     output.state,
     {8: trained(theta_of(0), theta_of(0), 8, lam=0)},
@@ -199,7 +199,7 @@ def test_evaluation_takes_each_clients_own_model(model):
   ids = sorted(IDS)
   assert rows["client_id"].tolist() == ids
   assert rows["num_examples"].tolist() == [len(ARRAYS[k][1]) for k in ids]
-  # Clients that have none so far get the global one.
+  # Clients without a personal model get the global one.
   own = [models.get(k, theta) for k in ids]
   assert 0 < len(models) < len(ids)
   for name, value in (

@@ -1,4 +1,4 @@
-"""Tests of how far a client goes, in effective steps."""
+"""Tests of the number of effective steps of a client."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_steps_count_at_a_rate_of_zero_too():
 
 
 def test_fednova_trains_with_a_rate_that_is_not_a_hyperparameter():
-  # A schedule within the round, which here keeps the rate.
+  # A schedule within the round, here a constant one.
   scheduled = tff.learning.optimizers.schedule_learning_rate(
     small_problem.optimizer(), lambda _: BASE
   )

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("secure_sums")
 
 TALLY = tff.to_type(
   collections.OrderedDict(
-    loss=[np.float32, np.float32],  # As of a Keras model.
+    loss=[np.float32, np.float32],  # Like a Keras model's.
     counts=tff.TensorType(np.int32, [2]),
     wide=np.float64,
   )

@@ -106,7 +106,7 @@ def test_the_models_own_accuracy_goes_before(metrics, expected):
 @pytest.mark.parametrize(
   "names",
   [
-    # The first is the one to take, in whatever order they come.
+    # The first name wins, whatever the order of the metrics.
     ("accuracy", "accuracy_without_end_of_sentence", "top_1_accuracy"),
     ("sparse_categorical_accuracy", "sparse_top_k_categorical_accuracy"),
     ("categorical_accuracy", "top_k_categorical_accuracy"),

@@ -1,4 +1,4 @@
-"""Tests of how a client finds what it has measured before it trains."""
+"""Tests of how a client finds its own signals among the cohort's."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ LARGE = 2**40 + 1
 
 
 def cohort_of(client_id):
-  """Signals of a cohort: of the client at place k, 10 k and a bit more."""
+  """Returns a cohort whose field i is 10 k + i for the client at place k."""
   places = np.arange(len(client_id), dtype=np.float32)
   fields = types.ClientSignals._fields[1:]
   columns = {name: 10 * places + i for i, name in enumerate(fields)}

@@ -96,7 +96,7 @@ def test_loss_during_training_is_the_mean_over_examples_seen(model):
   assert sizes == [4, 4, 4, 1] * 2
   assert signals.loss == pytest.approx(np.average(losses, weights=sizes))
   assert signals.num_examples == 13
-  # The accuracy is that during training too: a share of 26.
+  # The accuracy, too, is that during training: hits among 26 predictions.
   assert signals.accuracy * 26 == pytest.approx(round(signals.accuracy * 26))
 
 
@@ -139,7 +139,7 @@ def test_proximal_term_pulls_back(model):
   np.testing.assert_allclose(update, wanted.update, atol=1e-6)
   free = reference.run_client(theta, 31)
   assert np.linalg.norm(update) < 0.9 * np.linalg.norm(free.update)
-  # Signals leave it out.
+  # Signals leave out the proximal term.
   assert signals.loss == pytest.approx(free.loss, rel=1e-6)
 
 
@@ -182,7 +182,7 @@ def test_elements_without_examples_do_not_matter(batch_size):
 
 
 def test_an_empty_element_between_others_does_not_spoil_them():
-  # Between slices nothing is run; a minibatch of none has no mean.
+  # An empty element has no minibatch, whose mean would be NaN.
   process = local_work.build(batch_size=4)
   update, signals = local_work.run_one(process, elements(31, 8, 0, 8))
   wanted, _ = local_work.train(local_work.batches_of(ARRAYS[31], 4))
@@ -199,7 +199,7 @@ def test_a_client_that_diverges_reports_no_examples(model):
     assert not np.all(np.isfinite(local_work.flat(result.update)))
     assert result.update_weight.num_examples == 0
     assert np.isfinite(result.update_weight.loss)
-  # A mean over no client is no number: 0 would be that of a perfect model.
+  # The mean over no clients is NaN: 0 would look like a perfect model.
   for metric in tf.nest.flatten(output.measurements["train"]):
     assert np.isnan(metric) if metric.dtype.kind == "f" else metric == 0
   assert output.state["round_num"] == 0

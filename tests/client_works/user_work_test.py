@@ -1,4 +1,4 @@
-"""Tests of client work of TFF's, and of a user's own."""
+"""Tests of TFF's client works, and of a user's own."""
 
 import collections
 import inspect
@@ -28,7 +28,7 @@ MOMENTUM = 0.9
 
 
 def module_of(build):
-  """TFF has no public name for the client works of FedProx and Mime."""
+  """Returns the module of a client work that has no public name in TFF."""
   return inspect.getmodule(build)
 
 
@@ -87,7 +87,7 @@ def own(data_type):
 
 
 DATA_TYPE = batches.data_type(INFO.batch_spec)
-# With the model of each, and the method whose rule sums it.
+# Client works, each with its model and the method whose rule sums it.
 WORKS: dict[str, Any] = {
   "fedavg": (fedavg, KERAS, "term", {"t": 2.0}),
   "functional_fedavg": (
@@ -104,7 +104,7 @@ WORKS: dict[str, Any] = {
 
 
 def process_of(work, model, factory):
-  """Composes of TFF's parts, as its builders do, but for work and factory."""
+  """Composes a process as TFF's builders do, with this work and factory."""
   result = work.next.type_signature.result.result.member
   weights_type = local_model.describe(model).weights_type
   return tff.learning.templates.compose_learning_process(
@@ -119,7 +119,7 @@ def process_of(work, model, factory):
 
 
 class NumpyClients:
-  """What each client work does, in float64."""
+  """The client works in NumPy, in float64."""
 
   def __init__(self):
     self.momentum = 0.0  # Mime's, which the server keeps.
@@ -142,7 +142,7 @@ class NumpyClients:
     )
 
   def _fedprox(self, theta, k):
-    # TFF 0.87 has the wrong sign.
+    # TFF 0.87 adds the proximal term with the wrong sign.
     return reference.run_client(theta, k, mu=-MU)
 
   def _mime(self, theta, k):
@@ -171,14 +171,14 @@ def data_of(name):
 
 
 def kind_of_work(name):
-  """Gives the form of the model, and whether TFF has built the work."""
+  """Returns whether the model is of Keras, and whether the work is a user's."""
   return WORKS[name][1] is KERAS, name.startswith("own")
 
 
 @pytest.mark.parametrize("name", one_of_each(reversed(WORKS), kind_of_work))
 def test_two_rounds_of_a_composed_process_are_those_of_numpy(name):
   build, model, method, hparams = WORKS[name]
-  # FedProx's is not a hyperparameter of its client work.
+  # FedProx's client work has no learning rate among its hyperparameters.
   rate = small_problem.LEARNING_RATE if name == "fedprox" else None
   work = client_works.with_signals(build(), model, learning_rate=rate)
   process = process_of(work, model, rounds_of_sums.factory_of(method, hparams))

@@ -1,9 +1,9 @@
 """Random input, and random programs under TFF's own executors and ours.
 
-  FUZZ_EXAMPLES=5000 python -m pytest tests/fuzz --hypothesis-show-statistics
+FUZZ_EXAMPLES=5000 python -m pytest tests/fuzz --hypothesis-show-statistics
 
-The statistics tell how often cases ended in which way. A case that fails is
-told with its arguments, and comes first when the command is given again.
+The statistics show how often cases ended in which way. A failing case is
+printed with its arguments, and comes first in the next run of the command.
 """
 
 import os
@@ -17,7 +17,7 @@ _CHECKS = list(hypothesis.HealthCheck)
 
 
 def fuzzed(few: int) -> Callable[[Any], Any]:
-  """Returns settings: few examples, the same each time, or those asked for."""
+  """Returns settings: few fixed examples, or FUZZ_EXAMPLES random ones."""
   return hypothesis.settings(
     max_examples=int(_EXAMPLES or few),
     derandomize=not _EXAMPLES,
@@ -29,7 +29,7 @@ def fuzzed(few: int) -> Callable[[Any], Any]:
 
 
 def short(text: object) -> str:
-  """Returns a text in a line of some length at most."""
+  """Returns a text as one short line."""
   return ascii(text).strip("'\"")[:200]
 
 

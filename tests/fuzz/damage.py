@@ -9,7 +9,7 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 
-_HEADER = 128  # Bytes of an npy array that tell its type and shape.
+_HEADER = 128  # Size of the header of an npy array.
 _DEEP = 20_000
 _SNIPPETS = (
   *(b"\0", b"\xff\xff\xff\xff", b"\xed\xa0\x80", b"\n\n", b"NaN", b"-1"),
@@ -47,7 +47,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 
 
 def damaged_inside(content: bytes, rng: random.Random) -> bytes:
-  """Damages a member of a zip archive, whose checksums still fit."""
+  """Damages a member of a zip archive, and keeps the checksums valid."""
   with zipfile.ZipFile(io.BytesIO(content)) as archive:
     members = {name: archive.read(name) for name in archive.namelist()}
   name = rng.choice(list(members))
@@ -76,7 +76,7 @@ _VALUES: tuple[object, ...] = (
 
 
 def of_run(folder: pathlib.Path, rng: random.Random) -> str:
-  """Damages a table or a JSON file of a run, and tells how."""
+  """Damages a table or a JSON file of a run, and returns how."""
   path = rng.choice(sorted(p for p in folder.iterdir() if p.suffix in _KINDS))
   chosen = rng.choice(_KINDS[path.suffix])
   if path.stat().st_size:
@@ -170,7 +170,7 @@ _OF_ALL: tuple[Damage, ...] = (
   *(*(_other_bytes,) * 3, _empty, *(_something_else,) * 4),
 )
 _KINDS: Mapping[str, tuple[Damage, ...]] = {
-  # Those that a reader is more likely to stumble over come several times.
+  # Damages that a reader is more likely to miss come several times.
   ".csv": (*_OF_ALL, *(_another_cell, _another_column, _other_rows) * 4),
   ".json": (*_OF_ALL, _deep, *(_another_value,) * 10),
 }

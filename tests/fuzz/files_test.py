@@ -128,7 +128,7 @@ def _run_spec(path):
   RunSpec.from_toml(path.read_bytes().decode(errors="surrogateescape"))
 
 
-# A good file of each kind, from a folder to write in, and what reads it.
+# For each kind, a function that makes intact content, and a reader.
 _KINDS = {
   "cifar.npz": (_npz, cifar.read_npz),
   "split.npz": (_split, lambda path: cuts.load_split(path, _LABELS)),

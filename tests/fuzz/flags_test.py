@@ -33,7 +33,7 @@ _PROGRAMS = (
   *(train, sweep, compare, report, prepare_data),
   *(audit, export, demonstrate, replay),
 )
-# Flags that have a program work or use the network.
+# Flags that would start work or use the network.
 _NEVER = {train: "list", sweep: "wandb", prepare_data: "download"}
 _PATHS = (
   *("data_dir", "file", "flagfile", "model", "output", "output_dir"),
@@ -85,7 +85,7 @@ def _command_lines(draw):
   ):
     values = _VALUES if name in _PATHS else (*_VALUES, *_LONG)
     if name in program.namespace and draw(st.booleans()):
-      # What is valid gets further.
+      # Valid values get further.
       parser = program.namespace[name].parser
       values = getattr(parser, "enum_values", None) or values
     value = draw(st.sampled_from(values) | st.text(max_size=20))
@@ -143,8 +143,8 @@ def test_a_command_line_runs_or_is_refused_in_a_line(line, content):
 
 @contextlib.contextmanager
 def _without_long_work():
-  """Has programs end where TensorFlow would load, or the network would ask."""
-  # To look `run` up in the real one would load TensorFlow.
+  """Ends programs where they would load TensorFlow or use the network."""
+  # Looking up `run` in the real module would load TensorFlow.
   without_runs = types.SimpleNamespace(run=_end, RunError=RunError)
   with (
     mock.patch.object(train, "experiments", without_runs),

@@ -1,4 +1,4 @@
-"""Random programs: intrinsics one after the other, of random functions."""
+"""Random programs: sequences of intrinsics with random functions."""
 
 # TFF looks at the names of arguments: a lambda has them.
 # ruff: noqa: PLW0108
@@ -65,7 +65,7 @@ def _argument(
 
 
 class _Program:
-  """A program in the making."""
+  """A program under construction."""
 
   def __init__(self, rng: random.Random) -> None:
     self._rng = rng
@@ -82,7 +82,7 @@ class _Program:
 
   def _result(self) -> Any:
     at_server = self._of(tff.SERVER)
-    # A result at clients makes no graph, and cannot be cut.
+    # A result at clients has no graph and cannot be cut.
     pool = at_server if at_server and self._rng.random() < 0.8 else self._pool
     chosen = [
       self._rng.choice(pool[-4:]) for _ in range(self._rng.randint(1, 3))
@@ -378,7 +378,7 @@ def _looped(x: tf.Tensor) -> tf.Tensor:
 
 
 def _checked(rng: random.Random, x: tf.Tensor) -> tf.Tensor:
-  # Some clients have such a number, and others do not.
+  # Some clients exceed the limit, and others do not.
   limit = rng.choice([50.0, 7.0])
   with tf.control_dependencies(
     [tf.debugging.assert_less(tf.reduce_max(_as_float(x)), limit)]

@@ -1,4 +1,4 @@
-"""Damaged folders of runs, through all that reads them, and damaged models."""
+"""Damaged run folders and damaged models, in everything that reads them."""
 
 import random
 import shutil

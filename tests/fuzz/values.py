@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
 @attrs.define
 class Attributes:
-  """A class of attrs in a type."""
+  """An attrs class in a type."""
 
   left: Any
   right: Any
@@ -147,7 +147,7 @@ def _unicode(array: np.ndarray) -> np.ndarray:
 
 
 class _Subclass(np.ndarray):
-  """An array of a class of its own."""
+  """An array of a subclass."""
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -156,10 +156,10 @@ def _read_only(array: np.ndarray) -> np.ndarray:
   return array
 
 
-# What TFF takes for an array.
+# Forms in which TFF accepts an array.
 _FORMS: Sequence[Callable[[np.ndarray], Any]] = (
   lambda array: array[()],  # A scalar, of no dimensions.
-  lambda array: array.tolist(),  # Numbers of Python, and lists of such.
+  lambda array: array.tolist(),  # Python numbers, or lists of them.
   lambda array: array.astype(array.dtype.newbyteorder(">")),
   _strided,
   lambda array: array[::-1] if array.ndim else array,
@@ -211,8 +211,8 @@ def _spec(tensor: tff.TensorType) -> tf.TensorSpec:
   return tf.TensorSpec(tensor.shape, dtype)
 
 
-# None is shuffled anew at each iteration: a program may return these, and the
-# comparison iterates them.
+# No dataset is reshuffled at each iteration: a program may return it, and the
+# comparison iterates it.
 _CHANGES: Sequence[Callable[[tf.data.Dataset], tf.data.Dataset]] = (
   lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=False),
   lambda d: d.cache(),

@@ -13,7 +13,7 @@ ROW = tff.TensorType(np.float32, [3])
 
 
 def summed(function: tff.Computation) -> tff.Computation:
-  """Returns the sum over clients of what a function makes of their values."""
+  """Returns the sum over clients of a function of their values."""
 
   @tff.federated_computation(
     tff.FederatedType(function.type_signature.parameter, tff.CLIENTS)

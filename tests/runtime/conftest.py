@@ -1,4 +1,4 @@
-"""What tests of the runtime share."""
+"""Fixtures of the tests of the runtime."""
 
 import sys
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.tff
 
 @pytest.fixture(scope="module", autouse=True)
 def processes_are_forgotten():
-  """A process keeps what was compiled of it."""
+  """Forgets cached processes, which hold their compiled computations."""
   yield
   if (module := sys.modules.get("tests.runtime.computations")) is not None:
     module.process.cache_clear()

@@ -81,7 +81,7 @@ def test_nothing_is_computed_after_a_stop():
   runtime.stop()
   with pytest.raises(RuntimeError, match="use_local"):
     sum_of_successors([1.0])
-  runtime.stop()  # Once more changes nothing.
+  runtime.stop()  # A second stop changes nothing.
 
 
 def test_without_a_choice_it_is_this_program():

@@ -1,4 +1,4 @@
-"""TFF's own processes give what they give under its own executors."""
+"""TFF's own processes give the same results as under its own executors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _INTEGERS = tff.TensorType(np.int32, [4])
 
 
 class Stock(NamedTuple):
-  """A process, or a computation, of TFF's.
+  """A process or a computation of TFF's.
 
   Attributes:
     start: Returns the first state; `None` if there is none.
-    step: From a state and the clients' arguments to the next state and the
+    step: Maps a state and the clients' arguments to the next state and the
       whole output.
-    arguments: From a number of clients to the arguments.
-    options: Those of both contexts.
+    arguments: Maps a number of clients to the arguments.
+    options: The options of both contexts.
   """
 
   start: Callable[[], Any]
@@ -230,7 +230,7 @@ def _heavy_hitters() -> Stock:
 
   def step(state: Any, clients: Any) -> tuple[Any, Any]:
     found = compute(clients)
-    # TFF's executors return another order at each call.
+    # TFF's executors return them in another order at each call.
     order = np.argsort(found.heavy_hitters)
     lists = {name: getattr(found, name)[order] for name in _OF_HEAVY_HITTERS}
     return state, [lists, found.clients, found.num_not_decoded]
@@ -328,7 +328,7 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
 }
 
 
-# Processes that are built and compiled soon.
+# Processes that are quick to build and to compile.
 _QUICK = (
   *("sum", "sum of integers", "mean", "clipping", "adaptive clipping"),
   *("zeroing", "concat", "measurements", "modular clipping", "secure sum"),

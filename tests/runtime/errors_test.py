@@ -29,7 +29,7 @@ def test_the_client_and_its_label_are_named(process, label):
   ) as caught:
     process.next(state, [*good, client(70, [0, 1, 2, label])])
   assert "\n" not in str(caught.value)
-  # The context is as good as before.
+  # The context still works.
   process.next(state, good)
 
 
@@ -37,7 +37,7 @@ ELEMENT = tff.StructType([np.int64, tff.TensorType(np.float32, [None])])
 
 
 def total_of(function):
-  """Returns the sum over clients of what a function makes of a batch."""
+  """Returns the sum over clients of a function of their batch."""
 
   @tff.tensorflow.computation(tff.SequenceType(ELEMENT))
   def of_client(data):
@@ -59,7 +59,7 @@ def bounded(x):
 
 
 def drawing(x):
-  """Is computed step by step."""
+  """Random numbers make it run step by step."""
   return bounded(x) + 0 * tf.random.uniform([])
 
 

@@ -1,4 +1,4 @@
-"""The child of a fork of a program that has computed gets an error, no hang."""
+"""A fork of a program that has computed gets an error instead of hanging."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Tests of code of a user, which may be in the place of ours."""
+"""Tests of finding a user's code, which may replace ours."""
 
 import multiprocessing
 import sys
@@ -29,7 +29,7 @@ def test_a_fork_of_pythons_server_has_no_code_of_a_user(monkeypatch):
   ):
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
     assert known_code.has_user_code() == expected
-  # What a run imports is seen.
+  # A module that a run imports is noticed.
   mine = types.ModuleType("mine")
   mine.__file__ = __file__
   sys.modules["mine"] = mine

@@ -1,4 +1,4 @@
-"""Tests of collecting what clients have, as a whole and in parts."""
+"""Tests of collecting clients' values, as a whole and in parts."""
 
 import numpy as np
 import pytest

@@ -81,7 +81,7 @@ sys.exit(3)
 
 
 class End(NamedTuple):
-  """A program, and how it ends; a negative status is that of a signal."""
+  """A program and its expected end; a negative status means a signal."""
 
   code: str
   status: int
@@ -154,14 +154,14 @@ def wait_until_in_a_round(program: subprocess.Popen[str], mark: str) -> None:
   lines = iter(program.stdout.readline, "")
   ready = next((line for line in lines if line.startswith("READY")), "")
   assert ready, "ended too early"
-  # The program's process may be a fork, of a Python that is warm.
+  # The program's process may be a fork of the warm Python.
   pid = next(iter(marked_workers(mark)), int(ready.split()[1]))
   ticks = cpu_ticks(pid)
   waiting.until(lambda: cpu_ticks(pid) > ticks + 20, TIMEOUT)
 
 
 def kill(program: subprocess.Popen[str], mark: str) -> None:
-  """Ends what is left of a program, its children and its workers."""
+  """Kills what still runs of a program, its children and its workers."""
   with contextlib.suppress(ProcessLookupError):
     os.killpg(program.pid, signal.SIGKILL)
   for pid in marked_workers(mark):
@@ -184,7 +184,7 @@ def run(
       text=True,
       cwd=source_tree.ROOT,
       env={**source_tree.environment(), MARK: mark},
-      start_new_session=True,  # As a job of a terminal, which Ctrl-C signals.
+      start_new_session=True,  # Like a terminal's job, which Ctrl-C signals.
     )
     watchdog = threading.Timer(TIMEOUT, kill, (program, mark))
     watchdog.start()
@@ -203,7 +203,7 @@ def run(
     return status, stdout, stderr.read()
 
 
-# Workers of the exact context end alike, whatever ends the program.
+# Workers of the exact context end in the same way, however the program ends.
 EXACT_IN_SHORT_RUNS = ("exact terminate", "exact kill")
 
 
@@ -215,7 +215,7 @@ def marked(name):
 @pytest.mark.parametrize("name", list(map(marked, ENDS)))
 def test_a_program_ends_with_its_status_and_leaves_no_worker(name, warm_python):
   end = ENDS[name]
-  # One program imports TensorFlow Federated itself.
+  # This program imports TensorFlow Federated itself.
   python = sys.executable if name == "piped" else warm_python
   command = [python, "-c", end.code]
   if name.endswith("piped"):
@@ -231,7 +231,7 @@ def test_a_program_ends_with_its_status_and_leaves_no_worker(name, warm_python):
     assert "Exception" not in stderr
 
 
-@pytest.mark.long  # Many tests here run in a pytest that they did not start.
+@pytest.mark.long  # Many tests here run in another pytest.
 def test_a_run_of_pytest_ends(tmp_path):
   test = tmp_path / "round_test.py"
   test.write_text(PYTEST_FILE)

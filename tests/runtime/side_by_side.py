@@ -1,4 +1,4 @@
-"""Computations under TFF's own executors, and under what replaces them."""
+"""Runs computations under TFF's own executors and under ours."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.runtime import ways
 from tff_fair.runtime import chosen_context
 from tff_fair.runtime.parts import cohort_cuts
 
-# A call that takes longer hangs.
+# A call that takes longer counts as hanging.
 _MOST_SECONDS = 60.0
-# How many clients there are, and of how many a part is; most are cheap.
+# Numbers of clients, and clients per part; most are cheap.
 _SIZES: Sequence[tuple[int, int | None]] = (
   *((0, None), (1, None), (2, None), (3, None), (5, None)),
   *((2, 1), (3, 1), (3, 2), (4, 3), (5, 2), (7, 3), (12, 1)),
@@ -33,7 +33,7 @@ _WEIGHTS = (3, 5, 5, 4, 4, *(5, 5, 5, 5, 5, 5, 2), 1, 1, 1.5, 1)
 
 
 class Options(NamedTuple):
-  """What both contexts are told; see `use_local`."""
+  """The options of both contexts; see `use_local`."""
 
   simulate_secure_sums: bool = False
   default_num_clients: int = 0
@@ -47,9 +47,9 @@ class Subject:
   """A computation, with its arguments.
 
   Attributes:
-    room: The family it is of.
+    room: The family of the computation.
     comp: The computation.
-    arguments: Draws its arguments, from the number of clients.
+    arguments: Draws its arguments, given the number of clients.
   """
 
   room: str
@@ -76,7 +76,7 @@ class _Side:
   def _start(self) -> None:
     self._open()
     self._context = tff.framework.get_context_stack().current
-    # The next one to open closes it no more.
+    # So that the next context to open does not close this one.
     self._opened = chosen_context._current.pop_all()
     self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -112,7 +112,7 @@ class Both:
   """Both contexts, for all the options that calls need."""
 
   def __init__(self) -> None:
-    """Opens no context yet."""
+    """Does not open contexts yet."""
     self._sides: dict[tuple[Options, bool], _Side] = {}
     self.one_graph = self.cut = False
 
@@ -172,7 +172,7 @@ def _differences(
   exact: Outcome, other: Outcome, *, rounds: bool
 ) -> Iterator[str]:
   if isinstance(exact.error, concurrent.futures.TimeoutError):
-    return  # No fault of ours.
+    return  # Not our fault.
   if (exact.error is None) is not (other.error is None):
     way = "fails" if exact.error is None else "does not fail"
     yield f"{way}: {short(exact.error or other.error)}"
@@ -184,7 +184,7 @@ def _differences(
 
 # How the results of two contexts differ.
 
-# Of sums in another order, by the size of a number of a dtype.
+# Of sums in another order: relative tolerances by dtype.
 _ROUNDING = {"e": 2e-2, "f": 2e-5, "d": 1e-12, "F": 2e-5, "D": 1e-12}
 _BFLOAT16_ROUNDING = 1e-1
 _CLOCK = "round_timestamp"  # The time of the call, in results of TFF's.

@@ -1,4 +1,4 @@
-"""Tests of what the runtime uses of private names, and without them."""
+"""Tests of the runtime's use of TFF's private names, and without them."""
 
 import types
 from typing import Any
@@ -38,7 +38,7 @@ def joined(rows):
   return tf.concat([*rows], 0)[:2] * folded
 
 
-# TFF leaves the placeholders of the inner graph.
+# TFF keeps the placeholders of the inner graph.
 @tff.tensorflow.computation([tff.TensorType(np.float32, [None, 5])] * 3)
 def outer(rows):
   return joined(rows)
@@ -71,7 +71,7 @@ def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
   monkeypatch.setattr(module, "tf_optimizer", Recorder())
   for computation in (joined, outer):
     tff.backends.native.desugar_and_transform_to_native(computation)
-  for computation in (joined, joined, outer):  # Not around itself.
+  for computation in (joined, joined, outer):  # It must not wrap itself.
     native.compile_now(computation)
   assert isinstance(module.tf_optimizer._optimizer, Recorder)
   shapes = [
@@ -114,7 +114,7 @@ def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
   plan = steps.read(native.compile_now(process.next))
   if is_ours:
     steps.check_works_as_one_graph(plan)
-  else:  # Adds into a variable, and recomputes activations.
+  else:  # It adds into a variable, and recomputes.
     with pytest.raises(admission.NotAdmittedError, match="operation Assign"):
       steps.check_works_as_one_graph(plan)
 

@@ -11,7 +11,7 @@ from tff_fair.runtime import values
 
 @pytest.mark.parametrize("id_dtype", [np.int64, None])
 def test_data_of_another_type_is_named_with_the_way_to_make_it(id_dtype):
-  """What TFF's own data, or a table that is not batched, looks like."""
+  """Checks TFF's own data, and a table that is not batched."""
   runtime.use_local()
   batch_type = tff.StructType(
     [tff.TensorType(np.float32, [None, 2]), tff.TensorType(np.int32, [None])]
@@ -27,7 +27,7 @@ def test_data_of_another_type_is_named_with_the_way_to_make_it(id_dtype):
   examples = tf.data.Dataset.from_tensor_slices(
     (np.zeros([3, 2]), np.zeros([3], np.int32))
   )
-  # TFF takes no dicts whose names are in another order than that of letters.
+  # TFF takes only dicts whose keys are in alphabetical order.
   named = examples.map(lambda x, y: {"pixels": x, "label": y})
   for data, found in (
     (examples, "('float64[2]', 'int32')"),

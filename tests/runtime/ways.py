@@ -22,9 +22,9 @@ def step_by_step() -> Iterator[None]:
 def counted(
   module: object = whole_graph, name: str = "try_build"
 ) -> Iterator[list[bool]]:
-  """Yields a list of whether each call of a function found something.
+  """Yields a list with whether each call of a function found something.
 
-  By default, of whether each call is of one graph.
+  By default, whether each call was one graph.
   """
   found: list[bool] = []
   function = getattr(module, name)
@@ -39,7 +39,7 @@ def counted(
 
 
 def both(call: Callable[[], Any]) -> tuple[Any, Any]:
-  """Returns the result of one graph, and that of all steps."""
+  """Returns the result of one graph, and the result of single steps."""
   with counted() as graphs:
     result = call()
   assert any(graphs), "Nothing was one graph."

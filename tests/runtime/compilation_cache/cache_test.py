@@ -22,7 +22,7 @@ State = tff.learning.templates.LearningAlgorithmState
 
 
 class Unknown(NamedTuple):
-  """A container of a user."""
+  """A user's own container."""
 
   total: tf.Tensor
 
@@ -106,7 +106,7 @@ def test_the_second_time_nothing_is_built_or_compiled(kept, building):
       "sums": sums.type_signature,
       "client": one_client.type_signature,
     }
-  # Of `without`, `sums`; of `kept`, `sums` and `client`.
+  # Compiled: `sums` of `without`; `sums` and `client` of `kept`.
   assert counts == [(2, 3), (2, 3)]
 
 
@@ -117,8 +117,8 @@ def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
       return comp(*ARGUMENTS)
 
   cold = in_parts()
-  # Two computations, the first of which is whole, and in parts: up to what a
-  # part sums, and from there to the end.
+  # Two computations, of which the first is compiled as a whole and in parts: up
+  # to the sum of a part, and from there to the end.
   counts = (building.built, building.compiled)
   assert counts == (1, 4)
   warm = in_parts()

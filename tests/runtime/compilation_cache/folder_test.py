@@ -16,7 +16,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def folder(path):
-  """A folder that has a file."""
+  """Returns a cache folder that has a file."""
   created = Folder(path)
   created.write("a", b"content")
   return created
@@ -78,7 +78,7 @@ def test_a_damaged_file_is_as_none_and_is_replaced(path, damage):
   folder.write("a", b"content of some length")
   content = (path / "a").read_bytes()
   (path / "a").write_bytes(damage(content))
-  (path / "b").write_bytes(content)  # The name of another file.
+  (path / "b").write_bytes(content)  # A misnamed copy.
   (path / "b").chmod(0o600)
   assert folder.read("a") is folder.read("b") is None
   folder.write("a", b"again")

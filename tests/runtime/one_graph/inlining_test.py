@@ -9,7 +9,7 @@ from tff_fair.runtime.one_graph import inlining
 
 
 def message_with_functions(addend):
-  """Returns a computation whose functions have names that others have, too."""
+  """Returns a computation whose functions have common names."""
 
   @tff.tensorflow.computation(np.float32)
   def shifted(x):
@@ -42,7 +42,7 @@ def test_functions_of_one_name_are_those_of_their_computation():
 def test_what_no_result_needs_does_not_run():
   @tff.tensorflow.computation(np.float32, np.float32)
   def first(x, unused):
-    tf.debugging.assert_less(unused, 0.0)  # Of TensorFlow 1: nothing needs it.
+    tf.debugging.assert_less(unused, 0.0)  # No result needs this.
     return x
 
   message = tff.framework.serialize_computation(first)

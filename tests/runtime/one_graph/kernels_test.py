@@ -1,6 +1,6 @@
-"""Kernels that keep a state of their own take one client at a time.
+"""Kernels with a state of their own compute one client at a time.
 
-Two calls of them side by side corrupt the heap, so a child process computes.
+Two calls side by side corrupt the heap, so a child process computes.
 """
 
 import subprocess

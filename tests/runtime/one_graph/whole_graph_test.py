@@ -88,7 +88,7 @@ def test_values_are_added_in_the_order_of_the_clients():
   for value in values:
     order += np.float32(value)
   assert found == order
-  # These numbers tell the order.
+  # The sum of these numbers depends on the order.
   assert sums(CLIENTS[::-1]) != found
 
 
@@ -165,7 +165,7 @@ def test_clients_of_stock_tff_are_computed_in_one_graph(seed):
 
 
 def counting(size):
-  """A client's work that fails if it meets the variable of another client."""
+  """Returns a client's work that fails if it sees another client's variable."""
 
   @compute(DATA)
   def count(data):

@@ -49,7 +49,7 @@ def two_rounds(name, first, second):
   return output, process(name).next(output.state, second)
 
 
-# A method that collects the updates, and one that streams.
+# A method that collects the updates, and one that streams them.
 @pytest.mark.parametrize(
   "name", ["fedmgda_plus", pytest.param("fedavg", marks=pytest.mark.long)]
 )
@@ -151,7 +151,7 @@ def is_at_work(keys):
   return any(key.startswith("tff_") for key in keys)
 
 
-# What needs no worker.
+# Tests without a worker.
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_a_worker_that_comes_later_is_checked_too():
     tasks.compute(others, b"", None)
 
 
-# Values on their way.
+# Values that travel.
 
 
 def test_datasets_come_back_as_they_went():
@@ -256,7 +256,7 @@ def test_datasets_come_back_as_they_went():
   )
   elements = [x.tolist() for x in found.as_numpy_iterator()]
   assert elements == [[0, 1], [2, 3], [4]]
-  # A cohort may come again.
+  # A cohort may be sent again.
   assert worker_execution.to_portable(dataset) is graph
 
 

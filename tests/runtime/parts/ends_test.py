@@ -1,4 +1,4 @@
-"""Tests of computations whose phases have other arguments, or other results."""
+"""Tests of computations whose phases have other arguments or results."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def pairs(values, own):
 
 
 def halved(args):
-  """Has clients add what the server adds in the whole."""
+  """Moves the addition at the server in the whole to the clients."""
   start, values = args
   share, rest = divmod(int(start), len(values))
   return values, [share + rest, *[share] * (len(values) - 1)]
@@ -76,7 +76,7 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
   assert results(compiled()["comp"]) == [26, 2026]
   assert len(built) == 1
   assert results(compiled()["comp"]) == [26, 2026]
-  assert len(built) == 2  # Functions of Python are not kept.
+  assert len(built) == 2  # Python functions are not cached.
 
 
 @pytest.mark.parametrize(

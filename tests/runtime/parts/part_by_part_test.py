@@ -27,12 +27,12 @@ class Phase:
 
 
 def called(comp, *args):
-  """Returns the result of a call: its own name and its arguments."""
+  """Returns what a call was: its computation's name and its arguments."""
   return comp, *map(plain, args)
 
 
 class InTurn:
-  """Answers each call at once, by a function of the call."""
+  """Answers each call at once, with a function of the call."""
 
   def __init__(self, answer=called):
     self._answer = answer
@@ -106,7 +106,7 @@ def test_neighbours_are_merged_each_once(num_parts):
   sizes = [int(call.split()[1]) for call in merged]
   assert all(2 <= size <= part_by_part.MOST_MERGED for size in sizes[:-1])
   assert 1 <= sizes[-1] <= part_by_part.MOST_MERGED
-  # Each call but that of a part takes what others sum, and each sum is taken.
+  # Every call but a part's merges sums of other calls; every sum is merged.
   assert sum(sizes) == num_parts + len(merged) - 1
   assert leaves(result[3]) == [*range(num_parts)]
 
@@ -136,7 +136,7 @@ def test_few_sums_are_in_memory_at_the_same_time():
 @pytest.mark.parametrize("num_parts", [1, 3, 73])
 def test_nothing_waits_for_the_collector(num_parts):
   class Value:
-    """What a worker keeps as long as the program has this."""
+    """The object that a worker keeps for a value of the program."""
 
   class Keeps(InTurn):
     def put(self, value, type_spec):
