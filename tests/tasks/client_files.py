@@ -46,7 +46,7 @@ def read(path):
 
 
 def images(count=4, side=2, channels=3):
-  """Returns images of one shade each, the double of their number."""
+  """Returns images of one shade each, twice the number of the image."""
   return [
     {
       "image": np.full([side, side, channels], 2 * k, np.int64),

@@ -1,4 +1,4 @@
-"""Tests of clients' examples by a description that travels."""
+"""Tests of clients' examples by a description that can be sent."""
 
 import dataclasses
 import os

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tff
 
 @pytest.fixture
 def real():
-  """Returns where real data of a name is; a test without it is skipped."""
+  """Returns a function from a name to its real data; skips tests without it."""
   found = os.environ.get("FAIR_DATA_DIR", source_tree.ROOT / "../shared/data")
 
   def located(name):
@@ -25,15 +25,15 @@ def real():
 
 
 class EmnistFile(native_file.NativeFile):
-  """A small file in the format of TFF's EMNIST, to be damaged at will."""
+  """A small file in the format of TFF's EMNIST, which tests may damage."""
 
   @staticmethod
   def image(label, position):
-    """The made-up image of an example: tells examples apart, in [0, 1]."""
+    """Returns an image in [0, 1] that identifies its example."""
     return np.full([28, 28], (label + position / 100) / 100, np.float32)
 
   def add(self, split, writer, labels, *, num_examples=None, pixels=None):
-    """Adds a writer's examples; metadata and images can be made wrong."""
+    """Adds a writer's examples; metadata and images can be wrong."""
     examples = [
       {
         "label": label,
@@ -46,7 +46,7 @@ class EmnistFile(native_file.NativeFile):
 
 @pytest.fixture
 def emnist_file(tmp_path):
-  """Three writers of digits, one of them without test examples."""
+  """Returns a file of three digit writers, one without test examples."""
   directory = tmp_path / "emnist data"
   directory.mkdir()
   file = EmnistFile(directory / "emnist_all.sqlite")

@@ -1,4 +1,4 @@
-"""Tests of the digests of data: any file that a task read decides them."""
+"""Tests of digests of data, which depend on every file that a task reads."""
 
 import dataclasses
 import os
@@ -32,7 +32,7 @@ _PATTERNS = {
   "adult": "adult.*",
   "tfds": "**/*.*-of-*",
 }
-# Of a kind of data: what writes it, the files, the task and its options.
+# By kind of data: a function that writes it, its files, task and options.
 KINDS: Mapping[str, tuple[Any, str, str, Mapping[str, Any]]] = {
   **{
     name: (task_files.WRITERS[name], files, name, task_files.OPTIONS[name])
@@ -54,7 +54,7 @@ def _load(directory, kind):
 
 @pytest.fixture(scope="module", params=KINDS)
 def data(request, tmp_path_factory):
-  """A kind of data, and its folder."""
+  """Returns a kind of data, and the folder with it."""
   folder = tmp_path_factory.mktemp(request.param)
   KINDS[request.param][0](folder)
   return request.param, folder
@@ -105,7 +105,7 @@ def test_of_large_files_blocks_and_both_ends_decide(
   path.write_bytes(content)
   os.utime(path, ns=(0, 1))
   after = source_files.digests([path, small])
-  # One block of 80,000 bytes at each end: they overlap, and miss nothing.
+  # One block of 80,000 bytes at each end: they overlap, so no byte is missed.
   assert after["large"] != before["large"]
   assert after["small"] == before["small"]
 

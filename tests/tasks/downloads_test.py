@@ -1,4 +1,4 @@
-"""Downloads over HTTP and by TFF's loaders: whole, or not at all."""
+"""Downloads over HTTP and by TFF's loaders are complete, or leave nothing."""
 
 import hashlib
 import http.server
@@ -236,7 +236,7 @@ def test_tables_are_unpacked_where_the_loader_looks(server, tmp_path):
   path = downloads.fetch(_archive(server, content, name), tmp_path)
   assert path == tmp_path / "datasets" / "stackoverflow.tag_count"
   assert path.read_text() == '{"a": 1}'
-  # TFF compares the archive each time.
+  # TFF checks the archive at each load.
   assert path.with_name(name).exists()
 
 

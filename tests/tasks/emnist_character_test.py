@@ -102,7 +102,7 @@ class TestBadFile:
       f"{_NAME}, split digits_only_train, client bad_writer", *facts
     ):
       task.train_data(0)
-    # The others are not concerned.
+    # Other clients are not affected.
     task.test_data(0)
     task.train_data(1)
 

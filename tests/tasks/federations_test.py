@@ -12,7 +12,7 @@ from tasks.data_error import DataError
 from tasks.federations import Federation
 from tests.binaries import in_process
 
-# Clients of 15 rows or more, rows of all, and the data that no package has.
+# Clients with enough rows, all rows, and data that no package contains.
 DATA = {
   "vehicle": (17, 1860, "natural/vehicle_ditto_train.npz"),
   "landmine": (29, 14820, "natural/landmine.mat"),
@@ -64,7 +64,7 @@ def test_a_federation_has_the_clients_that_it_says(name, real):
   table = pd.read_csv(io.StringIO(text))
   is_large = table[federation.client].value_counts() >= federation.min_examples
   assert [is_large.sum(), len(table)] == sizes
-  # Nothing but features, the client and the label: no other column is an id.
+  # Only features, the client and the label: no other column is an id.
   others = table.drop(columns=[federation.client, federation.label])
   assert (others.select_dtypes("integer").nunique() < len(table)).all()
 

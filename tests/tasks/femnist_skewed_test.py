@@ -48,7 +48,7 @@ class TestNative:
 
   def test_by_writer(self, file):
     task = _load(file.path.parent, partition="users", num_clients=None)
-    # The one without such letters is no client.
+    # The writer without these letters is not a client.
     assert task.client_names == ("w1", "w3")
 
   def test_no_letters(self, emnist_file):

@@ -34,7 +34,7 @@ TWO = of_arrays({"a": 2})
 
 
 def of_function(element):
-  """Returns clients a and b with the elements of a function from a name."""
+  """Returns clients a and b, each with four copies of an element."""
   return CLIENT_DATA.ClientData.from_clients_and_tf_fn(
     ["a", "b"], lambda _: tf.data.Dataset.from_tensors(element).repeat(4)
   )
@@ -120,7 +120,7 @@ def test_a_client_is_read_once_to_be_counted():
   arrays = {k: {"x": np.ones([2, 2], np.float32), "y": [0, 1]} for k in "ab"}
   data = Data(arrays)
   tasks.from_client_data(data, data, build)
-  # In each half; the first client also tells what elements are.
+  # Once per half; only the first client is also read for its elements.
   assert reads.count("b") == 2
 
 
@@ -195,7 +195,7 @@ def test_a_client_with_wrong_values_is_named_when_it_is_read():
 @pytest.mark.parametrize(
   ("arguments", "facts"),
   [
-    # Keras has a mapping here, whose keys are no weights.
+    # Keras takes a mapping here, whose keys would be read as weights.
     ({"class_weights": {0: 1, 1: 2}}, ["{0: 1, 1: 2}", "list"]),
     ({"class_weights": "balanced"}, ["'balanced'", "list"]),
     ({"class_weights": [1, -2]}, ["-2", "above 0"]),

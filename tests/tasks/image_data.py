@@ -1,4 +1,4 @@
-"""Writes small image data sets in the formats they are published in."""
+"""Writes small image data sets in their published formats."""
 
 import gzip
 import pickle
@@ -26,7 +26,7 @@ def write_idx(path, array):
 
 
 def images_of(labels, size=28):
-  """Made-up images that tell label and position: uint8[n, size, size]."""
+  """Returns images that encode label and position: uint8[n, size, size]."""
   labels = np.asarray(labels)
   images = np.zeros([len(labels), size, size], np.uint8)
   images[:, 0, 0] = labels
@@ -87,7 +87,7 @@ def cifar_pixels(size):
 
 
 def pickled(**content):
-  """Returns a batch of CIFAR's, as Python 2 wrote it: names are bytes."""
+  """Returns a batch of CIFAR as Python 2 wrote it, with names as bytes."""
   return pickle.dumps({k.encode(): v for k, v in content.items()}, protocol=2)
 
 

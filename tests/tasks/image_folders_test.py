@@ -48,7 +48,7 @@ def test_images_and_labels_belong_together(
       x, y = split.load(k)
       assert x.dtype == np.float32
       assert x.shape[1:] == (_SIZES[name], _SIZES[name], 3)
-      # JPEG may be off by one; the last digit is the number of the image.
+      # JPEG may be off by one; the last decimal digit is the image's number.
       labels = np.rint(255 * x[:, 5, 5, 0]) // 10
       np.testing.assert_allclose(labels, y, atol=1 if name != "cinic10" else 0)
 

@@ -1,4 +1,4 @@
-"""Tests of all that is known of tasks without data and TensorFlow."""
+"""Tests of facts about tasks that need neither data nor TensorFlow."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import tasks
 from tests import source_tree
 from tests.refusals import rejected
 
-# Modules at the top of the package that are no tasks.
+# Modules at the top of the package that are not tasks.
 _NO_TASKS = {
   *("__init__", "client_source", "client_weights", "data_error", "digests"),
   "downloads",

@@ -1,4 +1,4 @@
-"""Noisy training labels, and labels that a method corrected."""
+"""Noisy training labels, and labels that a method has corrected."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.tasks import tabular_data
 
 pytestmark = pytest.mark.pure
 
-_OUTSIDE = 99  # A class that no noise draws: it tells which labels stay.
+_OUTSIDE = 99  # A class that no noise draws, which shows the labels that stay.
 
 
 def _noisy(labels, kind, level, num_classes=10, seed=0):
@@ -56,7 +56,7 @@ class TestLabels:
     found = _noisy(labels, "symmetric", level)
     assert found.dtype == np.int32
     assert np.count_nonzero(found != _OUTSIDE) == round(level * count)
-    assert (labels == _OUTSIDE).all()  # Those given stay as they are.
+    assert (labels == _OUTSIDE).all()  # The input does not change.
 
   def test_symmetric_labels_are_uniform_over_all_classes(self):
     labels = np.full(10_000, 3, np.int32)
@@ -163,7 +163,7 @@ class TestCorrectedLabels:
     y = task.train.load(1)[1]
     given = {1: (1 - y).astype(np.int64)}
     corrected = tasks.label_noise.with_labels(task, given)
-    given[1][:] = 7  # The task has its own.
+    given[1][:] = 7  # The task has a copy.
     assert corrected.train.raw is not None
     for found in (corrected.train.load(1)[1], corrected.train.raw(1)[1]):
       np.testing.assert_array_equal(found, 1 - y)

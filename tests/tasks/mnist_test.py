@@ -86,5 +86,5 @@ def test_real_images(real):
     num_clients=None,
     test_data="local",
   )
-  # One of QMNIST's 539 has a single digit among MNIST's.
+  # One of QMNIST's 539 writers has a single digit in MNIST.
   assert 530 < writers.num_clients <= 539

@@ -1,4 +1,4 @@
-"""Small files in the format in which TFF keeps client data."""
+"""Small files in TFF's format of client data."""
 
 import sqlite3
 
@@ -8,14 +8,14 @@ from tasks.formats import example_proto
 
 
 def serialized(features):
-  """Returns an example of features: bytes, or numbers in any shape."""
+  """Returns an example with features: bytes, or numbers of any shape."""
   return example_proto.serialize(
     {k: v if isinstance(v, bytes) else np.array(v) for k, v in features.items()}
   )
 
 
 class NativeFile:
-  """Examples by split and client, to be damaged at will."""
+  """Examples by split and client, which tests may damage."""
 
   def __init__(self, path):
     self.path = path
@@ -29,7 +29,7 @@ class NativeFile:
     )
 
   def execute(self, statement, *rows):
-    """Executes a statement, for each of some rows if there are."""
+    """Executes a statement, for each row if rows are given."""
     connection = sqlite3.connect(self.path)
     connection.execute("PRAGMA synchronous = OFF")  # No power cut is tested.
     with connection:
@@ -40,7 +40,7 @@ class NativeFile:
     connection.close()
 
   def add(self, split, client, examples, *, num_examples=None):
-    """Adds a client's examples, mappings; metadata can be made wrong."""
+    """Adds a client's examples, as mappings; metadata can be wrong."""
     if examples:
       self.execute(
         "INSERT INTO examples VALUES (?, ?, ?)",

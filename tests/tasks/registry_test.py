@@ -73,7 +73,7 @@ class TestEveryTask:
         dataset = getattr(task, f"{half}_data")(client_id)
         assert dataset.element_spec == task.element_spec
         x, y = _element(dataset)
-      else:  # As quickly as in a run.
+      else:  # Faster, as in a run.
         x, y = split.load(client_id)
       assert len(x) == len(y) == split.num_examples[client_id] > 0
       assert np.isfinite(x).all()
@@ -171,7 +171,7 @@ class TestEveryTask:
     assert list(tmp_path.iterdir()) == [file]
 
 
-# The tasks whose data say who the clients are.
+# Tasks whose data determine the clients.
 @pytest.mark.parametrize(
   "name",
   [

@@ -20,7 +20,8 @@ def folder(tmp_path):
 
 def test_words_and_labels(folder):
   task = _load(folder, sequence_length=5)
-  # Of two users with the same tweets: bad 6; day, good 4; then by alphabet.
+  # Numbers by frequency in two users' equal tweets: bad 6 times; day, good 4
+  # times; then in alphabetical order.
   x, y = task.train.load(0)
   numbers = dict(zip(["bad", "day", "good"], [2, 3, 4], strict=True))
   alphabet = ["!", ",", "a", "it's", "so", "what"]

@@ -62,7 +62,7 @@ class TestLastCharacter:
       assert _text(x[k]) + _text([y[k]]) == text[k : k + 5]
 
   def test_short_roles_are_left_out(self, file):
-    # Three letters of PLAY_C are no sequence of four and a label.
+    # PLAY_C's three letters do not make a sequence of four and a label.
     assert "2 roles (1 with too few examples left out)" in (
       _load(file).description
     )
@@ -119,7 +119,7 @@ class TestEveryCharacter:
     batch = task.train.load(0)
     found = model.forward_pass(batch, training=False).predictions
     theirs = reference.forward_pass(batch, training=False).predictions
-    is_text = batch[0] > 0  # Theirs masks the padding of the input.
+    is_text = batch[0] > 0  # The baseline masks padding.
     np.testing.assert_allclose(
       found.numpy()[is_text], theirs.numpy()[is_text], atol=1e-5
     )
@@ -182,8 +182,8 @@ class TestLeaf:
     return path
 
   def test_texts_by_role(self, tmp_path):
-    # The role of 24 characters has 20 windows of 4: 16 train, of the other four
-    # one shares no character with a training window.
+    # The role of 24 characters has 20 windows of 4: 16 for training. Of the
+    # other four, one shares no character with a training window.
     text = "To be, or not to be, tha"
     self._write_texts(
       tmp_path, users=["HAMLET", "GHOST"], num_samples=[20, 1], text=[text, "O"]
@@ -215,7 +215,8 @@ class TestLeaf:
   def test_real_texts(self, real):
     task = self._load(real("shakespeare_leaf"), sequence_length=80)
     assert task.num_clients == 799
-    # The others of LEAF's 4,226,159 samples are of small roles, or between.
+    # The rest of LEAF's 4,226,159 samples belong to small roles or overlap both
+    # halves.
     assert task.train.num_examples.sum() == 3_335_126
     assert task.test.num_examples.sum() == 771_051
 

@@ -37,7 +37,7 @@ class StackOverflowFiles(native_file.NativeFile):
 
 @pytest.fixture
 def files(tmp_path):
-  """Three users, one of them without test examples."""
+  """Returns files of three users, one without test examples."""
   files = StackOverflowFiles(tmp_path)
   files.add(
     "train",
@@ -123,7 +123,7 @@ class TestUsers:
 class TestWords:
   def test_numbers(self, files):
     x, y = _load(files, sequence_length=4).train.load(1)
-    # 5 words, then 6 for unknown ones, 7 begins and 8 ends a sentence.
+    # 5 words; 6 means an unknown word, 7 begins and 8 ends a sentence.
     assert x.tolist() == [[7, 1, 3, 8], [7, 2, 2, 6]]
     assert y.tolist() == [[1, 3, 8, 0], [2, 2, 6, 6]]
     assert x.dtype == y.dtype == np.int32
@@ -174,7 +174,7 @@ class TestTags:
     task = _load(files, "stackoverflow_tag", max_words=4)
     x, y = task.train.load(1)
     assert x.tolist() == [[1, 3, 4, 0], [2, 2, 2, 0]]
-    # The most frequent tags first: python, numpy, c++.
+    # The most frequent tags come first: python, numpy, c++.
     assert y.tolist() == [[1, 0, 0], [1, 1, 0]]
     x, y = task.test.load(1)
     assert not x.any()
@@ -210,7 +210,7 @@ class TestTags:
       np.testing.assert_allclose(
         tf.sigmoid(found.predictions), wanted.predictions, atol=1e-6
       )
-      # Theirs is the sum over examples of the mean over labels.
+      # The baseline's loss is a sum over examples of the mean over labels.
       np.testing.assert_allclose(
         found.loss * len(y) / y.shape[1], wanted.loss, rtol=1e-5
       )

@@ -1,4 +1,4 @@
-"""What each task needs to load fast: small files, and options."""
+"""Small files and options with which each task loads fast."""
 
 import pathlib
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.tasks import client_files, image_data, tabular_data, tfds_data
 
-# For the tasks that read files: what writes them into a folder.
+# For tasks that read files: functions that write these into a folder.
 WRITERS: dict[str, Callable[[pathlib.Path], None]] = {
   "femnist_skewed": image_data.write_emnist_byclass,
   "mnist": image_data.write_mnist,

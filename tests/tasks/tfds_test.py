@@ -134,14 +134,14 @@ def test_features_are_a_table(data_dir):
   )
   assert task.class_names == ["1", "2"]
   x, y = everything(task)
-  # Age and fare, the flag of the age unless all lack none in training; the
+  # Age, fare, and a flag of missing ages unless all training rows have one;
   # texts with a place for unseen ones: A, B or none; x, y, z; false, true.
   has_flag = x.shape[1] == 2 + 1 + 4 + 4 + 3
   assert has_flag or x.shape[1] == 2 + 4 + 4 + 3
   train, _ = several_clients.arrays(task.train)
   np.testing.assert_allclose(train[:, 1].mean(), 0, atol=1e-6)
   np.testing.assert_allclose(train[:, 1].std(), 1, rtol=1e-6)
-  # The fare tells the label: that of passenger k is k + 0.5.
+  # The fare of passenger k is k + 0.5, and determines the label.
   ranks = np.argsort(np.argsort(x[:, 1]))
   np.testing.assert_array_equal(ranks % 2, y)
 

@@ -1,4 +1,4 @@
-"""Training examples that are set aside, to choose settings on."""
+"""Training examples that are set aside as validation data."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from tasks import cuts, validation
 from tasks.task import Split
 from tff_fair.declared import FieldError
 
-# Beside their numbers of examples, what a fifth of them comes to.
+# Clients' numbers of examples, and how many of them a fifth is.
 SIZES = {1: 0, 2: 0, 3: 1, 10: 2, 57: 11}
 
 

@@ -1,11 +1,11 @@
-"""Bytes of images become floats as other programs make them."""
+"""Image bytes become floats with the scalings of other programs."""
 
 import numpy as np
 import pytest
 
 from tasks.central import partitioned_task
 
-# More images than are summed at a time, with a channel that hardly varies and
+# More images than one block of the sums, with a channel that hardly varies and
 # one that never does.
 IMAGES = np.random.Generator(np.random.PCG64(0)).integers(
   0, 256, (5000, 3, 5, 4), np.uint8

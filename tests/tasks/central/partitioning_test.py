@@ -17,7 +17,7 @@ def _data(train, test=(), users=None):
     source="made-up.npz",
     labels=labels,
     num_train=len(train),
-    # The input is the position: tells which example it is.
+    # The input is the position, which identifies the example.
     load_x=lambda positions: positions[:, np.newaxis].astype(np.float32),
     x_shape=(1,),
     class_names=("zero", "one", "two"),
@@ -83,7 +83,7 @@ class TestEveryPartition:
       np.testing.assert_array_equal(self.data.labels[x[:, 0].astype(int)], y)
     assert set(train) <= set(train_pool)
     assert set(test) <= set(test_pool)
-    # Nothing is used twice, and nothing is left.
+    # Each example is used once, and none is left over.
     assert len({*train, *test}) == len(train) + len(test)
     assert {*train, *test} == {*train_pool, *test_pool}
 
@@ -153,7 +153,7 @@ class TestLeastSize:
     found, share = self.clients(**options, min_size=min_size)
     assert nothing == 0
     assert share == np.mean(found != pure)
-    # The empty clients alone get more than they have.
+    # Only clients that are empty get more than they have.
     assert share >= min_size * (20 - len(np.unique(pure))) / 600 > 0
 
   def test_share_that_a_power_law_moved(self):

@@ -16,7 +16,7 @@ def _example(client, number, split=None):
 
 
 def _examples(**sizes):
-  # Clients take turns: nothing comes grouped.
+  # Clients take turns, so examples are not grouped.
   for number in range(max(sizes.values())):
     for client, size in sizes.items():
       if number < size:
@@ -55,7 +55,7 @@ class TestWrite:
     ("min_examples", "dropped"), [(5, (2, 5)), (1, (1, 1))]
   )
   def test_small_clients_are_dropped(self, tmp_path, min_examples, dropped):
-    # A single example cannot be cut.
+    # A client of one example cannot be cut.
     cut = dataclasses.replace(CUT, min_examples=min_examples)
     examples = _examples(a=5, b=4, c=1)
     path = tmp_path / "data.sqlite"
@@ -101,7 +101,7 @@ class TestRandomShare:
     assert {sum(is_test) for is_test in chosen} == {9}
 
   def test_the_same_everywhere(self):
-    # Known numbers: PCG64 and SHA-256 promise them on every machine.
+    # Known numbers: PCG64 and SHA-256 give them on every machine.
     is_test = client_data_writer.random_share(0.25, 7)("writer", 8)
     assert np.flatnonzero(is_test).tolist() == [4, 7]
 

@@ -1,4 +1,4 @@
-"""Tests of conversions as a whole: from a request to a file."""
+"""Tests of whole conversions, from a request to a file."""
 
 import os
 
@@ -18,7 +18,7 @@ _PLAY = "".join(
 
 @pytest.fixture
 def request_of(tmp_path):
-  """Returns requests for what is in the folder: a play, digits, posts."""
+  """Returns requests for the data in the folder: a play, digits, posts."""
   (tmp_path / "play.txt").write_text(_PLAY)
   image_data.write_digits(tmp_path / "digits", writers=False)
   tabular_data.write_posts(tmp_path)

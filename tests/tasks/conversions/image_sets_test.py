@@ -15,7 +15,7 @@ WRITERS = "qmnist-train-labels-idx2-int"
 
 @pytest.fixture(params=["pickle", "binary"])
 def batch(request, tmp_path):
-  """Writes a batch of CIFAR's labels, by name, in one of both versions."""
+  """Writes a batch of CIFAR with labels by name, in one of its two versions."""
 
   def write(name, size, **labels):
     pixels = image_data.cifar_pixels(size)
@@ -98,7 +98,7 @@ class TestMnist:
       MNIST_TRAIN: 3,
       MNIST_TEST: 3,
     }
-    # The second training digit of the writer with every third: number 4 + 1.
+    # The writer has every third digit; this is the second one, number 4.
     example = found[MNIST_TRAIN]["nist_writer_0002"][1]
     assert example["label"].tolist() == [4]
     pixels = 255 - image_data.images_of(range(5))[4].ravel()
@@ -120,7 +120,7 @@ class TestMnist:
       ("t10k-images-idx3-ubyte", np.ones([10, 14, 14], np.uint8), ["28 x 28"]),
       (WRITERS, np.zeros([29, 8], np.int32), [29, 30]),
       (WRITERS, np.zeros([30, 2], np.int32), [30, 2]),
-      # They are not those of MNIST's images.
+      # These labels differ from those of MNIST.
       (WRITERS, np.zeros([30, 8], np.int32), ["row 1 ", "MNIST's is 1"]),
     ],
   )

@@ -1,4 +1,4 @@
-"""What is written loads through TFF's own loaders."""
+"""Converted data load through TFF's own loaders."""
 
 import numpy as np
 import pytest
@@ -112,7 +112,7 @@ def test_stackoverflow(tmp_path):
 
 
 def test_tff_cannot_do_without_a_split(tmp_path):
-  # Why an empty split is refused; if this is mended, it need not be.
+  # The reason why we refuse an empty split; unnecessary once TFF is fixed.
   _write_posts(tmp_path, heldout_every=0)
   with pytest.raises(StopIteration):
     tff.simulation.datasets.stackoverflow.load_data(cache_dir=str(tmp_path))
@@ -122,7 +122,7 @@ def test_token_counts(tmp_path, monkeypatch):
   stack_exchange.write_counts(_write_posts(tmp_path), directory=tmp_path)
 
   def get_file(fname, **others):
-    # Compares the published archive's checksum, which only that one has.
+    # The real function would compare the published archive's checksum.
     assert others["extract"]
     return f"{others['cache_dir']}/datasets/{fname}"
 

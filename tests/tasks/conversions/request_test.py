@@ -1,4 +1,4 @@
-"""Tests of the values that a request takes."""
+"""Tests of the values of a request."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Choices of clients, and of their examples for testing."""
+"""Draws of clients, and of their test examples."""
 
 import numpy as np
 import pytest

@@ -178,7 +178,7 @@ class TestDirichletPerClient:
     least = [counts[first == label, label].min() for label in range(4)]
     most = [counts[first == label, label].max() for label in range(4)]
     np.testing.assert_allclose(least, most, atol=1)  # All have the same share.
-    assert 40 in least  # Some label suffices for all that want it.
+    assert 40 in least  # Some label suffices for its clients.
     assert min(least) < 40
 
   @pytest.mark.parametrize("concentration", [0.1, 2.0])

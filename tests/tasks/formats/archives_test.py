@@ -1,4 +1,4 @@
-"""Compressed files and archives of others: no path of theirs, no bombs."""
+"""Archives from elsewhere: none of their paths is used, no bomb is read."""
 
 import bz2
 import gzip
@@ -27,7 +27,7 @@ def _zipped(content):
 
 
 def _parts(path):
-  """Yields what a compressed file holds."""
+  """Yields the content of a compressed file in pieces."""
   with data_files.open_file(path) as content:
     yield from iter(lambda: content.read(1 << 12), b"")
 
@@ -47,7 +47,7 @@ def test_a_bomb_is_read_up_to_a_bound(tmp_path, compress):
   with pytest.raises(DataError, match="bomb: unpacks to more than"):
     parts.extend(_parts(path))
   assert 0 < len(b"".join(parts)) <= 1 << 18
-  # A large file may hold more, and a small one little.
+  # Content below the bound is read.
   path.write_bytes(compress(_ZEROS[: 1 << 17]))
   with data_files.open_file(path) as content:
     assert content.seek(5) == 5

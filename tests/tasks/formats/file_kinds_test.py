@@ -1,4 +1,4 @@
-"""Files of other kinds are recognized by their content, whatever their name."""
+"""Files of a wrong kind are recognized by their content, not their name."""
 
 import bz2
 import contextlib
@@ -33,7 +33,7 @@ def zipped(*names: str, content: bytes = CSV) -> bytes:
 
 
 def written(write) -> bytes:
-  """Returns what a function writes to a file of pandas or NumPy."""
+  """Returns the bytes that a function of pandas or NumPy writes to a file."""
   file = io.BytesIO()
   write(file)
   return file.getvalue()
@@ -112,7 +112,7 @@ def test_databases_and_models_are_named(tmp_path):
 
 
 class Spy:
-  """Notes when it is unpickled."""
+  """Records that it was unpickled."""
 
   seen = False
 

@@ -1,4 +1,4 @@
-"""Models of plain layers compute the same, and others are named."""
+"""Models of plain layers compute the same; other models are refused."""
 
 import json
 
@@ -11,7 +11,7 @@ from tasks.models import exportable
 
 
 def branching():
-  """Returns a model with a shortcut, as a residual network has."""
+  """Returns a model with a shortcut, as in a residual network."""
   x = tf.keras.Input([4])
   normalized = tf.keras.layers.GroupNormalization(2)(x)
   return tf.keras.Model(x, tf.keras.layers.Dense(2)(tf.nn.relu(normalized + x)))
@@ -66,7 +66,7 @@ class Doubling(tf.keras.layers.Layer):
 
 
 class Scaling(tf.keras.layers.Layer):
-  """A layer that does not tell what it is made of."""
+  """A layer whose config lacks its factor."""
 
   def __init__(self, factor):
     super().__init__()
@@ -77,7 +77,7 @@ class Scaling(tf.keras.layers.Layer):
 
 
 class OwnModel(tf.keras.Model):
-  """A model that is no graph of layers."""
+  """A model that is not a graph of layers."""
 
   def call(self, inputs):
     return inputs

@@ -40,7 +40,7 @@ SAME = functional()
 
 
 class Late(tf.keras.Model):
-  """A model whose sigmoid no layer has."""
+  """A model whose sigmoid is not in a layer."""
 
   def __init__(self):
     super().__init__()
@@ -85,7 +85,7 @@ def test_loss_and_gradients_are_those_of_binary_cross_entropy(name):
     strict=True,
   ):
     np.testing.assert_allclose(*gradients, rtol=1e-3, atol=1e-6)
-  describe(model, "trained")  # In plain layers, as exports write it.
+  describe(model, "trained")  # Exports write it in plain layers.
 
 
 def test_a_trained_model_keeps_its_weights():

@@ -1,4 +1,4 @@
-"""Our LSTM is Keras', with its gradient."""
+"""Our LSTM equals Keras', and so does its gradient."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import tensorflow as tf
 from tasks.models import exportable, layers
 from tests.cases import Cases
 
-# Numbers of steps: one turn of the loop, several, and a prime number.
+# Numbers of steps: less than a loop's turn, several turns, and a prime.
 _LENGTHS = [1, 7, 10, 20, 25, 13]
 
 
@@ -16,7 +16,7 @@ def sigmoid(z):
 
 
 def outputs_of(values, mask):
-  """Returns what NumPy gives, float64[length, n, units]."""
+  """Returns the outputs by NumPy, float64[length, n, units]."""
   x, kernel, recurrent, bias = values
   units = len(recurrent)
   output = carry = np.zeros([x.shape[1], units])
@@ -32,7 +32,7 @@ def outputs_of(values, mask):
 
 
 def problem(length, *, dtype=np.float64, scale=1.0):
-  """Returns inputs, the three weights, a mask, and factors of the outputs."""
+  """Returns inputs, three weights, a mask, and factors of the outputs."""
   rng = np.random.default_rng(length)
   n, size, units = 3, 4, 5
   shapes = [
@@ -77,7 +77,7 @@ def test_agrees_with_numpy(length, is_masked):
 
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_agrees_with_keras(is_masked):
-  # Those of the last step alone are a slice of them.
+  # Without a mask, only the outputs of the last step, a slice.
   both = [
     kind(5, return_sequences=is_masked)
     for kind in (tf.keras.layers.LSTM, layers.LSTM)

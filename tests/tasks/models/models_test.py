@@ -18,7 +18,7 @@ _CASES: list[tuple[str, dict[str, Any]]] = [
   ("emnist_character", {"synthetic": True, "model": "cnn_dropout"}),
 ]
 
-# Prints the sums of weights at first and after a round, exactly.
+# Prints the exact sums of the weights before and after a round.
 _PROGRAM = """
 import json, sys
 import numpy as np, tensorflow_federated as tff
@@ -69,8 +69,8 @@ def test_runs_repeat_in_new_processes():
   [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
 )
 def test_emnist_models_are_those_of_the_baselines(model, model_id):
-  # Keras clips probabilities below 1e-7, and so the baselines' loss. There are
-  # weights that give such.
+  # Keras clips probabilities below 1e-7, which affects the baselines' loss, and
+  # some weights lead to such probabilities.
   tf.keras.utils.set_random_seed(0)
   baselines = tff.simulation.baselines
   baseline = baselines.emnist.create_character_recognition_task(
@@ -86,7 +86,7 @@ def test_emnist_models_are_those_of_the_baselines(model, model_id):
     w.shape for w in weights
   ]
   for variable, value in zip(ours.trainable_variables, weights, strict=True):
-    # Larger logits than an untrained model has: the comparison sees them.
+    # Larger logits than those of an untrained model, so that errors show.
     variable.assign(1.5 * value)
   for variable in baseline.trainable_variables:
     variable.assign(1.5 * variable)
@@ -179,7 +179,7 @@ def test_a_mask_depends_on_input_and_seed_alone():
 def test_image_models(build, num_weights):
   model = build()
   assert model.count_params() == num_weights
-  # No state mixes clients.
+  # No state mixes clients' data.
   assert model.non_trainable_variables == []
   # Group normalization: an example's output does not depend on its batch.
   images = tf.random.stateless_uniform([3, *model.input_shape[1:]], [0, 1])
@@ -238,7 +238,7 @@ def test_layers_that_draw_repeat_and_keep_the_moments(build):
     expected.get(type(layer).__name__, 1.0), rel=0.1
   )
   if isinstance(layer, models.RepeatableDropout):
-    # With spatial, a channel of an example is dropped as a whole.
+    # If spatial, a channel of an example is dropped as a whole.
     is_whole = {*(drawn == 0).mean(1).ravel()} == {0, 1}
     assert is_whole == layer._spatial
   model = tf.keras.Sequential([tf.keras.Input([5, 30]), layer])

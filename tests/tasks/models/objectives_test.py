@@ -1,4 +1,4 @@
-"""The loss and the metric of models, in both of TFF's forms."""
+"""The loss and the metric of models, as Keras and as functional models."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tff_fair.client_works import local_model, tally as tallies
 
 
 def loss_and_gradients(model_fn, weights, batch):
-  """Returns what a client computes on a batch, in TFF's worker."""
+  """Returns loss and gradients of a batch, as a client computes them."""
 
   @tff.tensorflow.computation
   def compute():
@@ -94,7 +94,7 @@ def test_both_forms_have_the_same_loss_gradient_and_metrics(name):
   metrics = functional.finalize_metrics(state)
   values = model.report_local_unfinalized_metrics()
   assert [*metrics] == [*values]
-  for column, (value, *weight) in values.items():  # Means, and counts.
+  for column, (value, *weight) in values.items():  # Means have a count.
     assert metrics[column].dtype == value.dtype
     expected = value / weight[0] if weight else value
     np.testing.assert_allclose(metrics[column], expected, rtol=1e-5)
@@ -150,7 +150,7 @@ def pinball(labels, outputs):
 
 @pytest.fixture
 def load(tmp_path):
-  """Forty examples of two clients, of classes 0, 0, 0 and 1."""
+  """Returns a task of forty examples of two clients, with classes 0 0 0 1."""
   (tmp_path / "losses.py").write_text(LOSSES)
 
   def load(y=None, loss=None, **options):
@@ -180,7 +180,7 @@ def assert_loss(task, expected):
   model, functional = task.model_fn(), task.functional_model_fn()
   batch = tuple(map(tf.constant, task.train.load(0)))
   keras = model.forward_pass(batch, training=True).loss.numpy()
-  # A Keras model of this form runs in graphs alone.
+  # A Keras model of this form runs only in graphs.
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     x, y = map(tf.constant, task.train.load(0))
     outputs = functional.predict_on_batch(functional.initial_weights, x)

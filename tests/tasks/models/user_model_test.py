@@ -1,4 +1,4 @@
-"""Tests of users' models: the same weights each time, and checked."""
+"""Tests of users' models: equal weights each time, and checks."""
 
 import functools
 import math
@@ -43,7 +43,7 @@ def not_finite(shape, dtype=None):
 
 
 class Penalized(LAYERS.Layer):  # type: ignore[name-defined]
-  """A layer that adds a penalty of what it computes."""
+  """A layer that penalizes its input."""
 
   def call(self, x):
     self.add_loss(tf.reduce_mean(x**2))
@@ -51,7 +51,7 @@ class Penalized(LAYERS.Layer):  # type: ignore[name-defined]
 
 
 class OfOneOutput(tf.keras.Model):
-  """A model of a subclass that returns its output in a mapping."""
+  """A subclassed model that returns its output in a mapping."""
 
   def __init__(self):
     super().__init__()
@@ -160,7 +160,7 @@ def trained_subclass():
 
 
 def saved_as(name):
-  """Returns what makes, from a folder, what loads a model of it."""
+  """Returns a function from a folder to a loader of a saved model."""
 
   def loading(folder):
     path = fitted(str(folder / name))
@@ -180,8 +180,8 @@ def weights_file(folder):
   return load
 
 
-# By name: how many weights, from the first, no initializer makes; and what
-# makes, from a folder, the function of a model.
+# By name: how many leading weights no initializer makes; and a function from a
+# folder to a function that builds a model.
 TRAINED: dict[str, tuple[int, Callable[..., Callable[[], tf.keras.Model]]]] = {
   "set weights": (4, lambda _: trained),
   "a layer's weights": (2, lambda _: with_trained_first_layer),
@@ -490,14 +490,14 @@ def test_a_function_takes_what_it_names():
   assert model.output_shape == (None, 1)
 
 
-# Models of ours by name.
+# Our models by name.
 
 
 @pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))
 def test_a_name_fits_images_of_28_pixels(name):
   side = 32 if name == "vgg11" else 28
   wanted = catalog.required_shapes(element_spec([side, side, 1]), 10)
-  with tf.Graph().as_default():  # Initializes nothing.
+  with tf.Graph().as_default():  # Without initial weights.
     model = catalog.build_fn(name, wanted, 0)()
   assert model.output_shape == (None, 10)
 

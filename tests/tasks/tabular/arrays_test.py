@@ -92,7 +92,7 @@ def test_columns_are_taken_as_vectors(tmp_path):
   )
   plain = load(tmp_path, y=y, client=client, split=HALVES)
   np.testing.assert_equal(task.train.load(1), plain.train.load(1))
-  column = load(tmp_path, x=np.ones([COUNT, 1]))  # But not x.
+  column = load(tmp_path, x=np.ones([COUNT, 1]))  # x alone remains a column.
   assert column.element_spec[0].shape == [None, 1]
 
 
@@ -134,7 +134,7 @@ def test_several_numbers_as_labels(tmp_path):
   assert task.train_data(1).element_spec == task.element_spec
   whole = load(tmp_path, {"kind": "number"}, y=y.astype(int))
   assert whole.element_spec == task.element_spec
-  # Loss and metric in both forms.
+  # The loss and the metric, of both forms of the model.
   model, functional = task.model_fn(), task.functional_model_fn()
   outputs = task.keras_model_fn()(x).numpy()
   loss = np.mean((outputs - found) ** 2)

@@ -1,4 +1,4 @@
-"""A table's columns as x, by NumPy, and by layers that Keras has."""
+"""A table's columns become x, by NumPy and by layers that Keras has."""
 
 import json
 import subprocess
@@ -13,8 +13,8 @@ from tests.tasks import tabular_data
 
 pytestmark = pytest.mark.program
 
-# Names, texts and numbers that lead astray: names of layers, of none and of two
-# alike, the word for unseen texts, texts of two lines, numbers as texts.
+# Misleading names, texts and numbers: names like layers', empty or similar
+# names, the word for unseen texts, texts of two lines, numbers as texts.
 HEADER = [
   *("who", "half", "y"),
   *("a, b", "a_ b", "1x", "number", "probabilities", "gr\u00f6\u00dfe"),
@@ -52,7 +52,7 @@ def load(path, **options):
 
 
 def raw_values(task, half):
-  """Returns raw values as a user has them, in the order of the file."""
+  """Returns the raw values that a user would have, in the file's order."""
   columns = zip(HEADER[3:], zip(*half, strict=True), strict=True)
   return {
     name: np.array([float(v or "nan") for v in values], np.float32)
@@ -112,7 +112,7 @@ def test_x_is_that_of_float64(table):
   for k, name in enumerate(HEADER[3:9]):
     values = raw[name].astype(np.float64)
     is_missing[:, k] = np.isnan(values)
-    # One is constant, one all missing, one deviates by less than floats divide.
+    # These are constant, all missing, or deviate too little for float32.
     if name not in ("1x", "probabilities", "gr\u00f6\u00dfe"):
       z = (values - np.nanmean(values)) / np.nanstd(values)
       expected[:, k] = np.nan_to_num(z)
@@ -132,7 +132,7 @@ def test_the_place_of_texts(table):
 
 
 def one_hot(places, width):
-  """Returns rows with a 1 at a place each; unseen texts, at 0, have none."""
+  """Returns rows with a 1 at each place; unseen texts, at 0, have none."""
   return np.eye(width)[places] * (np.array(places) > 0)[:, np.newaxis]
 
 
@@ -147,7 +147,7 @@ def test_texts_that_no_client_learned_have_no_effect(table):
   )
   found = task.preprocessing.wrap(model)(raw).numpy()
   kernel, bias = model.get_weights()
-  kernel[10:] = 0  # All that texts have.
+  kernel[10:] = 0  # All weights of the text features.
   model.set_weights([kernel, bias])
   without_texts = task.preprocessing.wrap(model)(raw).numpy()
   np.testing.assert_array_equal(found, without_texts)
@@ -174,7 +174,7 @@ def test_numbers_come_out_in_their_own_units(tmp_path):
   x = tf.range(40, dtype=tf.float32)
   found = task.preprocessing.wrap(model)({"x": x}).numpy()
   assert (found.shape, found.dtype) == ((40,), np.float32)
-  # x of all rows, standardized, tells which of them are for training.
+  # The standardized x of all rows shows which rows are for training.
   every_x = task.preprocessing.encoder()({"x": x}).numpy()
   halves = [task.train.load(k) for k in (0, 1)]
   rows = np.concatenate([np.argmax(every_x == h[0].T, axis=0) for h in halves])

@@ -1,4 +1,4 @@
-"""Tables as people have them: ids, empty labels, one file a hospital."""
+"""Tables as people have them: ids, empty labels, one file per hospital."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ def _patients():
     {
       "patient_id": generator.permutation(size) + 5000,
       "hospital": [_NAMES[k % 4] for k in range(size)],
-      "person": np.arange(size) // 3 * 7 % 40,  # Three visits, in some order.
+      "person": np.arange(size) // 3 * 7 % 40,  # Three visits, shuffled.
       "age": 20.5 + generator.permutation(size) / 2,
       "ward": generator.choice(["a", "b"], size),
       "ill": np.where(generator.random(size) < 0.3, "yes", "no"),
@@ -45,7 +45,7 @@ def table(tmp_path):
 
 
 def test_ids_and_numbers_of_rows_are_left_out_unless_kept(table):
-  # Written by pandas twice, sorted by the label: the rows' numbers tell it.
+  # Pandas wrote it twice, sorted by the label: row numbers reveal the label.
   frame = _patients().sort_values("ill").reset_index(drop=True)
   first = pd.read_csv(table(frame, index=True))
   first = first.assign(
@@ -116,7 +116,7 @@ def test_a_wrong_separator_is_the_cause(table, written, options, facts):
 
 @pytest.fixture
 def sites(tmp_path):
-  """A folder with a file for each hospital, and a partitioned one."""
+  """Returns a folder with a file per hospital, and a partitioned folder."""
   frame = _patients()
   (tmp_path / "sites").mkdir()
   for name, rows in frame.groupby("hospital"):
@@ -151,7 +151,7 @@ def test_files_that_do_not_agree_are_named(sites):
     load(sites / "sites")
   with refused("*.tsv", "no table"):
     load(sites / "sites" / "*.tsv")
-  # A mistyped column must not become the names of files.
+  # A mistyped column name must not be filled with the names of files.
   rows = _patients()
   rows.to_csv(sites / "sites" / "west.csv", index=False)
   rows.to_csv(sites / "sites" / "east.csv", index=False)
@@ -195,5 +195,5 @@ def test_clients_with_too_few_rows_are_named(table):
     task = load(path, features="age,ward")
   assert task.client_names == _NAMES
   assert "4 clients (7 with too few rows left out)" in task.description
-  # Their texts are no categories.
+  # Texts of left-out clients are not categories.
   assert "of tiny" not in str(task.preprocessing.features)

@@ -1,4 +1,4 @@
-"""Moments of clients, merged: those of all rows together."""
+"""Merged moments of clients equal those of all rows together."""
 
 import numpy as np
 import pytest

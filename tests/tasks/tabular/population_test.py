@@ -31,7 +31,7 @@ IS_TEST = [1, 0, 0, 1, 0, 0, 0, 1, 0, 0]
 
 def test_rows_by_client():
   found = divide(IS_TEST)
-  # b has no row to be tested on, d none to train on.
+  # b has no test row, and d has no training row.
   assert found.names == ("a", "c")
   assert found.num_left_out == 2
   assert [found.train.of_client(k).tolist() for k in (0, 1)] == [
@@ -119,6 +119,6 @@ def test_each_class_has_a_row_to_train_on(num_rare):
     found = divide(is_test, clients, seed=seed, classes=classes)
     assert set(classes[found.train.rows]) == set(range(num_rare + 1))
     assert found.test.sizes.tolist() == [6, 6, 6, 6]
-  # The clients' own halves stay.
+  # The clients' given halves stay.
   kept = divide(is_test, clients, seed=seed)
   assert kept.test.rows.tolist() == np.flatnonzero(is_test).tolist()

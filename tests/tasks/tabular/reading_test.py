@@ -1,4 +1,4 @@
-"""Columns of CSV and Parquet files, and the place of what is wrong in them."""
+"""Columns of CSV and Parquet files, and the places of errors in them."""
 
 import gzip
 import re
@@ -61,7 +61,7 @@ def write(tmp_path):
 
 
 def _short(value: str | bytes) -> str:
-  """Returns the name of a case without the content of its file."""
+  """Returns the name of a case, not the content of its file."""
   return value if isinstance(value, str) and "\n" not in value else "file"
 
 
@@ -183,12 +183,12 @@ def test_texts_that_are_no_categories(write, column, fact):
   path = write(rows_of(column))
   with refused("rows.csv", "olumn 't'", "(ignore=t)", fact):
     column_t(path)
-  # Clients may have any number of names.
+  # Clients may have any number of different names.
   assert len(column_t(path, texts="ct", categories="").values) > 1
 
 
 def notices_of(path, **options):
-  """Returns what a user hears of column t."""
+  """Returns the notices about column t that a user gets."""
   table = reading.open_table(path, table_file.Format(**options))
   with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
@@ -255,7 +255,7 @@ def test_texts_of_a_parquet_file_are_read_as_fields(tmp_path, column, options):
     path = tmp_path / name
     column = column_t(path, options, categories="")
     texts = [str(t.message) for t in notices_of(path, **options)]
-    # Places differ: a line of one, a row of the other.
+    # Places differ: the line of one file, the row of the other.
     texts = [t.replace(str(path), "").partition(" in ")[0] for t in texts]
     if isinstance(column, columns.Texts):
       return texts, texts_of(column)
@@ -275,7 +275,7 @@ def test_signs_of_numbers_in_texts_of_a_parquet_file(tmp_path):
   np.testing.assert_array_equal(
     values(["1.234,5", "2"], decimal=",", thousands="."), [1234.5, 2]
   )
-  # Numbers that are no texts have missing ones, too.
+  # Values that are numbers already may also be marked as missing.
   np.testing.assert_array_equal(values([-9, 2], missing=("-9",)), [np.nan, 2])
   with refused("rows.parquet", "thousands=,"):
     values(["1,500,000", "2"])
@@ -372,7 +372,7 @@ def test_numbers_that_are_written_in_another_way(write, column, remedy):
   path = write(rows_of(column))
   with refused("rows.csv", "olumn 't' holds numbers", remedy, "(ignore=t)"):
     notices_of(path)
-  # As texts they may stay.
+  # As texts they are accepted.
   found = column_t(path, texts="ct", categories="")
   assert len(found.values) == len(column)
 
@@ -407,7 +407,7 @@ def test_a_place_is_named(write):
 def test_names_of_columns(write):
   table = reading.open_table(write(GOOD))
   reading.check_names(table, {"features": ["age", "kind"]})
-  # All that are missing are told at once; nothing is like the first.
+  # All missing names are reported at once; nothing resembles the first.
   facts = (
     "'hospital' (client), 'lable' (label; did you mean 'label'?)",
     "'Ages' (ignore; did you mean 'age'?), ''",
@@ -484,7 +484,7 @@ def test_reads_a_parquet_file(frame, tmp_path):
   np.testing.assert_array_equal(found["x"].values, [1, np.nan] * 20)
   assert found["half"].values.tolist() == frame["half"].tolist()
   assert texts_of(found["truth"]) == ["True", "False"] * 20
-  # So, too, in a role of texts, and in a folder.
+  # Also in a role of texts, and in a folder.
   found_as_texts = read(path, ["truth"], ["truth"], ())["truth"]
   assert found_as_texts.values == ("False", "True")
   assert texts_of(found["kind"]) == ["3", "4", "5", None] * 10

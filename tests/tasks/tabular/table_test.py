@@ -25,7 +25,7 @@ def load(path, **options):
 
 
 def change(path, column, values, **others):
-  """Puts other values into columns, or new ones at the end."""
+  """Replaces the values of columns, or adds columns at the end."""
   found = FRAME.assign(**{column: list(values), **others})
   found.to_csv(path, index=False)
 
@@ -38,7 +38,8 @@ def test_a_task_of_classes(path):
   assert task.train.num_examples.tolist() == [10, 11, 10]
   assert task.test.num_examples.tolist() == [3, 3, 3]
   x, y = task.train.load(0)
-  # Age and its flag, 4 blood groups and 2 truth values, unseen ones.
+  # Age and its flag, 4 blood groups and 2 truth values, and two for unseen
+  # texts.
   assert x.shape == (10, 2 + 5 + 3)
   assert (x.dtype, y.dtype) == (np.float32, np.int32)
   assert "1 columns of numbers and 2 of texts" in task.description

@@ -1,4 +1,4 @@
-"""Numbers that are written with units, or in the signs of another country."""
+"""Numbers with units, or written as in another country."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def frame(y=None):
 
 
 class HuggingFace:
-  """Has what a `datasets.Dataset` has: the package may not be installed."""
+  """Imitates a `datasets.Dataset`, whose package may not be installed."""
 
   class _ClassLabel:
     names = ("low", "middle", "high")
@@ -251,7 +251,7 @@ def test_weights_of_clients_are_the_same_in_both_halves():
 
 @pytest.mark.parametrize("halves", [1, 2])
 def test_groups_are_those_of_each_example(halves):
-  # x says whose example it is, so the groups of both halves can be told.
+  # x identifies an example, so that its group is known in both halves.
   table = frame().assign(sex=list("fmfmfmfmfm"))
   of_age = dict(zip(table["age"], table["sex"], strict=True))
   task = tasks.from_client_data(

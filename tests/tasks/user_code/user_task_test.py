@@ -253,7 +253,7 @@ class Point:
 
 @pytest.fixture
 def points(monkeypatch):
-  """Sets the entry points that there are."""
+  """Replaces the entry points of installed packages."""
 
   def set_to(*found):
     registry._installed.cache_clear()
