@@ -26,7 +26,7 @@ ENTER, TAB, SPACE, RIGHT = "\ue007", "\ue004", " ", "\ue014"  # Keys.
 
 
 def missing() -> str | None:
-  """Returns what a browser would need that is not installed."""
+  """Returns the reason to skip browser tests, None if all is installed."""
   absent = [name for name in _PROGRAMS if shutil.which(name) is None]
   return f"needs {' and '.join(absent)}" if absent else None
 
@@ -42,7 +42,7 @@ class Browser:
     return _send(f"{self.url}/{command}", method, values)
 
   def open(self, url: str) -> None:
-    """Shows a page, anew where it is shown already, and waits for all of it."""
+    """Loads a page, even if it is open already, and waits for all of it."""
     self.send("url", url="about:blank")
     self.send("url", url=url)
     state = "return [document.URL, document.readyState]"
@@ -53,11 +53,11 @@ class Browser:
       time.sleep(0.05)
 
   def run(self, script: str) -> Any:
-    """Returns what the body of a function of JavaScript returns."""
+    """Runs the body of a JavaScript function and returns its result."""
     return self.send("execute/sync", script=script, args=[])
 
   def find(self, selector: str) -> list[str]:
-    """Returns the elements that a selector of CSS finds."""
+    """Returns the elements that a CSS selector finds."""
     found = self.send("elements", using="css selector", value=selector)
     return [element[_ELEMENT] for element in found]
 
@@ -81,7 +81,7 @@ class Browser:
     return self.send(f"element/{element}/displayed", "GET")
 
   def style(self, selector: str, name: str) -> str:
-    """Returns a style that the only element of a selector comes to have."""
+    """Returns a computed style of the only element that a selector finds."""
     (element,) = self.find(selector)
     return self.send(f"element/{element}/css/{name}", "GET")
 
@@ -94,11 +94,11 @@ class Browser:
     return self.send("goog/cdp/execute", cmd=command, params=values)
 
   def log(self, kind: str) -> list[dict[str, Any]]:
-    """Returns what was logged since the last call: "browser", "performance"."""
+    """Returns new entries of a log, "browser" or "performance"."""
     return self.send("se/log", type=kind)
 
   def requests(self) -> list[str]:
-    """Returns the addresses that were asked for since the last call."""
+    """Returns the URLs that were requested since the last call."""
     messages = [
       json.loads(entry["message"])["message"]
       for entry in self.log("performance")
@@ -134,7 +134,7 @@ def started() -> Iterator[Browser]:
       url = f"{address}/{_session(address, profile)}"
       browser = Browser(url)
       try:
-        # Away from the page of a new tab, which asks for much.
+        # Leave the new-tab page, which sends many requests.
         browser.open("about:blank")
         browser.requests()
         yield browser

@@ -10,7 +10,7 @@ import pytest
 def one_of_each(
   cases: Iterable[Any], kind: Callable[[Any], Hashable] = lambda _: None
 ) -> list[Any]:
-  """Returns cases as a test's parameters, of which most are for long runs."""
+  """Returns cases as parameters; after the first of a kind, marked long."""
   found: set[Hashable] = set()
   parameters = []
   for case in cases:
@@ -46,7 +46,7 @@ class Cases:
 
   @contextlib.contextmanager
   def case(self, *label: object) -> Iterator[None]:
-    """Runs one case; a failed assertion is kept for the end."""
+    """Runs one case; failed assertions are raised together at the end."""
     self._number += 1
     try:
       yield

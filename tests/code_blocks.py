@@ -1,18 +1,19 @@
 """The code blocks of the documents, and how a test runs them.
 
-A block indented by four spaces, or in a fence "bash", is for the shell, one in
-a fence "python" or "toml" speaks for itself, and one in a fence without a name
-shows the output of the commands above. All of these run, in their order, as
-they stand, unless a comment before the block, which no reader sees, says how:
+A block that is indented by four spaces, or in a "bash" fence, is for the shell.
+Blocks in "python" and "toml" fences are what the name says. A block in a fence
+without a name shows the output of the commands above it. All blocks run in
+order and unchanged, unless a comment before the block, which readers do not
+see, says otherwise:
 
-  <!-- run: OLD => NEW; ... -->        with other text: fewer rounds, say
+  <!-- run: OLD => NEW; ... -->        with replacements: fewer rounds, say
   <!-- not run: REASON -->             not at all
   <!-- not run: `COMMAND`: REASON -->  without the commands that begin so
   <!-- without data: TEXT -->          each command fails, and names TEXT
   <!-- file: NAME -->                  written to a file first
 
-"from here" after the first words makes it hold up to the next "from here" of
-the page, or its end: <!-- not run from here: REASON -->.
+A comment with "from here" after its first words holds up to the next "from
+here" of the page, or its end: <!-- not run from here: REASON -->.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ _CONTINUED = re.compile(r"\\\n\s*")
 
 
 class DirectiveError(ValueError):
-  """A comment about a code block that makes no sense."""
+  """A malformed comment about a code block."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Directive:
   text: str
 
   def changes(self) -> Iterator[Callable[[str], str]]:
-    """Yields what it does to a block's code, one change after the other."""
+    """Yields the changes that it makes to a block's code, in order."""
     if self.key == "run":
       for pair in self.text.split("; "):
         old, arrow, new = pair.partition(" => ")
@@ -98,12 +99,12 @@ def _leave_out(command: str, code: str) -> str:
 
 
 def commands(code: str) -> list[str]:
-  """Returns the lines of a shell script, continued ones as one."""
+  """Returns the lines of a shell script, with continued lines joined."""
   return _CONTINUED.sub("", code).splitlines()
 
 
 def read(page: pathlib.Path) -> list[Block]:
-  """Returns the blocks of a page that run, or are to say why not."""
+  """Returns a page's blocks that must run or have a reason not to."""
   return [block for block in parse(page.read_text()) if block.kind in KINDS]
 
 
@@ -111,7 +112,7 @@ def parse(text: str) -> Iterator[Block]:
   """Yields all code blocks of a page."""
   own: list[Directive] = []
   inherited: list[Directive] = []
-  begun = False  # Whether the last lines were "from here" of one place.
+  begun = False  # Whether only blank lines followed the last "from here".
   lines = text.splitlines()
   number = 0
   while number < len(lines):
@@ -138,7 +139,7 @@ def parse(text: str) -> Iterator[Block]:
 
 
 def _block_at(lines: list[str], start: int) -> tuple[int, Block | None]:
-  """Returns the block that begins on a line, and the line to go on with."""
+  """Returns the next line to parse, and the block that begins at `start`."""
   if fence := _FENCE.match(lines[start]):
     end = next(
       n for n in range(start + 1, len(lines)) if lines[n].strip() == "```"

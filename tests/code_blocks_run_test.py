@@ -10,8 +10,8 @@ from tests import code_blocks, page_script
 from tests.source_tree import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Their runs take minutes; other tests run what they show, bit by bit. Those of
-# the papers' results are sweeps, which reproduction_index_test.py expands.
+# Pages that take minutes; other tests cover their commands one by one. Pages in
+# reproduction/ are sweeps, which reproduction_index_test.py expands.
 LONG = (
   *(
     "audit.md",
@@ -24,13 +24,13 @@ LONG = (
   *("own_data.md", "privacy.md", "tapes.md", "tasks.md", "reproduction.md"),
   "which_method.md",
 )
-# The set-up's notes on what it has installed, and of which file.
+# Files of which the set-up keeps a copy once their contents are installed.
 INSTALLED = ("requirements.txt", "pyproject.toml")
 
 
 @pytest.fixture
 def clone(tmp_path, warm_python):
-  """A copy of all that git has or would take, with this environment in it."""
+  """Returns a copy of all files that git does not ignore."""
   listed = subprocess.run(
     ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
     cwd=ROOT,
@@ -61,7 +61,7 @@ def pages_that_run():
 
 
 def marked_pages():
-  """Returns the pages, the longest of them for those who ask for it."""
+  """Returns the pages that run, the longest of them marked long."""
   return [
     pytest.param(page, marks=pytest.mark.long)
     if page.name in LONG or page.parent.name == "reproduction"

@@ -12,7 +12,7 @@ import typing
 
 import pytest
 
-import tff_fair  # Imports TensorFlow Federated for those alone that need it.
+import tff_fair  # Imports TensorFlow Federated only on demand.
 
 # Tests leave nothing in the user's folders.
 _CACHE_VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
@@ -33,16 +33,15 @@ _SHARING_FILES = pytest.StashKey[set[pathlib.Path]]()
 #            where possible no import of TensorFlow Federated.
 #   tff      Federated computations, with `use_local`.
 #   program  Whole programs and experiments, with `use_local`, too.
-# A new folder gets all that it may need, and delays no quick run.
+# By default, tests get the whole runtime, and quick runs skip them.
 pytestmark = pytest.mark.program
-# Files of long tests come first: at the end of a run by several processes, none
-# waits for another.
+# Files of long tests come first, so that parallel processes end at about the
+# same time.
 TIERS = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
-# Computations that TensorFlow optimizes, as it does for users: clients that
-# report nonsense, and those that tests share with programs (`compiled_once`).
-# In other files that would take a third of the time.
+# Files whose computations TensorFlow optimizes, as it does for users, although
+# no programs share them. In other files that would take a third of the time.
 _OPTIMIZED_FILES = (
   "aggregators/hostile_signals_test.py",
   "runtime/tff_internals_test.py",
@@ -51,9 +50,10 @@ _OPTIMIZED_FILES = (
 
 @functools.cache
 def tier_of(path: pathlib.Path) -> str:
-  """Returns the tier of a file of tests, or of a folder of them.
+  """Returns the tier of a test file or of a folder.
 
-  It is read from the text: a quick run imports no file of another tier.
+  The tier is read from the text, so that a quick run imports no file of another
+  tier.
   """
   if path.is_dir():
     return _tier_in(path / "conftest.py") or tier_of(path.parent)
@@ -70,7 +70,7 @@ def _tier_in(file: pathlib.Path) -> str | None:
 def pytest_ignore_collect(
   collection_path: pathlib.Path, config: pytest.Config
 ) -> bool | None:
-  """Leaves out files of other tiers, where pure tests alone are run."""
+  """Skips files of other tiers if only pure tests run."""
   is_quick = config.getoption("markexpr").startswith("pure")
   if not is_quick or collection_path.is_dir():
     return None
@@ -84,7 +84,7 @@ def _name(path: pathlib.Path) -> str:
 def pytest_collection_modifyitems(
   config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-  """Marks each test with its tier; those that are not pure get a context."""
+  """Sorts the tests, and gives each the mark and the context of its tier."""
   items.sort(
     key=lambda item: (
       _name(item.path) not in _LONGEST_FILES,
@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(
   for item in items:
     tier = tier_of(item.path)
     item.add_marker(tier)
-    # First of all, since fixtures of a module may compute something already.
+    # It comes first, because fixtures of a module may compute already.
     fixtures = getattr(item, "fixturenames", [])
     if tier != "pure" and "local_execution" not in fixtures:
       fixtures.insert(0, "local_execution")
@@ -104,11 +104,11 @@ def pytest_collection_modifyitems(
 
 
 def pytest_collection_finish() -> None:
-  """Makes graphs quick to build, once all that tests import is there.
+  """Makes graphs quick to build, once the tests' modules are imported.
 
-  Python's collector leaves it alone: building a computation makes objects by
-  the ten thousands, few of which stay. With Python's own thresholds, a quarter
-  of the time went to collecting.
+  The garbage collector ignores those modules and runs less often: building a
+  computation makes tens of thousands of objects, few of which stay. With
+  Python's default thresholds, collecting took a quarter of the time.
   """
   gc.freeze()
   gc.set_threshold(20_000, 20, 50)
@@ -118,17 +118,17 @@ def pytest_collection_finish() -> None:
 
 
 def _read_protocols_once() -> None:
-  """Has `isinstance` read the members of a protocol once, as Python 3.12 does.
+  """Caches the members of protocols for `isinstance`, as Python 3.12 does.
 
-  TensorFlow asks of most arguments whether they are of one: an eighth of the
-  time of building a computation.
+  TensorFlow checks most arguments against protocols, which took an eighth of
+  the time of building a computation.
   """
   for name in ("_get_protocol_attrs", "_is_callable_members_only"):
     setattr(typing, name, functools.cache(getattr(typing, name)))
 
 
 def _keep_no_stacks() -> None:
-  """Has no operation keep the stack of calls that made it: another eighth."""
+  """Stops operations from storing a stack trace, another eighth of the time."""
   from tensorflow.python.framework import ops  # noqa: PLC0415
 
   make = ops._create_c_op
@@ -139,9 +139,9 @@ def _keep_no_stacks() -> None:
 def local_execution(request):
   """Runs computations with `use_local`, in a context for each file.
 
-  A context keeps all computations that it has seen, gigabytes of them, and a
-  process what was compiled of it. So what the file's cached functions have
-  built is forgotten, too.
+  A context keeps all computations that it has run, gigabytes of them, and a
+  process keeps their compiled forms. So the caches of the file's functions are
+  cleared, too.
   """
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.
 
@@ -159,9 +159,9 @@ def local_execution(request):
 
 
 def _is_as_for_users(request: pytest.FixtureRequest) -> bool:
-  """Returns whether a file's computations are just those that users build.
+  """Returns whether a file builds its computations exactly as users do.
 
-  They are where programs share them, and in all files of the longest runs.
+  Files that share them with programs do so; in long runs, all files do.
   """
   return (
     "not long" not in request.config.getoption("markexpr")
@@ -171,16 +171,16 @@ def _is_as_for_users(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory):
-  """A folder of all processes that run these tests."""
+  """Returns a folder that all processes of this test run share."""
   folder = tmp_path_factory.getbasetemp()
   return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
 def shared_caches(shared_folder):
-  """Variables by which runs and programs share what they compile, as a user's.
+  """Returns variables by which runs and programs share their caches.
 
-  Those of all processes that run these tests.
+  All processes of this test run share these caches.
   """
   import matplotlib  # noqa: PLC0415  Quick tests start without it.
 
@@ -189,14 +189,14 @@ def shared_caches(shared_folder):
   return {
     _CACHE_VARIABLE: "1",
     "XDG_CACHE_HOME": str(caches),
-    # Else matplotlib would look for all fonts again.
+    # Otherwise matplotlib would scan all fonts again.
     "MPLCONFIGDIR": matplotlib.get_cachedir(),
   }
 
 
 @pytest.fixture(scope="session")
 def warm_python(shared_folder):
-  """The path of a Python for programs whose start is not what a test is for."""
+  """Yields a Python that starts fast, for tests that are not about starting."""
   from tests import warm_python  # noqa: PLC0415
 
   with warm_python.shared(shared_folder / "warm") as executable:
@@ -205,9 +205,9 @@ def warm_python(shared_folder):
 
 @pytest.fixture
 def all_code_known(monkeypatch):
-  """Has computations kept although tests are no code of ours.
+  """Makes the cache work although tests count as a user's code.
 
-  For tests that replace nothing that decides a computation.
+  For tests that replace nothing on which a computation depends.
   """
   from tff_fair.runtime import known_code  # noqa: PLC0415
 
@@ -216,9 +216,9 @@ def all_code_known(monkeypatch):
 
 @pytest.fixture(scope="module")
 def compiled_once(shared_caches):
-  """Has runs, and programs that tests start, share what they compile.
+  """Lets runs and started programs share their compiled computations.
 
-  For files of tests that replace nothing that decides a computation.
+  For files of tests that replace nothing on which a computation depends.
   """
   from tff_fair.runtime import known_code  # noqa: PLC0415
 
@@ -231,7 +231,7 @@ def compiled_once(shared_caches):
 
 @pytest.fixture(scope="module")
 def secure_sums():
-  """Has secure sums run in the clear; afterwards there are none again."""
+  """Simulates secure sums in the clear; disables them afterwards."""
   tff_fair.runtime.use_local(simulate_secure_sums=True)
   yield
   tff_fair.runtime.use_local()
@@ -239,7 +239,7 @@ def secure_sums():
 
 @pytest.fixture(scope="module")
 def built_once():
-  """Has processes of a file share what is built of equal parts."""
+  """Lets the processes of a file share equal parts, each built once."""
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.
 
   with shared_parts.built_once():
@@ -248,9 +248,9 @@ def built_once():
 
 @pytest.fixture(scope="module")
 def unpainted():
-  """Has runs in this process leave empty files in the place of their plots.
+  """Makes runs in this process write empty files instead of plots.
 
-  To paint two of them takes three quarters of a short run.
+  Two plots take three quarters of a short run's time.
   """
 
   def leave_empty(figure, path, **options):

@@ -107,7 +107,7 @@ def test_values_of_another_type_are_type_errors_in_python(name, value, kind):
   found = type(value).__name__
   with pytest.raises(TypeError, match=f"{name} .*{kind}.* {found}"):
     Settings(**{"size": 1, name: value})
-  # Read from a file, they are values as wrong as any other.
+  # In values from a file, a wrong type is an error like any other.
   with rejected(name, "expected", value=value):
     DECLARED[name].check(value)
 

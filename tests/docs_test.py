@@ -1,4 +1,4 @@
-"""Tests of the documentation: what it names is there."""
+"""Tests of the documentation: the files, tests and links it names exist."""
 
 import ast
 import builtins
@@ -20,7 +20,7 @@ _LOOP = re.compile(r"for (\w+) in ([^;\n]+); do\n(.*?)done", re.DOTALL)
 _LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)|\bsrc=\"([^\"]+)\"")
 _FILE = re.compile(r"--file=([\w./]+)")
 _FLAGFILE = re.compile(r"--flagfile=([\w./$]+)")
-# In bold it is a step of a guide, which may make the file.
+# A path in bold is a step of a guide, which may create the file.
 _TEST = re.compile(r"(?<!\*\*)`(tests/[\w/.]+)`")
 _NAMED_TESTS = re.compile(r"`(tests/[\w/.]+\.py)`: ((?:`[\w:]+`(?:, )?)+)")
 _MODULE = re.compile(r"python -m ((?:binaries|benchmarks)\.\w+)")
@@ -71,7 +71,7 @@ def anchors(path):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_files_in_commands_are_there(page):
   text = commands(page)
-  # A sweep's name with an ending is the path of a file of the reader's own.
+  # A name with a suffix is the path of a reader's own sweep file.
   sweeps = {name for name in _FILE.findall(text) if "." not in name}
   assert sweeps - {"NAME"} <= SWEEPS
   programs = [f"{name.replace('.', '/')}.py" for name in _MODULE.findall(text)]

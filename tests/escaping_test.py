@@ -1,4 +1,4 @@
-"""Texts of users in each output, each against what a reader of it would see."""
+"""User texts in each output, compared with what its reader would see."""
 
 import csv
 import functools
@@ -24,7 +24,7 @@ DIRECTIONS = ["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"]
 
 @functools.cache
 def steering() -> list[str]:
-  """Returns all characters that may steer an output."""
+  """Returns all control, separator and direction characters."""
   return [
     sign
     for sign in map(chr, range(0x110000))
@@ -48,7 +48,7 @@ def test_letters_of_all_scripts_stay():
   assert escaping.lines("a\nb\r") == "a\nb\\r"
 
 
-# What CommonMark and its tables show as the text, and nothing else.
+# Markdown that CommonMark and its tables show as the given text.
 MARKDOWN = {
   "![x](http://e/i.png)": r"![x\](http\://e/i.png)",
   "[x](javascript:a)": r"[x\](javascript:a)",

@@ -148,7 +148,7 @@ def test_data_without_ids_does_not_fit_the_type():
 
 @models
 def test_sums_are_those_of_numpy_on_the_examples(model):
-  """Here from logits in NumPy; `class_scores_test` has scikit-learn's."""
+  """Compares with logits in NumPy; `class_scores_test` uses scikit-learn."""
   asked = score_sums.SumsRequest(3, with_histogram=True)
   evaluate = evaluation.build_client_evaluation(
     MODELS[model], batch_size=7, sums=asked
@@ -169,7 +169,7 @@ def test_sums_are_those_of_numpy_on_the_examples(model):
       )
     histogram = rows["histogram"][place]
     assert histogram.sum(-1).tolist() == expected.histogram.sum(-1).tolist()
-    # Float32 may put an example into the bin beside its own.
+    # In float32, an example may fall into the neighbouring bin.
     ends = np.cumsum(histogram - expected.histogram, -1)
     assert np.abs(ends).max() <= 1
     assert np.count_nonzero(ends) <= len(y)

@@ -7,8 +7,8 @@ from benchmarks import false_certainty
 from tff_fair.experiments.analysis import questions
 
 NUM_PAIRS = 200
-# Shares of p < 0.05 and p < 0.01 that chance alone exceeds in 1 of 1,000 runs
-# of so many pairs, where the shares are these levels.
+# If the shares of p < 0.05 and of p < 0.01 are these levels, they exceed these
+# bounds in 1 of 1,000 runs of so many pairs.
 ALLOWED = (0.105, 0.035)
 
 
@@ -33,7 +33,7 @@ def test_identical_methods_are_rarely_called_different(
 def test_a_large_difference_is_found():
   ((_, found),) = false_certainty.rows(40, [5], [30], [20], gain=0.2)
   assert found["mean"][0] >= 0.9
-  # Three seeds do for these clients, and after Holm's correction for five.
+  # Three seeds suffice for these clients, even with Holm's correction for five.
   ((_, found),) = false_certainty.rows(
     40, [3], [30], [20], gain=0.2, question=questions.THESE_CLIENTS
   )

@@ -1,8 +1,9 @@
 """Follows the guides of the documents in a copy of the tree.
 
-A place in a guide is a path in bold, alone for a new file, or followed by
-"in `NAME`" for an entry of a table, or "above `NAME`" for code before it. The
-name `import` is that of the list of modules from the file's own folder.
+A place in a guide is a path in bold: alone for a new file, followed by "in
+`NAME`" for an entry of a table, or by "above `NAME`" for code before it. The
+name `import` stands for the import that lists the modules of the file's own
+folder.
 """
 
 import ast
@@ -38,7 +39,7 @@ QUIET = ("-q", "-rA", "-p", "no:xdist", "-p", "no:cacheprovider")
 
 
 class Guide(NamedTuple):
-  """A guide, and what becomes of a tree that follows it."""
+  """A guide, and facts about a tree that follows it."""
 
   page: str
   title: str
@@ -108,7 +109,7 @@ assert run.is_finished and run.task == "wine"
 
 
 def insert(source, where, name, code):
-  """Returns a source with code above an assignment, or at its end within."""
+  """Returns a source with code added above an assignment, or inside it."""
   lines = source.splitlines(keepends=True)
   (statement,) = (
     node for node in ast.walk(ast.parse(source)) if is_place(node, name)
@@ -134,7 +135,7 @@ def is_place(node, name):
 
 
 def follow(section, root):
-  """Does in a tree what the guide says; returns the paths it touches."""
+  """Applies a guide to a tree; returns the paths that it changes."""
   places = list(PLACE.finditer(section))
   for place in places:
     path = root / place["path"]

@@ -1,4 +1,4 @@
-"""Files of others that would run code: nothing of them runs, at any way in."""
+"""Code in files from elsewhere never runs, wherever a file is read."""
 
 import functools
 import io
@@ -274,7 +274,7 @@ def test_no_function_is_a_savers_by_its_name(tmp_path):
     ),
   )
   file = tmp_path / "m" / "saved_model.pb"
-  # Names have their lengths before them, so the new one is as long.
+  # Names are stored with their lengths, so the new one has the same length.
   content = file.read_bytes()
   (old,) = set(
     re.findall(rb"__inference_computed_with_a_long_name_\d+", content)
@@ -328,7 +328,7 @@ def test_all_graphs_of_a_saved_model_count(tmp_path):
 
 
 def test_operations_that_open_files_are_outward():
-  """Of TensorFlow's operations, by the names of what they take."""
+  """Checks TensorFlow's operations by the names of their arguments."""
   names = "file|path$|descriptor|memory_region|^call_target|address|directory"
   registered = op_def_pb2.OpList.FromString(
     pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
@@ -364,7 +364,7 @@ def test_a_trusted_saved_model_runs(tmp_path):
 FORMS = ("{}/evil.py:make", "evil_package.m:make")
 
 
-# Settings that name code, and the others that go with each.
+# Settings that name code, and the other settings that each needs.
 CODE = {
   "task": {},
   "model": {},
@@ -394,7 +394,7 @@ def test_to_read_a_run_imports_nothing(field, form, tmp_path, monkeypatch):
   assert spec.replace(seed=1).effective()["seed"] == 1
   assert len(pickle.loads(pickle.dumps(spec)).vary(seed=[1, 2])) == 2
   assert in_process.run(compare, str(path)).status == 0
-  # The run has no such tables; they read its settings first.
+  # These end without such tables, after they read the run's settings.
   in_process.run(report, str(path), f"--output={tmp_path / 'page.html'}")
   in_process.run(replay, str(path), "--algorithms=qfedavg")
   outcome = in_process.run(

@@ -9,8 +9,8 @@ import pytest
 import tff_fair
 from tests import source_tree
 
-# One round of a user's script, who has what processes need. TFF itself needs
-# the others of the extra "experiments".
+# A user's script of one round, with only those packages that processes need.
+# TFF itself needs the other packages of the extra "experiments".
 SCRIPT = """
 import sys
 for name in ("matplotlib", "pandas", "tensorboard", "tensorflow_datasets"):
@@ -52,7 +52,7 @@ SHOW_LEVEL = f"import tff_fair, os; print(os.environ.get({LEVEL!r}))"
 
 def run(script, level=None):
   environment = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
-  environment.pop(LEVEL, None)  # Imports have added it.
+  environment.pop(LEVEL, None)  # Imports have set it.
   if level is not None:
     environment[LEVEL] = level
   return subprocess.run(
@@ -69,9 +69,9 @@ def test_a_script_with_a_round_needs_little_and_hears_nothing_of_tensorflow():
   result = run(SCRIPT)
   lines_of_a_factory, last = result.stdout.splitlines()
   assert last == "done"
-  # TensorFlow misses what this script takes away; else it says nothing.
+  # TensorFlow mentions only the packages that this script hides.
   assert all(line.endswith(LACKING) for line in result.stderr.splitlines())
-  # A factory comes without the parts of a process.
+  # A factory does not import the parts of a process.
   assert int(lines_of_a_factory) <= 6_700
 
 

@@ -1,4 +1,4 @@
-"""Tests that what we build leaves a user's Keras models as they were."""
+"""Tests that building processes leaves a user's Keras models unchanged."""
 
 import functools
 from collections.abc import Callable

@@ -22,17 +22,17 @@ class Layer(NamedTuple):
 
 TF = ("numpy", "tensorflow")
 TFF = (*TF, "tensorflow_federated")
-# What an experiment needs; flags belong to programs. A sweep imports
+# Packages that experiments need; flags belong to programs. A sweep imports
 # scikit-learn ahead of its runs.
 WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
 # They come with TensorFlow.
 EVENTS = ("tensorboard",)
 PAGES = ("jinja2", "markupsafe")
 FILES = ("google", "h5py", "keras")
-# Those that only some users have: imported late.
+# Packages that only some users have, and that are imported late.
 EXTRAS = ("distributed", "optuna", "submitit", "wandb")
 
-# Values that travel, and the checks of them.
+# Values that layers exchange, and their checks.
 SHARED = ("tff_fair.declared", "tff_fair.lazy", "tff_fair.types")
 MACHINERY = (
   "tff_fair.runtime.mergeable_aggregate",
@@ -134,7 +134,7 @@ LAYERS = {
     ),
     TFF,
   ),
-  # The public faces: names only, which `tff_fair.methods` loads.
+  # Public packages that only list names, which `tff_fair.methods` loads.
   "tff_fair.lazy": Layer(("tff_fair.spelling",)),
   "tff_fair.aggregators": Layer(("tff_fair.methods", "tff_fair.lazy")),
   "tff_fair.algorithms": Layer(("tff_fair.methods", "tff_fair.lazy")),
@@ -325,7 +325,7 @@ def test_no_file_uses_private_names_of_others():
     for module, source in sources.items()
     if (names := [*private_names.foreign(source, of_project)])
   }
-  assert found.pop(PRIVATE_ROOM)  # It needs its exception.
+  assert found.pop(PRIVATE_ROOM)  # It still needs its exception.
   assert found == {}
 
 

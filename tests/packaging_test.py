@@ -206,7 +206,7 @@ def committed_files():
 
 
 def joined(text):
-  """Lets this file speak of what it must not hold itself."""
+  """Lets this file mention texts that it must not contain."""
   return text.replace("@", "")
 
 

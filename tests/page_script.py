@@ -1,4 +1,4 @@
-"""Makes a script of a page of the documents, and what the script calls."""
+"""Makes a script of a page of the documents; has the functions it calls."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def write(page_name: str, blocks: Sequence[code_blocks.Block]) -> str:
 
 
 def begin(place: str) -> None:
-  """Says in the output which block comes."""
+  """Prints the place of the next block."""
   print(f"\n=== {place}", flush=True)
 
 

@@ -148,7 +148,7 @@ def test_what_is_no_source_is_refused(datasets, error, named):
 
 
 class Trial:
-  """What TFF's program asks of a trial of a Vizier study."""
+  """The parts of a trial of a Vizier study that TFF's program uses."""
 
   def __init__(self, number):
     self.id = number
@@ -261,7 +261,7 @@ def test_scalars_leave_the_rounds_as_they_are(process):
 
 
 def test_a_dataset_computation_may_have_ids_that_are_names(process):
-  """As clients of `tff.simulation.datasets` have them, by their data alone."""
+  """Ids are names in `tff.simulation.datasets`."""
   names = [f"client {k}" for k in range(3)]
   arrays = [small_problem.client_arrays()[k] for k in IDS[:3]]
 

@@ -4,8 +4,8 @@ Nothing here is shared with the library: local training is plain SGD on softmax
 regression, AdaFed is the paper's orthogonalization, FedMGDA+'s program is
 solved by scipy.
 
-One file has all of them: a method is a few lines, and `METHODS` at the end says
-of each what a whole round of it is.
+One file has all of them: a method is a few lines, and `METHODS` at the end
+describes a whole round of each.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ def run_client(
   slope=lambda _: 1.0,
   correction=0.0,
 ) -> Client:
-  """Local SGD; `slope` is the derivative of what is made of a batch's loss.
+  """Runs local SGD; `slope` is the derivative of a transform of the loss.
 
   `correction` is added to every gradient.
   """
@@ -263,7 +263,7 @@ def gifair(clients, fraction=0.5):
 
 
 def fairfed(clients, memory, beta=1.0, num_clients=None):
-  """With deviations that are all 0, as no caller has measured any."""
+  """All deviations are 0, because no caller measures any."""
   del beta, num_clients
   p, _, updates = _arrays(clients)
   w = [
@@ -438,7 +438,7 @@ def _mixed(mixing):
 
 
 def fedmdfg(clients, theta=11.25):
-  """On the vectors themselves: the hull has the vector g_h as one of them."""
+  """On the vectors themselves; the vector g_h is one point of the hull."""
   _, f, updates = _arrays(clients)
   norms = np.linalg.norm(updates, axis=1)
   f, updates = f[norms > 0], updates[norms > 0]
@@ -463,7 +463,7 @@ def maxfl(clients):
 
 
 def fedgini(clients, epsilon=0.5):
-  """By position in the sorted order; equal losses share what theirs have."""
+  """Weights by position in the sorted order; equal losses share theirs."""
   _, f, updates = _arrays(clients)
   m, order = len(f), np.argsort(f)
   sum_of_terms = max((m - 1) * m * (m + 1) / 3, 1)
@@ -544,7 +544,7 @@ def searched_factor(clients, theta, d, server_rate, line_search):
 
 
 class Momentum:
-  """SGD with momentum; `step` is what it takes off the weights."""
+  """SGD with momentum; `step` returns what to subtract from the weights."""
 
   def __init__(self, learning_rate=1.0, momentum=0.0):
     self._rate, self._momentum = learning_rate, momentum
@@ -556,7 +556,7 @@ class Momentum:
 
 
 class Adam:
-  """Adam, as its paper has it, or as TFF: there v gets epsilon uncorrected."""
+  """Adam as in its paper, or as in TFF, which corrects no bias for epsilon."""
 
   def __init__(
     self, learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, tffs=False
@@ -588,11 +588,11 @@ def _propfair_slope(loss, m=5.0):
 
 
 class Neutral(NamedTuple):
-  """A setting under which a method is another one."""
+  """A setting that makes a method equal another one."""
 
   setting: Mapping[str, object]  # Hyperparameters, or a batch size.
   other: str
-  client_weighting: str = "num_examples"  # Of the other one.
+  client_weighting: str = "num_examples"  # Of the other method.
 
 
 @dataclasses.dataclass
@@ -726,11 +726,11 @@ def run(
   population=None,
   **hparams,
 ) -> np.ndarray:
-  """The weights after one round per cohort, from the initial ones.
+  """Returns the weights after a round for each cohort, from the initial ones.
 
-  `client_factor` is what the clients' learning rate in round t is multiplied
-  with, `server_factor` what the server's step is. `line_search` is FedMDFG's.
-  `population` is the number of clients, for SCAFFOLD.
+  `client_factor` multiplies the clients' learning rate in round t, and
+  `server_factor` the server's step. `line_search` is FedMDFG's. `population` is
+  the number of clients, for SCAFFOLD.
   """
   method = METHODS[name]
   server_control, controls = 0.0, {}

@@ -14,7 +14,7 @@ from tff_fair.declared import FieldError
 def refused(
   place: object, *facts: object
 ) -> Iterator[pytest.ExceptionInfo[DataError]]:
-  """Expects that what is within raises a `DataError` of a place."""
+  """Expects that the block raises a `DataError` of a place."""
   with pytest.raises(DataError) as caught:
     yield caught
   error = caught.value
@@ -26,7 +26,7 @@ def refused(
 def rejected(
   field: str, *facts: object, **found: object
 ) -> Iterator[pytest.ExceptionInfo[FieldError]]:
-  """Expects that what is within raises a `FieldError` of a field."""
+  """Expects that the block raises a `FieldError` of a field."""
   with pytest.raises(FieldError) as caught:
     yield caught
   error = caught.value

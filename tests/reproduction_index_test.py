@@ -32,8 +32,8 @@ KINDS = (
   "Example",
 )
 
-# The numbered items of the papers. Where AdaFed and Semi-VRed number remarks
-# and lemmas that are about others' work alone, they are left out.
+# The numbered items of the papers, without those remarks and lemmas of AdaFed
+# and Semi-VRed that are only about others' work.
 ITEMS: dict[str, dict[str, Iterable[object]]] = {
   "FedFV": {
     "Table": range(1, 5),

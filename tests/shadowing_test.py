@@ -1,4 +1,4 @@
-"""A user's own package named as one of ours: one line says so."""
+"""One line says that a user's own package hides one of ours."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def test_a_package_that_hides_ours_is_named(tmp_path, kind, arguments):
     check=False,
   )
   if kind == "folder":
-    # Python prefers a package with an __init__.py, ours, wherever it is.
+    # Python prefers our package, which has an __init__.py, wherever it is.
     assert str(own) not in found.stderr
     return
   assert found.returncode

@@ -1,7 +1,8 @@
-"""Builds once what several processes of a test have in common.
+"""Builds once the parts that several processes of a test share.
 
-Clients work alike under most rules, and TensorFlow optimizes the graphs of that
-work each time that a process is compiled: a third of the time of a new process.
+Clients do the same work under most rules, and TensorFlow optimizes the graphs
+of that work each time a process is compiled, which takes a third of the time of
+a new process.
 """
 
 import contextlib
@@ -23,10 +24,10 @@ from tff_fair.kernels import stacking
 
 @contextlib.contextmanager
 def types_read_once() -> Iterator[None]:
-  """Has each type be read from its message once.
+  """Caches the types that TFF reads from messages.
 
-  A computation names its types again and again, and TFF reads them each time:
-  half of the time of compiling, but for the optimizer.
+  A computation contains its types many times, and TFF reads them each time,
+  which takes half of the time of compiling without the optimizer.
   """
   read = tff.types.deserialize_type
   types: dict[bytes, tff.Type] = {}
@@ -37,7 +38,7 @@ def types_read_once() -> Iterator[None]:
       types[key] = read(message)
     return types[key]
 
-  # It calls itself by its name there, and so do others.
+  # Its module calls it by this name, and so do other modules.
   module = sys.modules[read.__module__]
   with mock.patch.object(module, "deserialize_type", deserialize_type):
     yield
@@ -45,10 +46,10 @@ def types_read_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def small_stacks() -> Iterator[None]:
-  """Has the server collect updates in stacks of few slots.
+  """Makes the server collect updates in stacks of few slots.
 
-  A stacked sum has a quarter of its operations for the slots of a stack, and
-  few rows pass all its levels.
+  A quarter of the operations of a stacked sum are for the slots of a stack.
+  With few slots, few rows already reach all levels of the stack.
   """
   with mock.patch.object(
     stacking, "_SIZES", dict.fromkeys([False, True], (2, 2))
@@ -61,7 +62,7 @@ _optimizes = False  # Within `optimized`.
 
 @contextlib.contextmanager
 def unoptimized() -> Iterator[None]:
-  """Has computations compiled to the graphs that were traced."""
+  """Compiles computations to the graphs that were traced."""
   optimize = tf_optimizer.OptimizeGraph
 
   def leave(config: Any, graph: Any) -> Any:
@@ -73,29 +74,29 @@ def unoptimized() -> Iterator[None]:
 
 @contextlib.contextmanager
 def optimized() -> Iterator[None]:
-  """Has computations compiled within as they are for users, after all."""
+  """Compiles computations as for users after all, within `unoptimized`."""
   with mock.patch.object(sys.modules[__name__], "_optimizes", True):
     yield
 
 
-# Clients do the same work for all others.
+# Clients do the same work for all other signals.
 _COSTLY_SIGNALS = frozenset(["gradient_norm", "initial_loss"])
 
 
 @contextlib.contextmanager
 def built_once() -> Iterator[None]:
-  """Has equal clients' work built once, and equal graphs optimized once.
+  """Builds equal clients' work once, and optimizes equal graphs once.
 
-  Also models and optimizers of the small problem, of which work is made. The
-  same arguments give the same work, and the same graph the same optimized one,
-  bit for bit: so tests meet what they would meet without this.
+  The models and optimizers of the small problem, from which work is built, are
+  also shared. Equal arguments give equal work, and equal graphs give equal
+  optimized graphs, bit for bit, so tests see no difference.
   """
   build, optimize = training.Training.build, tf_optimizer.OptimizeGraph
   works: dict[Any, Any] = {}
   graphs: dict[Any, bytes] = {}
 
   def build_training(work: training.Training) -> Any:
-    # The models and the optimizer are in the key, so that they live as long.
+    # The key keeps the model and the optimizer alive.
     asked = _COSTLY_SIGNALS.intersection(work.signals)
     key = work.model_fn, work.optimizer, work.settings, asked, work.securely
     if key not in works:

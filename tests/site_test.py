@@ -1,4 +1,4 @@
-"""Builds the documents' site, and checks its API pages."""
+"""Builds the site of the documents, and checks its API pages."""
 
 import importlib.util
 import os

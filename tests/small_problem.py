@@ -65,14 +65,14 @@ def run_rounds(process, cohorts):
 
 
 def not_a_number(client_id: int) -> tf.data.Dataset:
-  """A client one of whose features is no number, so that it does not count."""
+  """Returns a client with a NaN feature, which therefore does not count."""
   x, y = client_arrays()[client_id]
   x[0, 0] = np.nan
   return whole(client_id, (x, y))
 
 
 def empty(client_id: int) -> tf.data.Dataset:
-  """A client without examples, and so without its id."""
+  """Returns a client without examples, and thus without its id."""
   return whole(client_id, client_arrays()[12]).take(0)
 
 
@@ -145,7 +145,7 @@ def optimizer(learning_rate: float = LEARNING_RATE):
 
 
 def flat(structure) -> np.ndarray:
-  """The numbers of a structure, as float64; of weights, the trained."""
+  """Returns the numbers of a structure as float64; only trainable weights."""
   if isinstance(structure, tff.learning.models.ModelWeights):
     structure = structure.trainable
   return np.concatenate(

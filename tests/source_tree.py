@@ -1,4 +1,4 @@
-"""What tests need to know about the project's own source files."""
+"""Facts about the project's own source files."""
 
 import ast
 import functools
@@ -25,7 +25,7 @@ def module_name(path: pathlib.Path) -> str:
 
 @functools.cache
 def nodes(source: str) -> tuple[ast.AST, ...]:
-  """Returns all nodes of a source file, which several tests look at."""
+  """Returns all nodes of a source file, cached for several tests."""
   return tuple(ast.walk(ast.parse(source)))
 
 
@@ -49,7 +49,7 @@ def _imported_names(source: str) -> Iterator[str]:
 
 
 def environment(*, of_tests: bool = True) -> dict[str, str]:
-  """Returns the variables for a program that is to import this project."""
+  """Returns the environment of a program that imports this project."""
   paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
   found = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
   if not of_tests:

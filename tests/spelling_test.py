@@ -1,4 +1,4 @@
-"""Names that people spell in their own way."""
+"""Names in people's own spellings."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Tests of the checks that users run on rules of theirs: they can fail."""
+"""Tests that the checks for users' own rules can fail."""
 
 import dataclasses
 

@@ -112,17 +112,17 @@ def _start(executable: pathlib.Path, pipe: pathlib.Path) -> subprocess.Popen:
 
 
 class _Server:
-  """Forks a program for each that asks, and tells how it ended."""
+  """Forks a program for each connection, and reports how it ended."""
 
   def __init__(self, address: str) -> None:
     self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     self._listener.bind(address)
     self._listener.listen(100)
-    # By the descriptor of a program's process: its id, and who asked.
+    # By the descriptor of a program's process: its id and its connection.
     self._programs: dict[int, tuple[int, socket.socket]] = {}
 
   def serve(self) -> list[str] | None:
-    """Returns a program's arguments in its process, and else at the end."""
+    """Returns a program's arguments in its fork, and None at the end."""
     print("ready", flush=True)
     while True:
       askers = {c.fileno(): d for d, (_, c) in self._programs.items()}
@@ -229,7 +229,7 @@ def _import() -> None:
 
 
 if __name__ == "__main__":
-  # The folder of this file is no place for a program's modules.
+  # Programs must not import modules from this file's folder.
   sys.path.pop(0)
   _import()
   gc.freeze()  # The forks share the memory that the collector leaves alone.

@@ -1,4 +1,4 @@
-"""Tests of the program that audits; of models, the library has tests."""
+"""Tests of tff-fair-audit; the library's tests cover audits of models."""
 
 import pytest
 

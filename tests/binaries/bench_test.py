@@ -76,7 +76,7 @@ program = in_process.program_of(bench, _prepare)
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-  """The folder of a bench that has run, and what it printed."""
+  """Returns the folder of a finished bench, and its stdout."""
   folder = tmp_path_factory.mktemp("bench")
   _prepare(folder)
   with pytest.MonkeyPatch.context() as patch:
@@ -229,13 +229,13 @@ def test_baselines_are_of_fedavg_at_its_chosen_setting(
       of_baseline = found.loc[(name, seed, "a")]
       for column in ("setting_mean", "setting_worst_10", "num_examples"):
         assert of_baseline[column] == of_fedavg[column]
-  assert [spec.seed for spec in asked] == [0, 1]  # One setting is chosen.
+  assert [spec.seed for spec in asked] == [0, 1]  # Only the chosen setting.
   for spec in asked:
     assert spec.algorithm == "fedavg"
     assert spec.finetune_epochs == 5
     assert spec.local_baseline
     assert spec.pooled_baseline
-  # What is there is read.
+  # Existing results are read, not trained again.
   asked.clear()
   in_process.run(bench, *_SMALL, "--baselines", "--results=again.csv")
   assert not asked
@@ -277,7 +277,7 @@ def test_the_question_decides_the_intervals(done, question):
 def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
   folder, stdout = done
   monkeypatch.chdir(folder)
-  monkeypatch.setattr(protocol, "settings", None)  # Nothing trains.
+  monkeypatch.setattr(protocol, "settings", None)  # Training would fail.
   packed = (folder / "out.csv.gz").read_bytes()
   again = in_process.run(bench, *_SMALL, "--results=out.csv.gz")
   assert again.stdout == stdout

@@ -1,4 +1,4 @@
-"""Tests of the program that shows ceilings; of these, the library has tests."""
+"""Tests of tff-fair-ceiling; the library's tests cover the ceilings."""
 
 import pytest
 

@@ -34,7 +34,7 @@ def content():
 def test_a_run_goes_on_with_its_data_alone(program):
   write()
   assert program(*RUN, "--total_rounds=1").status in (0, None)
-  os.utime("rows.npz")  # Its time decides nothing.
+  os.utime("rows.npz")  # The time is ignored.
   assert program(*RUN, "--total_rounds=2").status in (0, None)
   before = content()
   write(y=np.where(np.arange(24) % 3, np.arange(24) % 2, 1 - np.arange(24) % 2))
@@ -69,7 +69,7 @@ def test_a_sweep_and_comparisons_tell_data_apart(program):
   write(y=1 - np.arange(24) % 2)
   refused = in_process.run(sweep, *words).refusal
   assert "rows.npz" in refused
-  # Of other data, the same settings are no repetition.
+  # The same settings on other data are not a repetition.
   assert program(*RUN, "--total_rounds=1").status in (0, None)
   (swept,) = pathlib.Path("out").glob("*/config.json")
   table = experiments.compare([swept.parent, "run"])

@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import choosing
 
 @pytest.fixture
 def asked(monkeypatch):
-  """Returns what the program asks `choose` for, which only refuses here."""
+  """Returns the arguments of `choose`, replaced by a function that refuses."""
   found = {}
 
   def chooses(spec, output_dir, **others):
@@ -28,7 +28,7 @@ def test_flags_say_what_to_choose_for(asked):
   assert "--budget" in outcome.refusal
   assert asked["spec"].task == "synthetic"
   assert asked["spec"].total_rounds == 7
-  assert asked["spec"].criterion is None  # It would pick one state of a run.
+  assert asked["spec"].criterion is None  # It would pick one round of a run.
   assert asked["criterion"] == "worst_20"
   assert asked["algorithms"] == ["fedfv", "term"]
 

@@ -13,7 +13,7 @@ from tff_fair.experiments.errors import RunError
 
 
 def described(program, flag):
-  """Returns the flags that a help describes."""
+  """Returns the flags that a help text describes."""
   outcome = program(flag, main=lambda: pytest.fail("called"))
   assert outcome.status == 0
   assert outcome.stderr == ""
@@ -112,7 +112,7 @@ def test_a_reader_that_has_gone_leaves_no_traceback():
   ],
 )
 def test_the_output_may_be_full_closed_or_ascii(redirection, status, told):
-  """A program without TensorFlow, as it starts in a second."""
+  """Uses a program without TensorFlow, which starts in a second."""
   code = (
     "from binaries import command_line\n"
     "from tff_fair.experiments import progress\n"
@@ -163,7 +163,7 @@ FLAGFILES = command_line.included_flagfiles()
 
 @pytest.fixture
 def parse(program):
-  """Returns the values that flags have for the program."""
+  """Returns a function that parses arguments to the flags' values."""
 
   def run(*arguments):
     values = {}

@@ -15,7 +15,7 @@ program = in_process.program_of(compare)
 
 @pytest.fixture
 def runs(tmp_path):
-  """Three methods; fedavg and term with two seeds."""
+  """Returns runs of three methods; FedAvg and TERM have two seeds."""
   return run_folders.make_three_methods(tmp_path / "runs")
 
 
@@ -126,12 +126,13 @@ def test_clients_against_a_baseline(program):
   )
   assert status == 0
   _, second, third = out.split("clients against FedAvg")
-  # Of (0.2, 0.4, 0.9), the first two suffer; in both seeds both improve.
+  # Of FedAvg's clients (0.2, 0.4, 0.9), the first two suffer; TERM improves
+  # both, with each seed.
   assert cells(second, "TERM") == [
     *("TERM", "2", "100.00 ± 0.00", "+20.00 ± 0.00"),
     *("100.00 ± 0.00", "-10.00 ± 0.00", "+10.00 ± 0.00"),
   ]
-  # The seeds that both have.
+  # Only the seeds that both methods have.
   assert cells(second, "AFL")[:4] == ["AFL", "1", "0.00", "-20.00"]
   assert re.search(r"^TERM .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
   assert cells(third, "TERM")[-1] == "2/0/1"
@@ -182,6 +183,6 @@ def test_the_table_for_programs_has_all(program):
     *("std", "std_std_over_seeds"),
   ]
   assert table.loc["TERM", "mean_std_over_seeds"] == pytest.approx(50**0.5)
-  # No method is better for more noise, or for less.
+  # Only scores are compared, not the deviation over seeds.
   compared = [name for name in table if name.endswith("_difference")]
   assert compared == ["mean_difference", "std_difference"]

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 class Cluster:
-  """A scheduler and a worker, each a program."""
+  """A scheduler and a worker, each in its own process."""
 
   def __init__(self, python, folder, port):
     self.address = f"tcp://127.0.0.1:{port}"
@@ -65,7 +65,7 @@ class Cluster:
 
 @pytest.fixture
 def start_cluster(tmp_path, warm_python):
-  """Starts clusters at one address; kills what is left of them."""
+  """Yields a function that starts clusters at one address; kills them later."""
   with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
   with contextlib.ExitStack() as started:
@@ -105,7 +105,7 @@ def test_a_run_whose_cluster_is_killed_ends_as_on_one_machine(
     flags = "--engine=dask", f"--scheduler={cluster.address}"
     process = started.enter_context(train(tmp_path, *flags))
     started.callback(process.kill)
-    # All workers, which is one here.
+    # The cluster's only worker.
     wait(lambda: waiting.has_rounds(metrics, 3))
     cluster.worker.kill()
     wait(lambda: "has no worker" in log.read_text())

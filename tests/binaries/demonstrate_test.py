@@ -1,4 +1,4 @@
-"""Tests of the program that demonstrates; of the claims, the library has."""
+"""Tests of tff-fair-demonstrate; the library's tests cover the claims."""
 
 import pytest
 

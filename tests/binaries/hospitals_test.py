@@ -1,4 +1,4 @@
-"""A new user's table: eight hospitals, and an outcome that few people have."""
+"""A new user's table: eight hospitals and a rare outcome."""
 
 import json
 
@@ -22,7 +22,7 @@ _NAMES = (
 
 
 def hospitals():
-  """Returns some 960 patients; the first column is the number of the row."""
+  """Returns about 960 patients; the first column is the row number."""
   generator = np.random.default_rng(7)
   rows = []
   for k, name in enumerate(_NAMES):
@@ -31,7 +31,7 @@ def hospitals():
     stay = generator.gamma(2, 3, size).round(1)
     odds = -2.9 + 0.03 * (age - 60) + 0.1 * (stay - 6)
     died = generator.random(size) < 1 / (1 + np.exp(-odds))
-    died[:10] = np.arange(10) < 2  # Enough for each half of each hospital.
+    died[:10] = np.arange(10) < 2  # Enough deaths for both parts of each.
     rows.append(
       pd.DataFrame(
         {
@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(folder):
-  """The first training, without a flag that a new user would not know."""
+  """Trains with only those flags that a new user knows."""
   with pytest.MonkeyPatch.context() as patched:
     patched.chdir(folder)
     return in_process.run(
@@ -76,7 +76,7 @@ def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
   assert clients is not None
   found = run.of_summary("majority")
   assert (found["class"], found["rare_class"]) == ("no", "yes")
-  # Of every hospital, a fifth of its rows of each class tests.
+  # The test data are a fifth of each hospital's rows of each class.
   died = hospitals().groupby("hospital")["died"]
   shares = died.apply(lambda rows: (rows == "no").mean())
   expected = clients["client"].map(shares)
@@ -143,7 +143,7 @@ def test_an_audit_has_the_scores_groups_and_threshold_of_a_run(
       assert row[name] == pytest.approx(score(y, p > 0.5)), name
     for name, score in _PROBABILITIES.items():
       assert row[name] == pytest.approx(score(y, p), rel=1e-5), name
-  # The order is that of the score.
+  # Clients are listed in the order of the score.
   worst = clients.sort_values("auc")["client"]
   places = [found.stdout.index(name) for name in worst[:4]]
   assert places == sorted(places)

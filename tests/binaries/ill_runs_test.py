@@ -1,4 +1,4 @@
-"""Tests of runs that end badly: each program that shows them says so."""
+"""Tests that each program which shows a run reports that it ended badly."""
 
 import pathlib
 
@@ -40,7 +40,7 @@ def numbers(count=40):
 
 
 def trained(program, *flags):
-  """Trains; returns the run's diagnosis by kind, and what stderr says."""
+  """Trains; returns the run's diagnosis by kind, and the text on stderr."""
   outcome = program(*RUN, *flags)
   assert outcome.status in (0, None)
   run = experiments.open_run("run")
@@ -55,7 +55,7 @@ def test_a_regression_that_diverges(program, rate):
   assert kind == ("above_initial" if rate == 2 else "not_finite")
   (line,) = [ln for ln in told.splitlines() if "training diverged" in ln]
   assert f"client_learning_rate ({rate:g} here)" in line
-  # Where the run is shown, this is, too.
+  # Each program that shows the run shows the diagnosis.
   for program_, words in ((compare, ["run"]), (report, ["run"])):
     outcome = in_process.run(program_, *words)
     assert outcome.status in (0, None)
@@ -63,7 +63,7 @@ def test_a_regression_that_diverges(program, rate):
     shown = page.read_text() if program_ is report else outcome.stdout
     assert "training diverged" in shown
     assert f"({rate:g} here)" in " ".join(shown.split())
-  # The comparison is of an evaluation: that before is not ill.
+  # A comparison at round 0, before the divergence, does not mention it.
   first = in_process.run(compare, "run", "--round=0").stdout
   assert "diverged" not in first
 
@@ -123,7 +123,7 @@ def test_a_rare_class_that_is_ranked_well(program, score):
   x = np.random.default_rng(0).normal(size=[40, 3]) + y[:, np.newaxis]
   write(y.astype(int), 0.01 * x)
   found, _ = trained(program, "--client_learning_rate=1", f"--score={score}")
-  # For all examples, the common class is likelier.
+  # The common class is the likelier one for every example.
   assert ("constant_prediction" in found) == (score == "accuracy")
 
 
@@ -134,7 +134,7 @@ def test_a_sweep_says_it_of_a_run_and_of_the_best_setting(program):
   words = ("--file=sweep.toml", "--output_dir=out")
   outcome = in_process.run(sweep, *words)
   assert outcome.status in (0, None)
-  # The best setting is good.
+  # The best setting has no diagnosis.
   assert "(30 here)" in outcome.stderr
   assert "here)" not in outcome.stdout
   (line,) = [ln for ln in outcome.stdout.splitlines() if "diverged: " in ln]

@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
   @property
   def refusal(self):
-    """The one line in which the program refuses what it was given."""
+    """The single line of stderr with which the program refuses its input."""
     assert (self.status, self.stdout) == (2, "")
     (line,) = self.stderr.splitlines()
     return line
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 @contextlib.contextmanager
 def flags_kept(namespace=flags.FLAGS):
-  """Leaves flags as they were."""
+  """Restores the flags' values at the end of the context."""
   values = flagsaver.save_flag_values(namespace)
   try:
     yield
@@ -56,14 +56,14 @@ def flags_kept(namespace=flags.FLAGS):
 
 @contextlib.contextmanager
 def given(*words, namespace=flags.FLAGS):
-  """Parses flags; leaves them as they were."""
+  """Parses flags for the context; restores them at its end."""
   with flags_kept(namespace):
     namespace(["program", *words])
     yield
 
 
 def run(module, *words, **changes):
-  """Runs the program that a module holds; returns what a shell would see."""
+  """Runs a module's program; returns its status, stdout and stderr."""
   program = module.PROGRAM._replace(**changes)
   stdout, stderr = io.StringIO(), io.StringIO()
   with (
@@ -77,7 +77,7 @@ def run(module, *words, **changes):
 
 
 def repeatable(path):
-  """Returns the files of a run that equal those of its repetition."""
+  """Returns the contents of those files that a repeated run reproduces."""
   folder = RunFolder(pathlib.Path(path))
   names = (
     *("metrics", "costs", "cohorts", "labels", "evaluations"),
@@ -87,7 +87,7 @@ def repeatable(path):
 
 
 def program_of(module, prepare=lambda _: None):
-  """Returns a fixture that runs a program in a folder of its own."""
+  """Returns a fixture that runs a program in a temporary folder."""
 
   @pytest.fixture
   def program(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ pytestmark = [
 
 TABLE = {"client": "clinic", "label": "ill"}
 CLINICS = ["north", "south", "west"]
-# A function of a user, for data that Python alone has.
+# A user's task function, for data that only Python code can load.
 FUNCTION = """
 import numpy as np
 import pandas as pd
@@ -73,7 +73,7 @@ def zipped(content):
 
 def parquet(folder):
   header, rows = tabular_data.patients()
-  frame = pd.DataFrame(rows, columns=header)  # All its columns are texts.
+  frame = pd.DataFrame(rows, columns=header)  # All columns are strings.
   frame.to_parquet(folder / "patients.parquet")
   return "table", {"file": "patients.parquet", **TABLE}, CLINICS
 
@@ -139,7 +139,7 @@ INPUTS = {
 
 
 PACKED = ("csv.gz", "csv.bz2", "csv.xz", "csv.zip")
-# What is built for the others is the same.
+# All inputs lead to the same training, so one run suffices.
 TRAINED = "csv"
 
 

@@ -1,4 +1,4 @@
-"""Tests of paths that flags name; those of programs show the other errors."""
+"""Tests of paths in flags; the tests of each program cover other errors."""
 
 import pytest
 

@@ -146,7 +146,7 @@ def test_downloads(prepare, monkeypatch, tmp_path):
   )
   asked.clear()
   status, stdout, stderr = prepare(*arguments, f"--sha256={'f' * 64}")
-  # The checksum is that of the data; TFF knows those of the tables.
+  # --sha256 is of the data archive; TFF knows the tables' checksums.
   assert (status, asked) == (
     0,
     [

@@ -55,7 +55,7 @@ def finish(directory, python=sys.executable):
 
 @contextlib.contextmanager
 def started(command, directory):
-  """Starts a training, which writes into log.txt; kills what is left of it.
+  """Starts a training that writes to log.txt; kills it if it is still running.
 
   Yields the process and a function that waits for some rounds of the run.
   """
@@ -100,7 +100,7 @@ def test_a_run_ends_also_where_its_output_is_piped(tmp_path):
   result = finish(tmp_path)
   assert result.returncode == 0, result.stderr
   assert result.stdout.startswith("Test accuracy over 12 clients after 20 ")
-  # No noise of TensorFlow's between what the program says.
+  # None of TensorFlow's messages may appear between the program's lines.
   *news, last = result.stderr.strip().splitlines()
   assert [line.split(":")[0] for line in news[:3]] == [
     "digits",
@@ -108,7 +108,7 @@ def test_a_run_ends_also_where_its_output_is_piped(tmp_path):
     "run",
   ]
   assert all(line.startswith("round ") for line in news[3:])
-  # A slow machine also says that it is alive.
+  # On a slow machine there are also lines of progress.
   evaluated = [line for line in news[3:] if "accuracy" in line]
   assert [line.split()[1] for line in evaluated] == [
     f"{n}/20," for n in (0, 7, 14, 20)
@@ -174,10 +174,10 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
 
 
 def listening(pid):
-  """Returns the sockets of a process that listen, over TCP or of Unix."""
+  """Returns the listening TCP and Unix sockets of a process."""
   held = set()
   for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-    with contextlib.suppress(OSError):  # Is closed meanwhile.
+    with contextlib.suppress(OSError):  # It may close meanwhile.
       held.add(os.readlink(descriptor))
   found = []
   for kind, number, listens in (

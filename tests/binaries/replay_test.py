@@ -1,4 +1,4 @@
-"""Tests of the program that replays; of replays, the library has tests."""
+"""Tests of tff-fair-replay; the library's tests cover the replays."""
 
 import pandas as pd
 import pytest
@@ -53,7 +53,7 @@ def test_rules_are_shown_and_written(program, monkeypatch, tmp_path):
     ([], "RUN: expected the folder of one run, found 0"),
     (["run"], "--algorithms: is missing"),
     (["nowhere", "--algorithms=fedavg"], "nowhere"),
-    (["."], "--algorithms: is missing"),  # The folder above it.
+    (["."], "--algorithms: is missing"),  # The run's parent.
     (["run", "--algorithms=fedav"], "--algorithms=fedav: unknown algorithm"),
     (["run", "--algorithms=term", "--hparam=t=1"], "--hparam=t=1: expected"),
     (

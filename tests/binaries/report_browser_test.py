@@ -19,14 +19,14 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-  """The page about four methods, one of them with seeds, on one task."""
+  """Returns the address of a page: four methods on a task, three with seeds."""
   folder = tmp_path_factory.mktemp("report")
   for number, (algorithm, skill) in enumerate(SKILLS.items()):
     for seed in (0, 1) if number else (0,):
       report_runs.make(
         folder / "runs" / f"{number}-{seed}",
         seed=seed,
-        # A sweep may call a method by any text.
+        # A sweep may give a method any name.
         algorithm="term" if algorithm == HOSTILE else algorithm,
         method=HOSTILE if algorithm == HOSTILE else None,
         skill=skill,
@@ -43,7 +43,7 @@ def session():
 
 @pytest.fixture
 def shown(session, address):
-  """The page as it is when it is opened."""
+  """Opens the page anew; afterwards undoes emulation and resizing."""
   session.open(address)
   yield session
   session.devtools("Emulation.setEmulatedMedia", media="", features=[])
@@ -53,7 +53,7 @@ def shown(session, address):
 
 
 def each(session, selector, value):
-  """Returns what a script finds of each element e of a selector."""
+  """Returns a JavaScript value for each element `e` that a selector finds."""
   elements = f'document.querySelectorAll("{selector}")'
   return session.run(f"return Array.from({elements}, (e) => {value})")
 
@@ -71,7 +71,7 @@ def column(session, head, what="textContent"):
 
 
 def head_of(session, head):
-  """Gives a head of the verdict's table a name, and returns its selector."""
+  """Gives a column head of the verdict's table an id; returns its selector."""
   heads = session.run(
     f"""
     document.querySelector("#wanted")?.removeAttribute("id");
@@ -96,7 +96,7 @@ def test_the_page_renders_without_a_word_on_the_console(shown):
     2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1 + 1) + (4 + 1)
   )
   assert len(shown.screenshot()) > 10_000
-  # A page with a complaint has one of these at least.
+  # The browser would log any complaint about the page.
   assert shown.log("browser") == []
 
 
@@ -135,7 +135,7 @@ def test_a_click_sorts_by_number_the_best_first_then_reversed(shown):
   # Whole rows have moved.
   assert sorted(column(shown, "Mean")) == sorted(before)
   assert column(shown, "Method")[0] == "AFL"
-  # Of a spread, less is better.
+  # A smaller spread is better.
   shown.click(head_of(shown, "Std"))
   spreads = [float(v) for v in column(shown, "Std", "dataset.value")]
   assert spreads == sorted(spreads)
@@ -168,7 +168,7 @@ def test_names_are_sorted_as_text(shown):
 
 @pytest.mark.parametrize("key", [browser.ENTER, browser.SPACE])
 def test_tables_are_sorted_with_the_keyboard(shown, key):
-  # The table itself, which scrolls, then its heads.
+  # The first stop is the scrolling table itself, then its column heads.
   shown.run("document.querySelector('#t0-verdict .scrolling').focus()")
   shown.press(browser.TAB * 3)
   assert shown.run("return document.activeElement.textContent") == "Mean"
@@ -178,7 +178,7 @@ def test_tables_are_sorted_with_the_keyboard(shown, key):
 
 
 def set_screen(session, width, **options):
-  """Emulates a screen, of a phone if it is narrow."""
+  """Emulates a screen, a phone's below 500 pixels."""
   options = {"width": width, "height": 800, "mobile": width < 500, **options}
   session.devtools("Emulation.setDeviceMetricsOverride", **options)
 
@@ -227,7 +227,7 @@ def test_the_band_of_a_chosen_method_is_filled(shown):
   shown.click("label[for=t0-chosen-1]")
   assert looks() == [("0.2", "1"), ("0", "0.15")]
   shown.click("label[for=t0-chosen-none]")
-  # The pointer is on no method's name now.
+  # The pointer is no longer on a method's name.
   assert looks() == [("0", "1")] * 2
 
 
@@ -285,7 +285,7 @@ def test_print_is_light_and_complete(shown):
   labels = shown.find(".legend .entry label")
   assert [shown.is_shown(label) for label in labels] == [True] * 4
   assert all(map(shown.is_shown, shown.find(".runs code")))
-  # Folds are open, and what cannot be pressed is not there.
+  # Folds are open; controls are hidden.
   assert each(shown, "details table", "e.checkVisibility()") == [True] * 10
   assert not any(map(shown.is_shown, shown.find("summary, nav, .legend input")))
   assert shown.pdf().startswith(b"%PDF")
@@ -325,7 +325,7 @@ def test_text_of_charts_is_readable_on_a_phone(shown):
     "}).flat()"
   )
   assert len(spaces) > 100
-  assert min(spaces) > 0.72  # Of a line's height: the letters.
+  assert min(spaces) > 0.72  # Letters take about this share of a line's height.
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -1,4 +1,4 @@
-"""How programs start: what needs no TensorFlow does not import it."""
+"""Programs do not import TensorFlow before they need it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from tests import source_tree
 from tests.experiments import report_runs
 
-# Each command's line on stderr; then whether TensorFlow has been imported.
+# Prints each command's stderr, then whether TensorFlow was imported.
 SCRIPT = """
 import contextlib, io, json, sys
 from absl.testing import flagsaver
@@ -65,7 +65,7 @@ def test_mistakes_are_told_before_tensorflow_is_imported(tmp_path):
   assert not is_imported
 
 
-# Does one after the other, and says what each has imported.
+# Does one after the other, and prints the modules imported so far.
 WITHOUT_TENSORFLOW = """
 import contextlib, importlib, io, json, sys
 from tff_fair import experiments

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 @pytest.fixture
 def start(tmp_path, warm_python):
-  """Starts the sweep; ends what is left of it."""
+  """Yields a function that starts the sweep; ends it afterwards."""
   (tmp_path / "sweep.toml").write_text(SWEEP)
   started = []
 
@@ -51,7 +51,7 @@ def start(tmp_path, warm_python):
         env=source_tree.environment(of_tests=False),
         stdout=output,
         stderr=output,
-        # A group of its own, which Ctrl-C reaches as a whole.
+        # A process group of its own, as in a shell: Ctrl-C reaches all of it.
         start_new_session=True,
       )
     started.append(process)

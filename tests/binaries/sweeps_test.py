@@ -46,8 +46,8 @@ def test_an_included_file_says_what_it_is_and_all_its_runs_are_valid(name):
   assert len(first) <= 80
 
 
-# Training examples of a client, on average, in the files of the papers whose
-# methods make updates unit vectors and whose server step is not printed.
+# Average number of training examples per client, for sweep files of papers that
+# normalize updates but do not print their server learning rate.
 EXAMPLES = {
   "adafed_figure_2_cifar10": 400,
   "adafed_figure_2_cifar100": 4000,
@@ -74,7 +74,8 @@ EXAMPLES = {
   "fedmgda_plus_bias_attack": 16281,
   "fedmgda_plus_emnist": 197,
 }
-# In the setting of the slides' Table 8, which prints 1.0 and 1.5; and grids.
+# Exceptions: files in the setting of the slides' Table 8, which prints 1.0 and
+# 1.5; grids are exceptions, too.
 PRINTED = tuple(
   f"fedmgda_plus_{name}"
   for name in ("table_8", "scaling", "interpolation", "improved", "fairness")

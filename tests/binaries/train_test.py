@@ -47,7 +47,7 @@ def check_refused(outcome, beginning, *words):
   assert all(word in line for word in words), line
 
 
-# Flags, the one at fault first, and what the line tells.
+# Flags, the wrong one first, and words of the error line.
 MISTAKES = {
   "--task=heart": tasks.names(),
   "--task_option=clients=3": ["num_clients"],
@@ -101,7 +101,7 @@ def test_data_that_is_damaged_inside_leaves_nothing(program, monkeypatch):
     return dataclasses.replace(task, test=damaged)
 
   monkeypatch.setattr(tasks, "load", load_damaged)
-  # It shows only in the first evaluation.
+  # The damage shows only in the first evaluation.
   monkeypatch.setattr(client_evaluation, "_MOST_CLIENTS_TO_CHECK", 0)
   monkeypatch.setattr(digests, "_MOST_CLIENTS", 0)
   monkeypatch.setattr(digests, "_SAMPLED_CLIENTS", 1)
@@ -255,7 +255,7 @@ def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
   assert [spec.client_weighting for spec in specs] == [
     *("num_examples", "uniform")
   ]
-  # The baseline that is there is taken again.
+  # The existing baseline is used again.
   shutil.rmtree("run")
   again = program("--output_dir=run")
   assert again.stdout == outcome.stdout

@@ -19,7 +19,7 @@ PAGE = source_tree.ROOT / "docs" / "scaling.md"
 
 
 def slurm_cluster(**options):
-  """Returns a cluster; importing its class replaces the handler of Ctrl-C."""
+  """Returns a cluster, and restores the Ctrl-C handler that its import sets."""
   handler = signal.getsignal(signal.SIGINT)
   from dask_jobqueue.slurm import SLURMCluster  # noqa: PLC0415
 
@@ -29,7 +29,7 @@ def slurm_cluster(**options):
 
 @pytest.fixture(scope="module")
 def parts():
-  """The parts of the manifest, by kind and name."""
+  """Returns the parts of the manifest, by kind and name."""
   found = [*yaml.safe_load_all(MANIFEST.read_text())]
   by_name = {(p["kind"], p["metadata"]["name"]): p for p in found}
   assert len(by_name) == len(found)
@@ -54,7 +54,7 @@ def test_dask_takes_the_commands_of_the_manifest(parts):
   ):
     dask, command, *words = given
     assert (dask, command) == ("dask", name)
-    program.make_context(name, words)  # Refuses what it does not know.
+    program.make_context(name, words)  # Refuses unknown options.
 
 
 def test_all_find_the_scheduler(parts):

@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/; as a program, keeps their outputs.
+"""Runs the notebooks of examples/; as a program, stores their outputs.
 
 python -m tests.examples.notebooks
 """
@@ -30,18 +30,18 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 def execute(
   notebook: nbformat.NotebookNode, folder: pathlib.Path, **environment: str
 ) -> None:
-  """Runs a notebook in a folder, beside its data; it gets the new outputs."""
+  """Runs a notebook in a folder with its data, and updates its outputs."""
   shutil.copy(FOLDER / "clinics.csv", folder)
   client = nbclient.NotebookClient(
     notebook,
     timeout=240,
     kernel_name="python3",
-    # The outputs are to be the same from one time to the next.
+    # Outputs must not change from one execution to the next.
     record_timing=False,
     resources={"metadata": {"path": str(folder)}},
   )
   client.execute(env={**source_tree.environment(), **environment})
-  # Else it tells the version of Python.
+  # Otherwise it records the version of Python.
   notebook.metadata["language_info"] = {"name": "python"}
 
 

@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/, and looks at the outputs that they keep."""
+"""Runs the notebooks of examples/, and checks their stored outputs."""
 
 import base64
 import os
@@ -15,7 +15,7 @@ HOSPITALS = pathlib.Path(
   *(os.environ.get("FAIR_DATA_DIR", ""), "natural"),
   "heart_disease_4hospitals.tar.gz",
 )
-# What makes a notebook quick.
+# Replacements that make a notebook quick.
 SHORTER = (
   ("total_rounds=60", "total_rounds=2"),
   ("total_rounds=100", "total_rounds=2"),
@@ -59,7 +59,7 @@ def test_a_notebook_keeps_its_outputs(path):
   assert not [o for o in outputs(notebook) if o.output_type == "error"]
   assert not [o for o in outputs(notebook) if o.get("name") == "stderr"]
   assert all(cell.outputs for cell in cells)
-  # It is small and tells nothing of the machine.
+  # It is small, and shows nothing of the machine it ran on.
   content = path.read_text()
   assert len(content) < 300_000
   text, pictures = shown(notebook)
@@ -83,7 +83,7 @@ def test_a_notebook_runs(path, tmp_path):
     for long, short in SHORTER:
       cell.source = cell.source.replace(long, short)
     cell.outputs = []
-  # A cell that raises fails this.
+  # Fails if a cell raises.
   notebooks.execute(notebook, tmp_path, **{MARK: str(tmp_path)})
   assert len(outputs(notebook)) == kept
   assert processes_left(str(tmp_path)) == []

@@ -1,4 +1,4 @@
-"""Runs the files of examples/ that a command line names."""
+"""Runs the files of examples/ that a flag can name."""
 
 import json
 import shutil
@@ -87,7 +87,7 @@ def test_the_folder_has_the_model(copied):
   change_digest(copied, "model")
   again = open_run(copied.path).model().get_weights()
   np.testing.assert_array_equal(again[0], weights[0])
-  # One with layers of the user's own needs the file.
+  # A model with a user's own layers needs the file.
   description = copied.path / "model.json"
   content = {**json.loads(description.read_text()), "trained": None}
   description.write_text(json.dumps(content))

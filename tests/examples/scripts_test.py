@@ -18,7 +18,7 @@ SCRIPTS = sorted(p for p in FOLDER.glob("*.py") if p.stem not in NAMED)
 MARK = "TFF_FAIR_EXAMPLE"
 TIMEOUT = 280.0  # Seconds; far more than any of them needs.
 
-# Flags that make it quick, and what it prints.
+# Flags that make a script quick, and its expected output.
 CASES = {
   "choose_and_compare": (
     ["--output_dir=results", "--seeds=2", "--total_rounds=5"],
@@ -60,7 +60,7 @@ CASES = {
 
 
 def marked_processes(mark: str) -> list[str]:
-  """Returns the commands of the live processes of the script with a mark."""
+  """Returns the command lines of live processes of the script with a mark."""
   return [
     " ".join(process.info["cmdline"])
     for process in psutil.process_iter(["cmdline", "environ"])
@@ -69,7 +69,7 @@ def marked_processes(mark: str) -> list[str]:
 
 
 def processes_left(mark: str) -> list[str]:
-  """The same; some seconds later, if there are any at once."""
+  """Returns the marked processes that are still alive after some seconds."""
   deadline = time.monotonic() + 10
   while (found := marked_processes(mark)) and time.monotonic() < deadline:
     time.sleep(0.1)

@@ -174,7 +174,7 @@ def test_only_regular_files_are_replaced(
   with pytest.raises(OSError, match=f"page.html: .*{kind}"):
     write(path)
   after = path.lstat()
-  # Who reads where a link leads may change its time of access.
+  # Reading a link may change its access time.
   for name in ("st_ino", "st_mode", "st_mtime_ns", "st_ctime_ns"):
     assert getattr(after, name) == getattr(before, name)
   assert os.listdir(tmp_path) == ["page.html"]

@@ -33,5 +33,5 @@ def test_a_table_for_spreadsheets_runs_no_label(tmp_path):
   )
   (row,) = csv.DictReader(io.StringIO(text_tables.csv(built)))
   assert row["method"] == f"'{label}"
-  # Only in the file.
+  # Labels are quoted only in the file.
   assert comparison_table.frame(built)["method"].tolist() == [label]

@@ -1,4 +1,4 @@
-"""Tests that the data of examples/ are those that their script makes."""
+"""Tests that the script of examples/ reproduces their data."""
 
 import subprocess
 import sys

@@ -17,7 +17,7 @@ echo "$1" >> "{log}"
 
 @pytest.fixture
 def set_up(tmp_path):
-  """Runs the script where there are only the given programs."""
+  """Returns a function that runs the script with only the given programs."""
   log = tmp_path / "log"
   for name in ("bash", "env", "sh", "timeout", "touch"):
     (tmp_path / name).symlink_to(shutil.which(name))

@@ -14,8 +14,8 @@ import pytest
 
 from tests.source_tree import ROOT
 
-# A stand-in for Python that writes down what it is asked to do. `-m venv` puts
-# it into the new environment; `-m pip` does what $PIP says.
+# A stand-in for Python that logs its arguments. `-m venv` copies it into the
+# new environment; `-m pip` runs the code in $PIP.
 FAKE_PYTHON = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >> "$LOG"
 case "$*" in
@@ -108,7 +108,7 @@ def test_installs_once(project):
 
 
 def test_the_project_is_installed_without_the_network(project):
-  result = project.run(NO_ENSUREPIP="1")  # So Python lends its pip.
+  result = project.run(NO_ENSUREPIP="1")  # Python's own pip does it.
   log = project.log.read_text()
   assert f"-m pip --python {project.venv}/bin/python install" in log
   *_, line = log.splitlines()
@@ -156,7 +156,7 @@ def test_a_changed_or_missing_project_is_installed_again_alone(
   project.run()
   if is_changed:
     project.pyproject.write_text("[project]\nname = 'new'\n")
-  else:  # As an earlier set-up left it.
+  else:  # An earlier set-up did not install it.
     (project.venv / ".installed-pyproject.toml").unlink()
   assert project.run().returncode == 0
   assert (project.num_installs(), project.num_installs("--editable")) == (1, 2)
@@ -167,7 +167,7 @@ def test_a_changed_or_missing_project_is_installed_again_alone(
   [(".", "command"), ("scripts", "../command"), ("..", "a project/command")],
 )
 def test_works_from_any_folder(project, folder, command):
-  # A user's CDPATH makes `cd` print, or go elsewhere.
+  # With a user's CDPATH, `cd` prints, or changes to another folder.
   result = project.run(
     cwd=project.root / folder, command=command, CDPATH=str(project.root.parent)
   )
@@ -185,7 +185,7 @@ def test_links_to_the_commands_work(project, tmp_path, name, started):
   result = project.run(cwd=tmp_path, command=str(link), arguments=["--seed=1"])
   assert result.returncode == 0, result.stderr
   commands = project.log.read_text().splitlines()
-  # The type checker runs beside the tests.
+  # The type checker runs beside the tests, and is not counted.
   assert sum(c.startswith(f"python {started}") for c in commands) == 1
 
 
@@ -197,8 +197,8 @@ def test_a_failed_or_interrupted_install_is_repeated(project, number):
   assert (failed.returncode, failed.stdout) == (1, "")
   assert "could not be installed" in failed.stderr
   half = project.venv / "half a package"
-  # One process, as pip is. The signal may find another that is about to end;
-  # bash then takes it for answered, and goes on.
+  # A single process, like pip. The signal could reach a process that is about
+  # to end; bash would then take it as handled, and go on.
   process = project.start(PIP=f": > '{half}'; exec sleep 60")
   try:
     deadline = time.monotonic() + 30
@@ -250,7 +250,7 @@ def test_a_missing_python_is_said_in_one_line(project, choice):
 
 @pytest.fixture
 def build_tools(tmp_path):
-  """A folder with what this environment builds packages with."""
+  """Returns a folder with the packages that build packages."""
   folder = tmp_path / "build tools"
   folder.mkdir()
   for name in ("setuptools", "wheel"):
@@ -262,7 +262,7 @@ def build_tools(tmp_path):
 
 @pytest.mark.long
 def test_a_real_python_makes_a_working_environment(project, build_tools):
-  """An empty list of requirements needs no network."""
+  """With an empty list of requirements, it needs no network."""
   project.requirements.write_text("# Nothing.\n")
   for name in ("pyproject.toml", "README.md"):
     shutil.copy(ROOT / name, project.root)
@@ -276,7 +276,7 @@ def test_a_real_python_makes_a_working_environment(project, build_tools):
     PYTHON=sys.executable, PYTHONPATH=str(build_tools), timeout=120
   )
   assert result.returncode == 0, result.stderr
-  # Nothing but what git ignores.
+  # It adds nothing but files that git ignores.
   assert {path.name for path in project.root.iterdir()} == before | {".venv"}
 
   programs = {path.name for path in (project.venv / "bin").glob("tff-fair-*")}
@@ -290,7 +290,7 @@ def test_a_real_python_makes_a_working_environment(project, build_tools):
     printed = subprocess.run(
       made,
       cwd=build_tools,
-      # The tests' own would hide the packages of the project.
+      # The tests' PYTHONPATH would hide the project's packages.
       env={**os.environ, "PYTHONPATH": ""},
       capture_output=True,
       text=True,

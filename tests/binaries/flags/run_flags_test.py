@@ -182,7 +182,7 @@ def test_a_flag_that_stands_alone_may_take_a_value(words, tape):
   assert spec(*words) == RunSpec(tape=tape)
 
 
-# The catalog: of a task or a method by its name.
+# The catalog: the entry of a task or a method.
 
 
 NAMES = (*tasks.names(), *methods.names())
@@ -266,7 +266,7 @@ def test_texts_become_values_of_computing():
 
 @pytest.fixture
 def address():
-  """The address of a program that takes connections."""
+  """Yields an address that accepts TCP connections."""
   with socket.create_server(("127.0.0.1", 0)) as server:
     yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 

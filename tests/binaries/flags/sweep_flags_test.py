@@ -113,7 +113,7 @@ BASE = """
 
 @pytest.fixture(params=["flags", "run"])
 def base(request, tmp_path):
-  """Gives a sweep the file of flags of a training, or the run of one."""
+  """Returns the base of a sweep: a training's flag file, or a run's folder."""
   if request.param == "flags":
     path = tmp_path / "hosp.flags"
     path.write_text(BASE)
@@ -371,7 +371,7 @@ def test_the_command_line_replaces_how_a_file_searches(search_file):
 
 
 def test_a_study_has_the_same_name_in_every_process():
-  # Sets of texts have another order in another process.
+  # The order of a set of strings differs between processes.
   fixed = ("batch_size=8", "local_epochs=2", "dropout=0.1", "total_rounds=3")
   grids = (f"--grid={text}" for text in fixed)
   (one,) = study.make_studies(read_search(METHOD, RATES, *grids)[0])
