@@ -82,7 +82,7 @@ CONFIDENCE = 0.95
 
 _SEED = 0  # The seed of draws is fixed: the same runs give the same interval.
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 200_000  # The most clients in all draws together.
+_DRAWN_CLIENTS = 200_000  # The target for the product of draws and clients.
 _ROUNDING = 4 * TIE  # Rounding error of a difference, relative to the values.
 _PRECISION = 1e-9  # The relative precision of a p-value.
 
