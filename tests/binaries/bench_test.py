@@ -299,6 +299,21 @@ def test_another_table_or_protocol_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"opposites\.csv") as refused:
       other.record()
     assert "\n" not in str(refused.value)
+  for damaged in ("{", "[]"):
+    (tmp_path / "out" / "protocol.json").write_text(damaged)
+    with pytest.raises(RunError, match=r"protocol\.json"):
+      _bench_of(tmp_path).record()
+
+
+@pytest.mark.long
+def test_a_process_reports_a_setting_that_no_run_can_have_in_a_line(
+  program, capfd
+):
+  words = "--algorithms=fedavg,fedminmax", "--jobs=2", "--seeds=1"
+  assert program(*_SMALL, *words).status == 2
+  stderr = capfd.readouterr().err
+  assert "algorithm='fedminmax'" in stderr
+  assert "Traceback" not in stderr
 
 
 def test_settings_are_as_many_for_each_method():

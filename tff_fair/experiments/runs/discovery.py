@@ -191,12 +191,12 @@ def read_run(path: Place) -> Run:
       else f"{folder.path}: is a folder of runs; name one of them, as {first}, "
       "or read all with open_runs."
     )
-  config = _read_json(folder.config)
+  config = read_json_object(folder.config)
   if problem := configuration.problem(config):
     raise RunError(f"{folder.config}: is not of a run: {problem}.")
   summary = None
   if folder.is_finished:
-    summary = parsing.null_to_nan(_read_json(folder.summary))
+    summary = parsing.null_to_nan(read_json_object(folder.summary))
     if problem := summaries.problem(summary):
       raise RunError(f"{folder.summary}: is not of a run: {problem}.")
   # Do not resolve links: the name of the method is recorded under this path.
@@ -211,7 +211,7 @@ def read_names(folder: pathlib.Path) -> dict[str, str]:
   path = folder / NAMES_FILE
   if not path.exists():
     return {}
-  names = _read_json(path).get("names")
+  names = read_json_object(path).get("names")
   if not isinstance(names, dict):
     raise RunError(f"{path}: is not of a sweep: it has no names.")
   # Each name takes one line in tables.
@@ -257,7 +257,8 @@ def _is_empty(path: pathlib.Path) -> bool:
     return False  # `read_run` then reports the error.
 
 
-def _read_json(path: pathlib.Path) -> dict[str, Any]:
+def read_json_object(path: pathlib.Path) -> dict[str, Any]:
+  """Returns the JSON object in a file."""
   try:
     if not path.is_file():  # Reading another kind, such as a pipe, may block.
       raise RunError(f"{path}: is not a file; restore it, or move it away.")
@@ -269,5 +270,7 @@ def _read_json(path: pathlib.Path) -> dict[str, Any]:
       f"{path}: cannot be read: {error}; restore it, or move it away."
     ) from error
   if not isinstance(content, dict):
-    raise RunError(f"{path}: is not of a run: expected a JSON object.")
+    raise RunError(
+      f"{path}: expected a JSON object; restore it, or move it away."
+    )
   return content

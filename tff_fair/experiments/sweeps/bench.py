@@ -11,11 +11,11 @@ graph for each value of the method's hyperparameter.
 import dataclasses
 import functools
 import itertools
-import json
 import multiprocessing
 import os
 import pathlib
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -32,12 +32,14 @@ from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.errors import RunError
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE, Score
 from tff_fair.experiments.sweeps import processes, sweep_file
 from tff_fair.experiments.sweeps.sweep_file import SweptMethod
 from tff_fair.files import atomic
+from tff_fair.files.parsing import json_text
 
 if TYPE_CHECKING:
   from tff_fair.experiments.training import in_memory
@@ -156,7 +158,7 @@ class Bench:
       "rates": {kind: list(rates) for kind, rates in RATES.items()},
     }
     path = self.folder / "protocol.json"
-    before = json.loads(path.read_text()) if path.exists() else found
+    before = discovery.read_json_object(path) if path.exists() else found
     for name, value in found.items():
       if before.get(name) != value:
         raise RunError(
@@ -173,8 +175,7 @@ class Bench:
           "put that version back, or choose another folder."
         )
     self.folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**found, "tables": tables}, indent=2) + "\n"
-    atomic.write(path, text)
+    atomic.write(path, json_text({**found, "tables": tables}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -426,7 +427,10 @@ def _run_in_processes(
 def _run_in_child(bench: Bench, share: int, num_shares: int) -> None:
   # Exiting at any time is safe, since items are written as whole files.
   processes.on_parent_exit(functools.partial(os._exit, 1))
-  _run_share(bench, share, num_shares)
+  try:
+    _run_share(bench, share, num_shares)
+  except (FieldError, RunError, tasks.DataError) as error:
+    sys.exit(f"{bench.folder}: {error}")
 
 
 def _run_share(
