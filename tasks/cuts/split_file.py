@@ -83,8 +83,10 @@ def load_clients(path: pathlib.Path) -> ExampleClients | None:
 
 
 def _decoded(array: np.ndarray) -> np.ndarray:
-  is_bytes = array.dtype.kind == "S"
-  return np.char.decode(array, "utf-8", "replace") if is_bytes else array
+  if array.dtype.kind != "S":
+    return array
+  # Clients of different bytes stay different.
+  return np.char.decode(array, "utf-8", "backslashreplace")
 
 
 def save_split(

@@ -56,6 +56,14 @@ def test_overwrites_nothing(path):
   assert list(path.parent.iterdir()) == [path]
 
 
+def test_names_that_are_not_utf_8_stay_different(path):
+  names = [name.encode("latin-1") for name in ("Müller", "Möller")]
+  np.savez(path, client=np.array(names))
+  found = cuts.load_clients(path)
+  assert found is not None
+  assert found.clients[0] != found.clients[1]
+
+
 def test_rejects_other_data(path):
   with refused(path, 7, 6):
     cuts.load_split(path, _LABELS[:6])
