@@ -137,8 +137,12 @@ def _check(
         path,
         f"{name} has {len(np.atleast_1d(array)):,} examples, x has {len(x):,}.",
       )
+    if 0 in array.shape:
+      raise DataError(
+        path, f"{name} has no values: its shape is {list(array.shape)}."
+      )
     if name == "y" and array.ndim == 2 and array.dtype.kind in "biuf":
-      if array.dtype.kind != "f" and kind != "number":
+      if kind == "classes" or (array.dtype.kind != "f" and kind != "number"):
         raise DataError(
           path,
           f"y has {array.shape[1]} {array.dtype} for each example; to predict "
@@ -162,7 +166,7 @@ def _as_texts(
     )
   values, codes = np.unique(array, return_inverse=True)
   if array.dtype.kind == "S":
-    values = np.char.decode(values, "utf-8", "replace")
+    values = np.char.decode(values, "utf-8", "backslashreplace")
   return [str(value) for value in values.tolist()], codes
 
 

@@ -60,6 +60,7 @@ def test_a_task_of_classes(tmp_path):
   [
     (np.arange(COUNT, dtype=np.uint8) % 3 * 7, ("0", "7", "14")),
     (np.array([b"a", b"\xc3\xbc"] * 15), ("a", "\u00fc")),
+    (np.array([b"\xf6", b"\xfc"] * 15), ("\\xf6", "\\xfc")),
     (np.arange(COUNT) % 2 == 0, ("False", "True")),
     (np.arange(COUNT) % 2 / 2, ("0.0", "0.5")),
   ],
@@ -103,6 +104,8 @@ def test_kind_decides(tmp_path):
   assert task.class_names == ("0", "0.5", "1")
   with refused("examples.npz, y", "kind=number"):
     load(tmp_path, {"kind": "number"}, y=["no", "yes"] * 15)
+  with refused("examples.npz", "2 float64", "kind=number"):
+    load(tmp_path, {"kind": "classes"}, y=np.zeros([COUNT, 2]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -180,6 +183,8 @@ def changed(array, place, value):
   [
     ({"x": np.zeros([0, 2])}, "", ["x has no"]),
     ({"x": np.float32(1)}, "", ["x has no"]),
+    ({"x": np.zeros([COUNT, 0])}, "", ["x has no", "[30, 0]"]),
+    ({"y": np.zeros([COUNT, 0])}, "", ["y has no", "[30, 0]"]),
     ({"x": np.array(["a"] * COUNT)}, "", ["x must", "<U1"]),
     ({"x": np.zeros([29, 2])}, "", ["y has 30", "x has 29"]),
     ({"client": ZEROS}, "", ["client must", "[30, 2]"]),
