@@ -45,13 +45,13 @@ def read_image(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
   """Returns an image in colour, uint8[height, width, 3]."""
   import tensorflow as tf  # noqa: PLC0415
 
+  with reporting_unreadable(path):
+    content = path.read_bytes()
   try:
-    image = tf.io.decode_image(
-      path.read_bytes(), channels=3, expand_animations=False
-    )
+    image = tf.io.decode_image(content, channels=3, expand_animations=False)
     if image_size is not None:
       return resize(image, image_size)
-  except (OSError, tf.errors.OpError) as error:
+  except tf.errors.OpError as error:
     reason = " ".join(str(error).partition("[Op")[0].split())
     raise DataError(path, f"is not an image: {reason}") from error
   return image.numpy()
@@ -82,7 +82,7 @@ def class_folders(
     with reporting_unreadable(root / folder):
       entries = sorted((root / folder).iterdir())
     found = [e.name for e in entries if e.suffix.lower() in _ENDINGS]
-    left_out += [e for e in entries if e.name not in found]
+    left_out += [e for e in entries if e.suffix.lower() not in _ENDINGS]
     if not found:
       raise DataError(
         root / folder,

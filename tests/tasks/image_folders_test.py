@@ -147,7 +147,7 @@ class TestClothing1m:
     image_data.write_clothing1m(tmp_path)
     task = _load("clothing1m", tmp_path, num_clients=1)
     (tmp_path / "images/0/noisy_train,2.jpg").unlink()
-    with refused("noisy_train,2.jpg", "No such file"):
+    with refused("noisy_train,2.jpg", "read: No such file"):
       task.train_data(0)
 
 
