@@ -219,8 +219,13 @@ def _new_or_saved_split(
   try:
     if not os.path.lexists(path):
       split = _new_split(config, data, seed)
-      cuts.save_split(path, split, data.labels)
-      return split
+      try:
+        cuts.save_split(path, split, data.labels)
+        return split
+      except DataError:
+        # Reads the file if another process has written it in the meantime.
+        if not os.path.lexists(path):
+          raise
     if (example_clients := cuts.load_clients(path)) is not None:
       return _split_from_file(config, data, example_clients, path, seed)
     split = cuts.load_split(path, data.labels)
@@ -297,12 +302,6 @@ def _split_from_file(
 def _new_split(
   config: CutOptions, data: CentralData, seed: int
 ) -> cuts.ClientSplit:
-  if config.test_data == "published" and data.num_train == len(data.labels):
-    raise FieldError(
-      "test_data",
-      f"expected local or pooled: {data.source} has no test data.",
-      value=config.test_data,
-    )
   pool = len(data.labels) if config.test_data == "pooled" else data.num_train
   names, parts = _clients(config, data, pool, seed)
   train, test = _halves(config, data, pool, parts, seed)
@@ -324,6 +323,12 @@ def _halves(
 ) -> tuple[_Parts, _Parts]:
   """Returns clients' train and test positions, from their parts of the pool."""
   if config.test_data == "published":
+    if data.num_train == len(data.labels):
+      raise FieldError(
+        "test_data",
+        f"expected local or pooled: {data.source} has no test data.",
+        value=config.test_data,
+      )
     return parts, [
       pool + part
       for part in cuts.match_label_proportions(

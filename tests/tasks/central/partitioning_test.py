@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tasks import central, models, notices
+from tasks import central, cuts, models, notices
 from tasks.central import partitioning
 from tests.refusals import refused, rejected
 from tff_fair import declared
@@ -203,6 +203,17 @@ class TestSplitFile:
     assert first.description == again.description
     assert path.read_bytes() == written
 
+  def test_of_a_process_that_is_faster(self, tmp_path, monkeypatch):
+    save, path = cuts.save_split, str(tmp_path / "split.npz")
+
+    def save_twice(*arguments):
+      save(*arguments)
+      save(*arguments)
+
+    monkeypatch.setattr(cuts, "save_split", save_twice)
+    task = _task(self.data, num_clients=6, split_file=path)
+    assert task.num_clients == 6
+
   def test_of_other_options(self, tmp_path):
     path = str(tmp_path / "split.npz")
     _task(self.data, num_clients=6, split_file=path)
@@ -273,6 +284,12 @@ class TestSplitFile:
     np.savez(path, **{"client": np.ones(72, int), **arrays})
     with rejected("split_file", *facts):
       _task(self.data, split_file=str(path))
+
+  def test_of_a_users_own_without_test_data(self, tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, client=np.ones(60, int))
+    with rejected("test_data", "local or pooled", value="published"):
+      _task(_data(_TRAIN), split_file=str(path))
 
   def test_of_a_users_own_that_leaves_no_client(self, tmp_path):
     path = tmp_path / "mine.npz"
