@@ -143,7 +143,8 @@ def _read_glove(
   with data_files.open_file(path) as file:
     for line_number, line in enumerate(file, 1):
       try:
-        word, *values = line.decode().rstrip().split(" ")
+        # Words may have spaces, as in glove.840B.300d.txt.
+        word, *values = line.decode().rstrip().rsplit(" ", size or -1)
         vector = np.array(values, np.float32)
         if size not in (None, len(vector)) or not len(vector):
           raise ValueError(f"has {len(vector)} numbers, expected {size}")

@@ -55,7 +55,7 @@ class TestGlove:
     (folder / "glove.txt").write_bytes(content)
 
   def test_vectors(self, folder):
-    self._write(folder, b"the 9 9\ngood 1 2\nbad 3 4\n")
+    self._write(folder, b"the 9 9\n. . 9 9\ngood 1 2\nbad 3 4\n")
     task = _load(folder, glove="glove.txt", sequence_length=4)
     assert "2 words with vectors of glove.txt" in task.description
     x, _ = task.train.load(0)
