@@ -25,7 +25,7 @@ import numpy as np
 
 from tasks import cuts, models, options, task
 from tasks.data_error import DataError
-from tasks.formats import leaf_json
+from tasks.formats import data_files, leaf_json
 from tasks.tff_native import native_clients
 from tff_fair import declared
 
@@ -225,6 +225,8 @@ def _from_leaf(
 ) -> leaf_json.Users:
   if data_dir and (path := next(data_dir.glob(_TEXTS), None)):
     return _from_leaf_texts(config, path)
+  if data_dir:  # Samples overlap, so they must not be split at random.
+    data_files.first_existing(data_dir, ["train", _TEXTS], what="train set")
   return leaf_json.load_users(
     data_dir,
     functools.partial(_leaf_arrays, length=config.sequence_length),

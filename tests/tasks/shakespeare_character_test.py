@@ -175,6 +175,11 @@ class TestLeaf:
     with refused("a.json, user HAMLET", fact):
       self._load(tmp_path)
 
+  def test_samples_are_not_split_at_random(self, tmp_path):
+    tabular_data.write_json(tmp_path / "a.json", {"HAMLET": (["To b"], ["e"])})
+    with refused(tmp_path, "train", "by_role"):
+      self._load(tmp_path)
+
   def _write_texts(self, directory, **leaf):
     content = json.dumps(leaf).encode()
     path = directory / "shakespeare_leaf_by_role.json.gz"
