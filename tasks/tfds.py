@@ -20,7 +20,7 @@ import numpy as np
 from tasks import central, models, task
 from tasks.central import partitioned_task, partitioning
 from tasks.data_error import DataError
-from tasks.formats import data_files, tfds_format
+from tasks.formats import data_files, example_checks, tfds_format
 from tasks.formats.images import resize
 from tasks.models import names as model_names
 from tasks.tabular import columns, features, labels, population, text_columns
@@ -237,9 +237,9 @@ def _roles(
       "does not say what to predict; name a feature by label=...: "
       f"{', '.join(data_set.features)}.",
     )
-  others = [n for n in data_set.features if n not in roles.values()]
-  inputs = given or (supervised[0] if supervised else others)
-  inputs = [name for name in inputs if name not in (label, config.client)]
+  known = supervised[0] if supervised else data_set.features
+  others = [name for name in known if name not in roles.values()]
+  inputs = [n for n in given or others if n not in (label, config.client)]
   if not inputs:
     raise DataError(
       data_set.directory, f"has no feature to predict {label!r} from."
@@ -309,7 +309,7 @@ def _texts(feature: tfds_format.Feature, values: Sequence[Any]) -> np.ndarray:
     )
   return np.array(
     [
-      v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v)
+      v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else str(v)
       for v in values
     ],
     object,
@@ -434,13 +434,9 @@ def _column(
   """Returns the values of a feature as a column."""
   if feature.kind == "number":
     numbers = np.array(values, np.float64)
-    too_large = np.abs(numbers) > np.finfo(np.float32).max  # False for NaN.
-    if too_large.any():
-      raise DataError(
-        place,
-        f"feature {name!r} of example {int(too_large.argmax())} (counted from "
-        "0) is infinite, or too large for float32.",
-      )
+    example_checks.check_finite(
+      place, f"feature {name!r}", np.where(np.isnan(numbers), 0, numbers)
+    )
     return columns.Numbers(numbers)
   texts, codes = np.unique(_texts(feature, values), return_inverse=True)
   gatherer = columns.TextGatherer()

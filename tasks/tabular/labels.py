@@ -36,16 +36,20 @@ class Labels:
 class Classes(NamedTuple):
   """The classes of all rows."""
 
-  codes: np.ndarray  # The class of each row, int[rows], an index of `names`.
+  # The class of each row, int[rows], an index of `names`; -1 if missing.
+  codes: np.ndarray
   names: Sequence[str]  # Names of all classes.
 
 
 def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
   """Returns a column's classes; None if it has numbers to predict."""
   if isinstance(column, Numbers):
-    if kind == "number" or (kind == "auto" and not _are_classes(column.values)):
+    is_missing = np.isnan(column.values)
+    known = column.values[~is_missing]
+    if kind == "number" or (kind == "auto" and not _are_classes(known)):
       return None
-    values, codes = np.unique(column.values, return_inverse=True)
+    values = np.unique(known)
+    codes = np.where(is_missing, -1, np.searchsorted(values, column.values))
     return Classes(codes, [f"{value:.15g}" for value in values])
   if kind == "number":
     raise DataError(

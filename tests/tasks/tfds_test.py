@@ -164,6 +164,15 @@ def test_an_empty_text_is_no_label(tmp_path):
   assert "(3 without label left out)" in task.description
 
 
+def test_nan_is_not_a_class(tmp_path):
+  features = {"x": F.Tensor(shape=(2,), dtype=np.float32), "y": np.float32}
+  rows = [{"x": [k, 1.0], "y": [1, 2, np.nan][k % 3]} for k in range(9)]
+  tfds_data.write(tmp_path, "floats", features, {"train": rows})
+  task = load(tmp_path, "floats", label="y", features="x", num_clients=1)
+  assert task.class_names == ["1", "2"]
+  assert sorted(everything(task)[1]) == [0, 0, 0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
   ("name", "options", "facts"),
   [
@@ -260,3 +269,17 @@ def test_weights_of_clients(data_dir):
       load(data_dir, "ship", features="fare", client_weight=weight, **options)
   with rejected("client_weight"):
     load(data_dir, "ship", label="survived", client_weight="crew")
+
+
+def test_a_weight_is_not_an_input(tmp_path):
+  features = {
+    "of": {"site": F.Text(), "beds": np.float32, "age": np.float32},
+    "y": np.int64,
+  }
+  rows = [
+    {"of": {"site": "ab"[k % 2], "beds": k % 2 + 1, "age": k}, "y": k // 2 % 2}
+    for k in range(20)
+  ]
+  tfds_data.write(tmp_path, "wards", features, {"train": rows}, ("of", "y"))
+  task = load(tmp_path, "wards", client="of/site", client_weight="of/beds")
+  assert task.element_spec[0].shape == [None, 1]
