@@ -193,7 +193,8 @@ class _Encoder:
     numbers = rows[:, _NUMBERS].astype(np.float64)
     self._mean = numbers.mean(axis=0)
     # A constant column carries no information, and becomes 0.
-    self._deviation = np.where(numbers.std(axis=0) > 0, numbers.std(axis=0), 1)
+    deviation = numbers.std(axis=0)
+    self._deviation = np.where(deviation > 0, deviation, 1)
     self._with_numbers = features == "all"
 
   def __call__(self, rows: np.ndarray) -> np.ndarray:

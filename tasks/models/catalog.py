@@ -59,10 +59,6 @@ def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
   return f"{tf.as_dtype(dtype).name}[{', '.join(sizes)}]"
 
 
-# Five poolings reduce 32 pixels to one.
-LEAST_VGG_SIZE = 32
-
-
 def image_classifier(
   name: str,
   input_shape: tuple[int, ...],
@@ -82,12 +78,10 @@ def image_classifier(
       "other initial weights.",
       value=initial_weights,
     )
-  if name == "vgg11" and min(input_shape[:2]) < LEAST_VGG_SIZE:
+  if takes := _takes(name, input_shape):
+    shape = as_text(input_shape, tf.float32)
     raise FieldError(
-      "model",
-      f"expected another one for images of {input_shape[0]} x {input_shape[1]} "
-      "pixels: it pools five times.",
-      value=name,
+      "model", f"takes {takes}; the task has {shape}.", value=name
     )
   match name:
     case "cnn_dropout":
@@ -130,7 +124,7 @@ def build_fn(
   return image_classifier(name, tuple(sides), number, seed)
 
 
-def _takes(name: str, sides: list[int]) -> str:
+def _takes(name: str, sides: Sequence[int]) -> str:
   """Describes a model's inputs; returns "" if those of the task fit."""
   if name in HIDDEN_UNITS:
     return ""
@@ -139,6 +133,7 @@ def _takes(name: str, sides: list[int]) -> str:
   images = "float32[n, height, width, channels]"
   if len(sides) != len(_MNIST):
     return images
-  if name == "vgg11" and min(sides[:2]) < LEAST_VGG_SIZE:
-    return f"{images} with {LEAST_VGG_SIZE} x {LEAST_VGG_SIZE} pixels or more"
+  # Five poolings reduce 32 pixels to one.
+  if name == "vgg11" and min(sides[:2]) < 32:
+    return f"{images} with 32 x 32 pixels or more"
   return ""

@@ -58,13 +58,6 @@ class RiseCounter:
     return len(np.unique(known)) >= _NEARLY * len(known)
 
 
-def are_row_numbers(values: np.ndarray) -> bool:
-  """Returns `RiseCounter.are_row_numbers` for a whole column of numbers."""
-  steps = RiseCounter()
-  steps.add(values.astype(np.float64))
-  return steps.are_row_numbers(values)
-
-
 def notify_left_out(place: object, columns: Iterable[str], remedy: str) -> None:
   """Notifies the user of columns that are left out, if any."""
   names = list(columns)
