@@ -48,7 +48,7 @@ def test_fields_that_are_declared_are_the_hyperparameters():
   assert DECLARED["rate"].choices == ()
 
 
-def test_a_class_of_its_own_has_those_of_its_base_first():
+def test_a_subclass_has_the_fields_of_its_base_first():
   @dataclasses.dataclass(frozen=True, kw_only=True)
   class More(Settings):
     rate: float = declared.value(2.0, "Another rate.")
@@ -199,7 +199,7 @@ def test_in_float32_bounds_that_are_allowed_pass_before_they_are_rounded():
 @pytest.mark.parametrize(
   "value", ["1", None, True, np.bool_(True), 1j, [1.0], np.array([1.0])]
 )
-def test_what_is_no_number_is_named_with_its_type(value):
+def test_a_value_that_is_not_a_number_is_named_with_its_type(value):
   with pytest.raises(TypeError, match=f"alpha .*{type(value).__name__}"):
     declared.check_number("alpha", value)
 
@@ -219,7 +219,7 @@ def test_integers_below_the_minimum_are_named(value):
 
 
 @pytest.mark.parametrize("value", [3.0, "3", None, True, np.float64(3), [3]])
-def test_what_is_no_integer_is_named_with_its_type(value):
+def test_a_value_that_is_not_an_integer_is_named_with_its_type(value):
   with pytest.raises(TypeError, match=f"n .*{type(value).__name__}"):
     declared.check_integer("n", value, minimum=3)
 

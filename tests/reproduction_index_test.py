@@ -128,7 +128,7 @@ def test_each_numbered_item_of_a_paper_has_a_row(paper):
   assert found == expected
 
 
-def test_what_has_no_number_has_a_row():
+def test_items_without_a_number_have_a_row():
   for name in NAMED:
     assert any(paper_of(r) == "FedMGDA+" and name in r[0] for r in rows()), name
   for paper, names in APPENDICES.items():

@@ -76,7 +76,7 @@ def outputs(name, way, for_secure_sums):
 @pytest.mark.parametrize(
   ("name", "way"), one_of_each(RULES_AND_SUMS, kind_of_sum)
 )
-def test_a_sum_gives_what_the_first_gives(name, way):
+def test_every_sum_gives_the_same_rounds(name, way):
   for_secure_sums = way == "secure" and name in FOR_SECURE_SUMS
   for found, expected in zip(
     outputs(name, way, for_secure_sums),

@@ -141,7 +141,7 @@ def test_adaptive_bounds_are_reported_beside_the_rest(kind):
   )
 
 
-def test_what_is_zero_or_not_finite_has_no_say():
+def test_a_trimmed_sum_leaves_out_zero_and_non_finite_updates():
   process = aggregators.TrimmedSumFactory(0.25).create(
     tff.TensorType(np.float32, [2])
   )

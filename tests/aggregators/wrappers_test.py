@@ -147,7 +147,7 @@ def test_the_table_has_all_factories():
 
 
 @pytest.mark.parametrize("name", [n for n, build in AROUND.items() if build])
-def test_around_ours(name):
+def test_a_wrapper_around_ours_does_what_the_table_says(name):
   build = AROUND[name]
   ours = aggregators.TermFactory(t=1.0)
   if ROWS[name][0] == "yes":
@@ -157,12 +157,12 @@ def test_around_ours(name):
       build(ours)
 
 
-def test_where_none_can_be_given_the_table_says_no():
+def test_the_table_says_no_where_a_wrapper_takes_no_factory():
   assert all(ROWS[name][0] == "no" for name, b in AROUND.items() if b is None)
 
 
 @pytest.mark.parametrize("name", AROUND)
-def test_inside_ours(name):
+def test_a_factory_inside_ours_does_what_the_table_says(name):
   around_sum = functools.partial(
     AROUND[name] or pytest.fail, stock.SumFactory()
   )

@@ -60,7 +60,7 @@ def test_a_run_goes_on_with_the_split_file_that_it_wrote(program):
 
 
 @pytest.mark.long
-def test_a_sweep_and_comparisons_tell_data_apart(program):
+def test_a_sweep_and_comparisons_distinguish_data(program):
   write()
   pathlib.Path("sweep.toml").write_text(SWEEP)
   words = ("--file=sweep.toml", "--output_dir=out")

@@ -145,7 +145,7 @@ def test_a_working_directory_that_is_gone_is_one_line(program):
   assert line.startswith("train: the working directory is gone (")
 
 
-def test_words_that_are_no_flags_may_come_anywhere(program):
+def test_words_that_are_not_flags_may_come_anywhere(program):
   found = []
   outcome = program(
     "one",
@@ -185,7 +185,7 @@ def test_an_included_flagfile_is_known_by_its_name(parse, name, form):
   assert values["seed"] == 7
 
 
-def test_what_comes_later_wins(parse):
+def test_the_later_of_two_values_wins(parse):
   values = parse("--flagfile=digits_fedavg", "--algorithm=term")
   assert values["algorithm"] == "term"
 

@@ -110,7 +110,7 @@ def test_tasks_are_in_tables_of_their_own(program, runs):
   ]
 
 
-def test_what_else_differs_is_said(program, runs):
+def test_other_settings_and_rounds_that_differ_are_noted(program, runs):
   run_folders.make(
     runs / "v", [(1, (0.1, 0.1, 0.1))], algorithm="vred", total_rounds=1
   )

@@ -199,7 +199,7 @@ def test_what_the_system_lacks_is_told_in_one_line(
   assert os.listdir() == []
 
 
-def test_results_are_there_for_honest_clients_alone(program):
+def test_a_summary_has_statistics_of_honest_clients(program):
   outcome = program(
     *SMALL,
     "--attack=scaling",

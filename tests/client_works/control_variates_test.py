@@ -102,7 +102,7 @@ def test_it_goes_with_the_rule_of_another_method_and_a_proximal_term():
 @pytest.mark.parametrize(
   "bad", [small_problem.not_a_number, small_problem.empty]
 )
-def test_who_does_not_count_keeps_the_control_it_has(bad):
+def test_a_client_that_does_not_count_keeps_its_control(bad):
   process = build()
   before = small_problem.run_rounds(process, COHORTS[:1])
   with_bad = process.next(before, [small_problem.whole(5), bad(12)]).state
@@ -125,6 +125,6 @@ def test_who_does_not_count_keeps_the_control_it_has(bad):
     ),
   ],
 )
-def test_what_does_not_go_with_it_is_named(options, field):
+def test_options_that_do_not_go_with_scaffold_are_named(options, field):
   with rejected(field):
     build("fedavg", **{"local_correction": "scaffold", **options})

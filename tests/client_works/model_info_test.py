@@ -60,7 +60,7 @@ def test_a_model_with_nothing_to_train_is_refused(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_it_can_be_evaluated(model):
+def test_a_model_with_nothing_to_train_can_be_evaluated(model):
   weights = local_model.describe(MODELS[model]).initial_weights()
   evaluate = evaluation.build_client_evaluation(MODELS[model])
   rows = evaluate(weights, [small_problem.whole(12)])

@@ -94,6 +94,6 @@ def test_numbers_and_the_sums_of_their_labels(width):
     (Outputs("class"), [0, 1], [0.5, 0.5]),
   ],
 )
-def test_what_is_not_known_is_not_constant(outputs, y, predictions):
+def test_outputs_of_an_unknown_range_are_not_constant(outputs, y, predictions):
   found = ranges(outputs, (y, predictions))
   assert (found["output_low"], found["output_high"]) == (-np.inf, np.inf)

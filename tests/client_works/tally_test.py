@@ -79,7 +79,7 @@ def test_batches_weigh_by_their_size(dtype):
   assert float(tally.mean_loss(total)) == pytest.approx(5.0)
 
 
-def test_nothing_seen_has_an_accuracy_and_loss_of_zero():
+def test_without_batches_accuracy_and_loss_are_zero():
   assert accuracy() == 0
   assert tally.mean_loss(tally_of()) == 0
 

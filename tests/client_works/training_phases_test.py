@@ -45,7 +45,7 @@ def test_a_client_that_the_cohort_lacks_does_not_count(others):
   assert rest == [0] * 5
 
 
-def test_only_training_tells_how_many_steps_it_took():
+def test_effective_steps_are_unknown_before_training():
   known = list(types.ClientSignals._fields)
   known.remove("effective_steps")
   assert training.are_known_before_training(known)

@@ -246,7 +246,7 @@ def test_state_and_hyperparameters_are_those_of_the_work():
   assert work.get_hparams(state)["learning_rate"] == 0.5
 
 
-def test_a_signal_that_no_work_tells_is_named():
+def test_a_signal_that_no_client_work_reports_is_named():
   work = client_works.with_signals(mime(), FUNCTIONAL)
   for factory, signal in (
     (aggregators.FedNovaFactory(), "effective_steps"),
@@ -396,6 +396,6 @@ def test_a_factory_of_another_kind_is_refused(factory):
     ),
   ],
 )
-def test_what_is_no_work_of_a_client_is_refused(work, named):
+def test_other_objects_are_refused_as_client_work(work, named):
   with pytest.raises(TypeError, match=named):
     client_works.build_from_computation(work)

@@ -50,7 +50,7 @@ def test_the_ends_of_the_ranges_are_finite():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", range(3))
-def test_one_value_that_is_not_is_found_anywhere(value, place):
+def test_one_non_finite_value_is_found_anywhere(value, place):
   layers = [np.array(layer) for layer in tf.nest.flatten(FINITE)]
   layers[place].flat[-1] = value
   assert not norms.all_finite(tf.nest.pack_sequence_as(FINITE, layers))

@@ -202,7 +202,7 @@ def test_one_client_has_one_risk():
   np.testing.assert_allclose(values, values[0], atol=1e-7)
 
 
-def test_refuses_what_does_not_fit():
+def test_wrong_arguments_are_refused():
   x, y, client, loss = _problem(0)
   good = {"x": x, "y": y, "client": client, "loss": loss}
   for name, wrong in (

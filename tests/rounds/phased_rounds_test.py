@@ -163,7 +163,7 @@ _PERSONAL = client_works.PersistentState(personal_lam=0.1)
     (False, vred.VRedRule(), {"kept": _PERSONAL}),
   ],
 )
-def test_who_has_two_phases(has_phases, rule, options):
+def test_which_rounds_have_two_phases(has_phases, rule, options):
   assert phased_rounds.can_build_phases(parts_of(rule, **options)) is has_phases
 
 

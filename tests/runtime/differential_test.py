@@ -343,7 +343,7 @@ def both():
 
 
 @pytest.mark.parametrize("name", _QUICK)
-def test_processes(name, both):
+def test_quick_processes(name, both):
   num_clients = 33  # One more than a part has.
   assert not differences(name, num_clients, both)
 

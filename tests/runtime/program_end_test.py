@@ -231,7 +231,7 @@ def test_a_program_ends_with_its_status_and_leaves_no_worker(name, warm_python):
     assert "Exception" not in stderr
 
 
-@pytest.mark.long  # Many tests here run in another pytest.
+@pytest.mark.long  # Every run of these tests shows it, too.
 def test_a_run_of_pytest_ends(tmp_path):
   test = tmp_path / "round_test.py"
   test.write_text(PYTEST_FILE)

@@ -114,7 +114,7 @@ def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
   plan = steps.read(native.compile_now(process.next))
   if is_ours:
     steps.check_works_as_one_graph(plan)
-  else:  # It adds into a variable, and recomputes.
+  else:  # Adds to a variable, and recomputes activations.
     with pytest.raises(admission.NotAdmittedError, match="operation Assign"):
       steps.check_works_as_one_graph(plan)
 

@@ -37,6 +37,6 @@ def test_weights_that_cannot_be_used(given):
 
 
 @pytest.mark.parametrize("given", [None, 3, {"a": 1.0}])
-def test_what_is_no_weighting(given):
+def test_other_values_are_refused_as_weighting(given):
   with pytest.raises(TypeError, match="client_weighting"):
     aggregators.FedAvgFactory(client_weighting=given)

@@ -211,7 +211,8 @@ def test_one_huge_update(name, way):
   clients[1].update = clients[1].update * 1e30
   output = rounds.run(process(name, way), clients)
   assert np.all(np.isfinite(rounds.flat(output.result)))
-  if name != "adafed":  # Its tests cover the rounding.
+  # With AdaFed, the other updates drown in rounding; see its own tests.
+  if name != "adafed":
     rounds.assert_same(output.result, expected(name, clients), 1e-5)
 
 

@@ -173,7 +173,7 @@ def test_signals_come_back_as_they_were_read():
 
 
 @pytest.mark.parametrize("losses", [{1: 3.0, 2: 1.0}, {1: 3.0}, {}])
-def test_who_is_lost_leaves_no_trace_but_in_the_coefficients(losses):
+def test_a_lost_client_has_an_effect_only_on_coefficients(losses):
   reader = reader_of(afl.AflRule(num_clients=5, lambda_learning_rate=0.5))
   start = reader.rule.initialize()
   chosen = chosen_of(

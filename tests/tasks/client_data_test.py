@@ -101,12 +101,14 @@ def test_a_model_of_images(tmp_path):
     ),
   ],
 )
-def test_what_makes_no_task(tmp_path, examples, options, problem):
+def test_examples_that_make_no_task_are_refused(
+  tmp_path, examples, options, problem
+):
   with pytest.raises(ValueError, match=problem):
     load(tmp_path, examples, **options)
 
 
-def test_a_file_that_is_none(tmp_path):
+def test_a_file_of_another_kind_is_refused(tmp_path):
   (tmp_path / "some.sqlite").write_bytes(b"PK")
   with refused("some.sqlite", "SQLite") as error:
     tasks.load("client_data", data_dir=tmp_path, file="some.sqlite")

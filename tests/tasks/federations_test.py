@@ -69,7 +69,7 @@ def test_a_federation_has_the_clients_that_it_says(name, real):
   assert (others.select_dtypes("integer").nunique() < len(table)).all()
 
 
-def test_each_says_who_its_clients_are():
+def test_each_federation_is_described():
   for name in federations.NAMES:
     found = federations.get(name)
     assert isinstance(found, Federation)

@@ -19,7 +19,7 @@ def _sizes(task):
 
 def _accuracy_on_other_clients(task):
   """Returns the accuracy on odd clients of a linear model of the even ones."""
-  # Equally many examples of each client: the largest alone would decide.
+  # Equally many examples of each client, or the largest would decide.
   even, odd = (
     [
       np.concatenate([_whole(task, k)[part][:50] for k in clients])

@@ -134,8 +134,8 @@ def test_features_are_a_table(data_dir):
   )
   assert task.class_names == ["1", "2"]
   x, y = everything(task)
-  # Age, fare, and a flag of missing ages unless all training rows have one;
-  # texts with a place for unseen ones: A, B or none; x, y, z; false, true.
+  # Age, fare, and a flag of missing ages unless all training rows have an
+  # age; texts with a place for unseen ones: A, B or none; x, y, z; false, true.
   has_flag = x.shape[1] == 2 + 1 + 4 + 4 + 3
   assert has_flag or x.shape[1] == 2 + 4 + 4 + 3
   train, _ = several_clients.arrays(task.train)

@@ -286,6 +286,6 @@ def test_a_cluster_is_a_choice_of_the_engine(address):
     (["--dask_workers=2"], "--dask_workers=2: starts workers on this machine"),
   ],
 )
-def test_what_does_not_go_together_is_told(address, arguments, message):
+def test_flags_that_do_not_go_together_are_refused(address, arguments, message):
   with pytest.raises(UsageError, match=message):
     options(f"--scheduler={address}", *arguments)

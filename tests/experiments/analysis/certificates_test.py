@@ -110,7 +110,7 @@ def test_a_run_that_recorded_none_has_none():
   ("value", "words"),
   [(0.0, "0 %"), (0.0003, "0.03 %"), (0.01, None), (2.0, None), (None, None)],
 )
-def test_a_small_one_is_said(value, words):
+def test_only_a_small_change_of_coefficients_is_mentioned(value, words):
   told = sentences.coefficient_change({summaries.COEFFICIENT_CHANGE: value})
   assert (told is None) == (words is None)
   assert words is None or f"more than {words}" in str(told)

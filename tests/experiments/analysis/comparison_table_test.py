@@ -74,7 +74,7 @@ def test_less_is_better_in_some_columns():
   assert of_column([wide, narrow, middle], "std") == [None, BEST, SECOND]
 
 
-def test_what_looks_the_same_is_not_told_apart():
+def test_equal_results_have_the_same_mark():
   same = method(0.5, NOISE[0])
   assert of_column([same, same]) == [None, None]
   worse = method(0.1, NOISE[1])
@@ -93,7 +93,7 @@ def test_methods_need_seeds_in_common_with_the_best():
   assert of_column([*at(0.9, 0.7, 0.5), other]) == [BEST, SECOND, None, None]
 
 
-def test_what_is_no_number_has_no_mark():
+def test_nan_has_no_mark():
   methods, nan = at(0.9, 0.5, 0.4), float("nan")
   found = comparison_table.marks_of_column(MEAN, methods, [nan, 50.0, 40.0])
   assert found == [None, BEST, None]

@@ -116,7 +116,7 @@ def test_values_as_tables_show_them(measure, value, text):
   assert measures.value_text(measure, value) == text
 
 
-def test_what_is_no_number_is_the_worst():
+def test_nan_is_the_worst_value():
   for measure in (PERCENT, LOWER):
     keys = [measures.sort_key(measure, v) for v in (math.nan, 1e9, -1e9)]
     assert max(keys) == keys[0]

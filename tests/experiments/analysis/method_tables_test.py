@@ -71,6 +71,6 @@ def test_another_measure(folder):
     ({"target": 0.8, "target_of": "r2"}, "target_of"),
   ],
 )
-def test_what_cannot_be_reached(folder, arguments, field):
+def test_targets_that_cannot_be_reached_are_refused(folder, arguments, field):
   with rejected(field):
     compare(folder, **arguments)

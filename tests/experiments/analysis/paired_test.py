@@ -135,7 +135,7 @@ def is_unknown(found):
 
 @pytest.mark.parametrize("num_seeds", [1, 3])
 @pytest.mark.parametrize("values", [[0.2, 0.5, 0.9], [1.0] * 3])
-def test_what_does_not_vary_is_no_evidence(num_seeds, values):
+def test_equal_results_are_not_evidence(num_seeds, values):
   same = seeds(*[values] * num_seeds)
   for name in measures.MEASURES:
     found = paired.difference(statistic_of(name), same, same)
@@ -208,7 +208,7 @@ def test_the_step_of_a_grid_is_in_the_standard_error():
   assert math.sqrt(variance) == pytest.approx(stats.sem(apart))
 
 
-def test_each_part_has_a_t_of_its_own():
+def test_each_part_of_the_variance_has_its_own_degrees_of_freedom():
   changes = np.array([-1.0, 1.0, 3.0])
   covariance = np.full((3, 3), 5.0)
   parts = paired.variance_parts(changes, covariance, 21, 1e-7)

@@ -46,7 +46,7 @@ def test_unknown_noise_is_none(accuracies, num_examples):
   assert sampling_noise.of_clients(accuracies, num_examples) is None
 
 
-def test_the_sentence():
+def test_the_sentence_has_the_spread_its_noise_and_the_examples():
   noise = {"std": 0.023, "true_std": 0.078}
   for std, share, examples, facts in (
     (0.081, 0.08, 12, ("8.10", "2.30", "12 examples ", "8 %")),

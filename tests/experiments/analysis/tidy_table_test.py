@@ -37,7 +37,7 @@ def test_rows_of_all_runs_say_whose_they_are(tmp_path):
   assert "algorithm" not in table
 
 
-def test_what_varies_has_columns(tmp_path):
+def test_settings_that_vary_have_columns(tmp_path):
   for alpha in (0.1, 0.3):
     for rate in (0.01, 0.1):
       for seed in (0, 1):

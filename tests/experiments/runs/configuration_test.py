@@ -43,7 +43,7 @@ def test_without_a_command_it_says_how_to_start_the_run_again():
   assert "'--output_dir=my runs'" in line
 
 
-def test_a_configuration_is_read_with_what_followed():
+def test_a_resolved_spec_has_the_values_that_followed():
   spec = configuration.read_spec(build(ASKED_LITTLE, 10, "stacked"), "resolved")
   assert spec == ASKED_LITTLE.replace(
     clients_per_round=10,
@@ -123,7 +123,7 @@ def test_another_format_is_refused(number):
     (("command.line", "resolved.model"), "model, line"),
   ],
 )
-def test_what_is_missing_is_named_groups_first(missing, named):
+def test_missing_entries_are_named_groups_first(missing, named):
   config = build(SPEC)
   for place in missing:
     group, _, name = place.partition(".")

@@ -108,7 +108,7 @@ def test_a_score_that_is_lost():
   assert kinds(losses, [0.5, 0.9, 0.8, 0.5], score=auc) == ["score_lost"]
 
 
-def test_numbers():
+def test_a_regression_is_judged_by_r2_over_all_examples():
   errors = [18.0, 12.0, 11.0, 10.0]
   losses = [2.0, 1.0, 0.9, 0.8]
 

@@ -61,12 +61,12 @@ def test_options_of_a_task_are_read():
     spec_text.parse_task_options("digits", ["partition"])
 
 
-def test_what_is_unknown_has_no_options_so_that_it_is_named_itself():
+def test_unknown_methods_and_tasks_have_no_options():
   assert spec_text.parse_hparams("fair", ["x=1"]) == {}
   assert spec_text.parse_task_options("digit", ["x=1"]) == {}
 
 
-def test_the_command_line_gives_what_is_no_default():
+def test_the_command_line_leaves_out_defaults():
   spec = RunSpec(
     algorithm="qfedavg",
     hparams={"q": 0.5, "lipschitz": None},

@@ -220,7 +220,7 @@ def test_damaged_checksums_are_damage(folder, text):
   assert checksums.FILE in (checkpoints.find_damage(path.parent) or "")
 
 
-def test_what_is_aside_is_not_replaced(folder):
+def test_a_state_that_was_set_aside_is_not_replaced(folder):
   contents = []
   for _ in range(2):
     state = folder.checkpoints / "program_state_6"

@@ -127,7 +127,7 @@ def test_the_next_round_is_prepared_before_this_one_computes():
 
 
 @pytest.mark.parametrize("ids", [[4, 1], [], [1, 3, 4]])
-def test_what_is_of_single_clients_leaves_the_metrics(ids):
+def test_values_of_single_clients_become_columns(ids):
   coefficients = np.arange(len(ids)) + 0.5
   result = run(
     {

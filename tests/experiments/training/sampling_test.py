@@ -273,6 +273,8 @@ def test_clients_are_named():
     ({"unseen_clients": "a", "join_round": "a:3"}, "join_round"),
   ],
 )
-def test_what_names_no_client_or_leaves_none_is_refused(settings, field):
+def test_settings_that_name_no_client_or_leave_none_are_refused(
+  settings, field
+):
   with rejected(field):
     first_rounds(**settings)

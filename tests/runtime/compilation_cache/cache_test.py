@@ -132,7 +132,7 @@ def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
     )
 
 
-def test_what_cannot_be_cut_is_known_from_before(kept, building, monkeypatch):
+def test_that_a_computation_cannot_be_cut_is_kept(kept, building, monkeypatch):
   tried = []
 
   def refuse(comp):
@@ -163,7 +163,7 @@ def test_a_kept_computation_can_be_part_of_another(kept, building):
   )
 
 
-def test_what_no_key_decides_is_not_kept(kept, building, path):
+def test_a_computation_without_a_key_is_not_kept(kept, building, path):
   key = functools.partial(building, lambda: 1)
   for _ in range(2):
     assert kept.computations(key, building)["sums"] is sums
@@ -182,7 +182,7 @@ def test_containers_of_others_are_not_kept(kept, path):
 
 
 @pytest.mark.parametrize("is_whole", [False, True])
-def test_what_is_no_entry_is_built_anew(kept, building, path, is_whole):
+def test_a_damaged_entry_is_built_anew(kept, building, path, is_whole):
   kept.computations("key", building)
   (file,) = path.iterdir()
   if is_whole:

@@ -128,7 +128,7 @@ def test_with_code_of_a_user_there_is_no_key(monkeypatch):
     keys.digest(1)
 
 
-def test_what_surrounds_a_program_is_in_the_key(monkeypatch):
+def test_versions_and_environment_are_in_the_key(monkeypatch):
   before = keys.digest(1)
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
   assert keys.digest(1) == before

@@ -61,7 +61,7 @@ def test_unusable_files_do_not_hide_the_others(tmp_path, emnist_file):
   assert found["train-labels-idx1-ubyte"].startswith(inventory.UNUSABLE)
 
 
-def test_an_example_that_is_none(emnist_file):
+def test_a_damaged_example_is_refused(emnist_file):
   emnist_file.execute("UPDATE examples SET serialized_example_proto = x'ff'")
   with refused(emnist_file.path, "tf.train.Example"):
     inventory.client_data(emnist_file.path)

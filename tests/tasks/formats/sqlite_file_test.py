@@ -87,7 +87,7 @@ class TestCheck:
 class TestPopulation:
   _SPLITS = ("digits_only_train", "digits_only_test")
 
-  def test_is_what_the_counts_say(self, emnist_file):
+  def test_has_the_names_and_counts_of_the_metadata(self, emnist_file):
     names, counts = sqlite_file.population(emnist_file.path, self._SPLITS)
     assert list(names) == ["writer_a", "writer_b", "writer_c"]
     assert counts.tolist() == [[2, 2], [3, 1], [1, 0]]

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tasks.models import exportable, layers
 from tests.cases import Cases
 
-# Numbers of steps: less than a loop's turn, several turns, and a prime.
+# Numbers of steps: for one turn of the loop, for several, and a prime number.
 _LENGTHS = [1, 7, 10, 20, 25, 13]
 
 

@@ -48,7 +48,7 @@ def test_reads(text, signs, expected):
     ([], None),
   ],
 )
-def test_what_is_refused(texts, found):
+def test_columns_of_numbers_written_as_texts_are_refused(texts, found):
   refusal = text_columns.number_refusal(texts, Signs(), "c")
   assert (refusal is None) == (found is None)
   assert refusal is None or found in refusal.remedy

@@ -193,7 +193,7 @@ def test_of_many_the_ends_and_peaks_are_kept(count):
   assert {0, peak, valley, count - 1} <= set(kept.tolist())
 
 
-def test_a_gap_does_not_hinder():
+def test_a_point_among_missing_values_is_kept():
   y = np.full(200, np.nan)
   y[77] = 1
   assert 77 in curves.downsample(np.arange(200.0), y, 10)

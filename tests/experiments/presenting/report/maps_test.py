@@ -62,7 +62,7 @@ def test_shades_of_values_near_each_other_span_them():
 
 
 @pytest.mark.parametrize("values", [[], [np.nan], [0.0, 0], [np.inf]])
-def test_nothing_to_tell_apart_is_no_error(values):
+def test_equal_or_missing_values_have_shades_too(values):
   values = np.array([values])
   shades = heat_map.shades_for(values)
   assert (shades.levels(values) <= 1).all()
