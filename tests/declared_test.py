@@ -291,7 +291,7 @@ FIELDS = declared.fields_of(RunSettings)
 
 def test_fields_decide_unless_they_say_so():
   assert [f.name for f in FIELDS.values() if not f.decides] == ["number"]
-  assert FIELDS["kind"].choices == ("a", "b")  # None is no choice.
+  assert FIELDS["kind"].choices == ("a", "b")  # Without None.
 
 
 @pytest.mark.parametrize(

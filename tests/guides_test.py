@@ -29,7 +29,7 @@ PLACE = re.compile(
 TESTS = re.compile(
   r"^python -m pytest ([\w/. ]+?)(?: -k \"?([\w ]+)\"?)?$", re.MULTILINE
 )
-# Commands besides those of tests, which a guide gives in blocks of bash.
+# Commands of a guide, in bash blocks, other than its tests.
 COMMANDS = re.compile(r"^python (-m (?!pytest)[^\n]+)$", re.MULTILINE)
 FOLDERS = (
   *("tff_fair", "tasks", "binaries", "benchmarks", "tests", "docs"),
@@ -178,7 +178,7 @@ def run_python(tree, *arguments):
 
 
 def run_tests(tree, tests, chosen):
-  """Runs tests, or those of a name; returns exit code and output."""
+  """Runs tests, perhaps only those of a name; returns exit code and output."""
   return run_python(tree, "-m", "pytest", *QUIET, "-k", chosen, *tests)
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.pure
 
 
 class Layer(NamedTuple):
-  """What a part may import besides itself and the standard library."""
+  """The imports that a part may have, besides the standard library."""
 
   project: tuple[str, ...] = ()
   packages: tuple[str, ...] | None = ()  # None: any that is declared.
@@ -168,7 +168,7 @@ LAYERS = {
   "binaries": Layer(("tff_fair", "tasks", "demonstrations"), None),
 }
 
-# What TensorFlow Federated keeps private, and the one module that may use it.
+# TensorFlow Federated's private parts, and the one module that may use them.
 PRIVATE_TFF = ("tensorflow_federated.proto", "tensorflow_federated.python")
 PRIVATE_ROOM = "tff_fair.runtime.tff_internals"
 

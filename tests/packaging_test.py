@@ -1,4 +1,4 @@
-"""Tests of what is declared, pinned, built and tracked."""
+"""Tests of declared, pinned, built and tracked files."""
 
 import configparser
 import importlib.metadata
@@ -72,7 +72,7 @@ def test_declared_dependencies_are_pinned_in_their_range(line):
 
 
 def test_pins_are_complete_and_fit_each_other():
-  """What pip would check, had it installed the pins with dependencies."""
+  """Checks what pip would check if it installed the pins with dependencies."""
   pinned = pins()
   missing, unmet, seen = set(), set(), set()
   waiting = [Requirement(line) for line in declared(*EXTRAS).values()]
@@ -213,7 +213,7 @@ def joined(text):
 FORBIDDEN = re.compile(
   joined(
     r"py@pi\.org|python@hosted|registry\.n@pmjs"
-    # Not after what makes it the rest of a longer path or of an address.
+    # Not after characters of a longer path or an address.
     r"|(?<![\w.~$}/-])/(w@ork|t@mp|r@oot|h@ome|U@sers)/"
   )
 )

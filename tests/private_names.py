@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tests import source_tree
 
-# What a NamedTuple offers to all code, and `os._exit`.
+# The public names of a NamedTuple that begin with an underscore; `os._exit`.
 _PUBLIC = (
   *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
   "_exit",

@@ -46,7 +46,7 @@ def process():
 
 
 def train(process, folder, rounds, should_discard=None):
-  """Runs TFF's program; returns the last weights, and who took part."""
+  """Runs TFF's program; returns the last weights, and the participants' ids."""
   models = tff.program.MemoryReleaseManager()
   metrics = tff.program.MemoryReleaseManager()
   asyncio.run(

@@ -22,7 +22,7 @@ from tests import hulls, small_problem
 
 @dataclasses.dataclass
 class Client:
-  """What the server learns of a client in a round."""
+  """The server's knowledge of a client in a round."""
 
   client_id: int
   num_examples: int
@@ -386,7 +386,7 @@ def cdf_of_losses(f, transform):
 
 
 def aaggff_s_mixing(memory, ids, f, num_clients, transform="gumbel"):
-  """The mixing coefficients of a round; the objective is summed anew."""
+  """Returns a round's mixing coefficients, from a sum over all past rounds."""
   n = num_clients
   pi = memory.setdefault("pi", np.full(n, 1 / n))
   own = cdf_of_losses(f, transform) / n
@@ -597,10 +597,10 @@ class Neutral(NamedTuple):
 
 @dataclasses.dataclass
 class Method:
-  """A method: its direction, what it changes at clients and at the server.
+  """A method: its direction, its settings at clients and its server step.
 
-  Tests of its process compare the first settings in `variants` with NumPy;
-  long ones compare the others, too, and the defaults.
+  Tests of its process compare the first settings in `variants` with NumPy; long
+  tests also compare the other settings and the defaults.
   """
 
   direction: Callable[..., np.ndarray]

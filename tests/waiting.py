@@ -1,4 +1,4 @@
-"""Waits, within limits, for what another thread or process does."""
+"""Waits, up to a limit, for another thread or process."""
 
 import pathlib
 import subprocess

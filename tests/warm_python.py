@@ -81,7 +81,7 @@ def shared(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   try:
     yield executable
   finally:
-    # Who started the process waits for no other context.
+    # The process ends with its last user; its starter does not wait for it.
     os.close(user)
 
 
@@ -136,7 +136,7 @@ class _Server:
       for descriptor in {d for d in ready if d in self._programs}:
         self._tell(descriptor)
       for descriptor in {askers[d] for d in ready if d in askers}:
-        if descriptor in self._programs:  # Who asked was killed.
+        if descriptor in self._programs:  # The connection has closed.
           self._kill(descriptor)
       if self._listener in ready:
         connection, _ = self._listener.accept()

@@ -1,4 +1,4 @@
-"""Client works for tests: what clients report, from weights and data."""
+"""Client works for tests: results of clients for given weights and data."""
 
 import functools
 from typing import Any
@@ -33,7 +33,7 @@ def initial_weights(model_fn):
 
 
 def run(process, data, *, weights=None, state=None):
-  """One round of client work; `weights` are those of every client."""
+  """Runs a round of client work; all clients get `weights`."""
   if weights is None:
     weights = initial_weights(MODELS["functional"])
   return process.next(
@@ -44,7 +44,7 @@ def run(process, data, *, weights=None, state=None):
 
 
 def run_one(process, data, **kwargs):
-  """What one client reports: its update as a vector, and its signals."""
+  """Returns one client's update as a vector, and its signals."""
   result = run(process, [data], **kwargs).result[0]
   return flat(result.update), result.update_weight
 

@@ -77,7 +77,8 @@ def assert_table(state, models):
   one_of_each([(LAM, 2), (0.0, 1), (0.0, 2), (LAM, 1)]),
 )
 def test_models_are_kept_by_id_over_rounds(lam, epochs):
-  # New clients start from what they receive then, not from the first weights.
+  # New clients start from the weights of their first round, not the initial
+  # ones.
   process = build(lam=lam, local_epochs=epochs)
   state = run_rounds(process)
   assert_table(state, models_after(COHORTS, lam=lam, epochs=epochs))

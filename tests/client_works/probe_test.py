@@ -14,7 +14,7 @@ BASE = small_problem.LEARNING_RATE
 def normalized_steps(steps, *, rho=0.0, mu=0.0):
   """FedNova's ||a||_1: how much each gradient counts in the update."""
   a = np.zeros(steps)
-  for i in range(steps):  # A unit gradient at step i alone.
+  for i in range(steps):  # A unit gradient at step i only.
     w = velocity = 0.0
     for t in range(steps):
       velocity = rho * velocity + float(t == i) + mu * w

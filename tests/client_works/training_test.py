@@ -1,4 +1,4 @@
-"""Tests of what clients report after local training, against NumPy."""
+"""Tests of clients' results after local training, against NumPy."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""JSON and TOML of others: a value, or one line that says what is wrong."""
+"""JSON and TOML give a value, or one line that explains the error."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Tests of what all finalizers share, with steps made for the purpose."""
+"""Tests of the behaviour that all finalizers share, with test steps."""
 
 import collections
 import functools

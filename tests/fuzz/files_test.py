@@ -210,7 +210,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_line(contents, name, seed):
   except (tasks.DataError, FieldError, RunError) as refusal:
     error = refusal
   except ValueError as refusal:
-    # As `RunSpec.from_toml` and `tasks.load` say it.
+    # The error class of `RunSpec.from_toml` and `tasks.load`.
     if type(refusal) is not ValueError:
       raise
     error = refusal

@@ -87,7 +87,7 @@ class _Program:
     chosen = [
       self._rng.choice(pool[-4:]) for _ in range(self._rng.randint(1, 3))
     ]
-    # As the last sum, mostly, since that is what programs are for.
+    # Keys out of order, one of them like the name of an intrinsic.
     names = ["z", "a", "federated_x"]
     pairs = [*zip(names, chosen, strict=False)]
     return self._rng.choice(
@@ -280,7 +280,7 @@ def aggregation(
 
 
 def _leaves(value: Any) -> list[Any]:
-  """Returns the tensors of a value, with those of its datasets."""
+  """Returns the tensors of a value, including its datasets' tensors."""
   if isinstance(value, tf.data.Dataset):
     return _of_dataset(value)
   if tf.is_tensor(value):

@@ -1,4 +1,4 @@
-"""Random programs give what TFF's own executors give."""
+"""Random programs give the results of TFF's own executors."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Tests of what is special to AdaFedAdam: when it is Adam."""
+"""Tests of what is special to AdaFedAdam: the case in which it is Adam."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Tests of AdaFedAdam's rule: its certainty, and what it reports.
+"""Tests of AdaFedAdam's rule: its certainty and its measurements.
 
 `rule_contract_test` compares its coefficients with NumPy.
 """

@@ -106,7 +106,7 @@ def none_remembered(rule, updates):
 
 
 def random_signals(m, seed=0) -> dict[str, np.ndarray]:
-  """What unequal clients report beside loss and number of examples."""
+  """Returns signals of unequal clients, except loss and number of examples."""
   rng = np.random.default_rng([m, seed])
   return {
     "accuracy": rng.uniform(size=m),

@@ -42,7 +42,7 @@ def without(*targets):
 
 H_1, H_2 = -E_1 + 0.2 * E_2, E_3 - E_2
 H_3, H_4 = -E_1 + E_3, -2 * E_2
-# What is remembered, as age, client and update; and the direction.
+# The memory, as (age, client, update), and the expected direction.
 CASES = {
   "a conflict with a client that is away": ([(1, 7, -E_1)], along(E_2)),
   "an agreement": ([(1, 7, E_1)], G),
@@ -90,7 +90,7 @@ def test_a_zero_mean_stays_zero():
 
 
 def test_remembered_coefficients_are_no_client_s():
-  # Their sign and size say by how much a conflict was taken back.
+  # Their sign and size show by how much a conflict was reduced.
   rule = fedfv.FedFvRule(tau=1, alpha=1)
   updates = np.array([E_1 + E_2])
   _, output = apply(

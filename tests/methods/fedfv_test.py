@@ -1,7 +1,7 @@
 """Tests of FedFV's rule against the paper's algorithms on vectors.
 
-The rule works on the Gram matrix alone; the algorithms here know nothing of it,
-and compute in more than double precision.
+The rule uses only the Gram matrix; the algorithms here do not use it, and
+compute in more than double precision.
 """
 
 import fractions

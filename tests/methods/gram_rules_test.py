@@ -1,4 +1,4 @@
-"""Gram rules against TorchJD's weights, and what sets each of them apart."""
+"""Gram rules against TorchJD's weights, and their distinctive properties."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The table of methods says what the registry says."""
+"""The table of methods agrees with the registry."""
 
 import re
 from typing import NamedTuple
@@ -17,7 +17,7 @@ SUMS = {
 
 
 class Row(NamedTuple):
-  """What the table says of a method."""
+  """The facts about a method in the table."""
 
   hparams: str
   sums: str
@@ -49,7 +49,7 @@ def test_hyperparameters_and_defaults_are_those_of_the_registry():
     assert [n for n, _ in said] == list(fields), name
     for n, value in said:
       default = fields[n].default
-      # None stands for a value that others imply, such as 1/η.
+      # None stands for a value that follows from other ones, such as 1/η.
       if default is not None:
         assert value == declared.as_text(default), (name, n)
 

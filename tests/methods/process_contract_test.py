@@ -262,7 +262,7 @@ def test_a_round_is_one_graph_and_step_by_step_it_has_the_same_bits(
   ways.assert_same_bits(rounds(name, aggregation)[:2], expected)
 
 
-# `rule_contract_test` tries settings of every rule on the rule alone.
+# `rule_contract_test` tests the settings of every rule without a process.
 @pytest.mark.parametrize(("name", "hparams"), one_of_each(OTHER_SETTINGS))
 def test_other_settings_agree_with_numpy(name, hparams):
   # A VariableModel on ready minibatches, and a server rate that decays;

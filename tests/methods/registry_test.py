@@ -1,4 +1,4 @@
-"""Tests of the registry: what it reads without TensorFlow, and what it says."""
+"""Tests of the registry: hyperparameters without TensorFlow, and messages."""
 
 import inspect
 import subprocess

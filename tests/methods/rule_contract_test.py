@@ -93,13 +93,13 @@ def later_state(rule):
 
 @functools.cache
 def first_output(rule, case):
-  """What a rule returns for a hard cohort in the first round."""
+  """Returns a rule's output for a hard cohort in the first round."""
   return in_graph.apply(rule, hard_cohort_for(rule, case)[0])
 
 
 @functools.cache
 def later_output(rule, case):
-  """What a rule returns for a hard cohort in a later state, if it has one."""
+  """Returns a rule's output for a hard cohort in a later state, if any."""
   state = later_state(rule)
   if not tf.nest.flatten(state):
     return first_output(rule, case)
@@ -159,7 +159,7 @@ def test_a_round_is_a_function_of_cohort_and_state(rule):
   cohort, before = cohorts.random_for(rule, 5), later_state(rule)
   first, again = (in_graph.apply(rule, cohort, before) for _ in range(2))
   tf.nest.map_structure(np.testing.assert_array_equal, first, again)
-  # Types stay: the state of one round is what the next one gets.
+  # The types of a state stay the same from round to round.
   tf.nest.assert_same_structure(first.state, rule.initialize())
   for new, old in zip(
     tf.nest.flatten(first.state),

@@ -71,7 +71,7 @@ WRONG = {
 
 @pytest.fixture
 def file(tmp_path):
-  """Writes a file; returns the name of what it defines."""
+  """Returns a function that writes a file and returns its `Mine`'s name."""
 
   def write(code):
     path = tmp_path / "mine.py"

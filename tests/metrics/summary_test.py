@@ -272,7 +272,7 @@ def test_bad_num_examples_are_refused(num_examples, message):
 
 
 def textbook_errors(errors):
-  """The same of errors: the worst clients are those with the largest."""
+  """Returns the same for errors: the worst clients have the largest ones."""
   found = textbook_summary(errors)
   ends = {key: found[key] for key in found if key.startswith(("worst", "best"))}
   swapped = {

@@ -1,4 +1,4 @@
-"""Rounds of secure sums in parts: the same integers as those of the whole."""
+"""Secure sums of rounds in parts are the integers of whole rounds."""
 
 import functools
 from collections.abc import Callable

@@ -58,7 +58,7 @@ class Subject:
 
 
 class Outcome(NamedTuple):
-  """What a call returned or raised."""
+  """The result or the error of a call."""
 
   value: Any
   error: BaseException | None

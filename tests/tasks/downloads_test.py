@@ -21,7 +21,7 @@ _CONTENT = bytes(range(256)) * 1000
 
 
 class _Server(http.server.ThreadingHTTPServer):
-  """Serves one file, as well or badly as its attributes say."""
+  """Serves one file, with the faults that its attributes describe."""
 
   def __init__(self):
     super().__init__(("127.0.0.1", 0), _Handler)

@@ -152,7 +152,7 @@ def rounded(correct, num_examples=12):
   ("method", "baseline"),
   [
     (seeds([0.6]), seeds([0.5])),  # One client in one seed.
-    # Two seeds that happen to agree say little.
+    # Two seeds that happen to agree are little evidence.
     (seeds([0.6] * 3, [0.6] * 3), seeds([0.5] * 3, [0.5] * 3)),
     (seeds(rounded([11]), rounded([7])), seeds(rounded([7]), rounded([3]))),
   ],
@@ -180,7 +180,7 @@ def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
   expected = 2 * stats.t.sf(found.estimate / found.standard_error, 2)
   assert found.p_value == pytest.approx(expected)
   assert found.low < 0 < found.high
-  # For these clients, two seeds that agree say nothing.
+  # For these clients, two seeds that agree are not evidence.
   assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
 
 

@@ -27,7 +27,7 @@ def make(path, values, rate, seed=0, **settings):
 
 
 def table_lines(text):
-  """Returns the table, without the caption and what is said below it."""
+  """Returns the lines of the table, without caption and notes."""
   return text.split("\n\n")[1].splitlines()
 
 

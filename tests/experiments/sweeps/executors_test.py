@@ -218,7 +218,7 @@ def lost(saved):
 
 @pytest.fixture
 def carry_out(tmp_path, monkeypatch, capsys):
-  """Carries out runs of some seeds; returns the failures and what was said."""
+  """Carries out runs of some seeds; returns the failures and stderr."""
   monkeypatch.setattr(executors, "_SYNC_TIMEOUT_SECONDS", 0.0)
 
   def run(cluster, seeds=(0,)):

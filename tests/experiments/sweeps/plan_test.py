@@ -214,7 +214,7 @@ class TestSpecs:
     ("specs", "expected"),
     [
       ([RunSpec(total_rounds=3, client_learning_rate=0.5)], ["adafed-seed=0"]),
-      # What is the same for all is not named.
+      # Settings that are the same for all runs are not in names.
       (
         RunSpec(total_rounds=3).vary(
           algorithm=["fedavg", "adafed"], gamma=[0.1, 1], batch_size=[8]

@@ -47,11 +47,11 @@ def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
     ({**MANY, **RATES}, 0.0),
     # Nothing to choose from.
     ({**FEW, "seed": ["0", "1"]}, 0.0),
-    # As the user says.
+    # The user decides.
     ({**FEW, **RATES, "validation_fraction": ["0"]}, 0.0),
     ({**FEW, **RATES, "validation_fraction": ["0.3"]}, 0.3),
     ({**MANY, **RATES, "validation_fraction": ["0.3"]}, 0.3),
-    # Data that cannot be read: the runs will say so.
+    # For unreadable data: the runs will report it.
     ({**RATES, "task": ["table"], "task_option.file": ["no.csv"]}, 0.0),
   ],
 )

@@ -69,7 +69,7 @@ def test_errors_are_in_units_of_the_label_with_r2_below():
   title, meaning, _, first, *_, last = text.splitlines()
   assert "in units of the label" in meaning
   assert title.endswith("3 clients after 7 rounds, in units of the label")
-  # The worst are those with the largest errors.
+  # The worst clients have the largest errors.
   assert first.split() == [
     *("mean", "51.00", "worst", "5", "%", "63.00"),
     *("best", "5", "%", "40.00", "relative", "std", "0.1846"),

@@ -128,7 +128,7 @@ def all_of(run):
 
 
 def check_record(path):
-  """Checks that all files of a run are as its checksums say."""
+  """Checks that all files of a run agree with its checksums."""
   folder = run_folder.RunFolder(path)
   assert integrity.changes(folder, verify=True) == {}
   names = {name.partition("/")[0] for name in checksums.read(path)}

@@ -55,7 +55,7 @@ def test_the_curves_show_every_evaluation(
         for i, n in enumerate(names)
       },
       "loss/mean": np.linspace(first_loss, 1, num_evaluations),
-      # A model that diverges is no reason to fail.
+      # A model that diverges must not cause a failure.
       "loss/max": [np.inf, *np.ones(num_evaluations - 1)],
     }
   )

@@ -41,7 +41,7 @@ class AfterFirst(experiments.RoundCallback):
 
 def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
   path = tmp_path / "run"
-  for _ in range(2):  # Once more, as if it had been killed before it said so.
+  for _ in range(2):  # Again, as if killed before it said so.
     pruning = AfterFirst()
     run = experiments.run(SPEC, path, callbacks=[pruning])
     assert pruning.rounds == [2]

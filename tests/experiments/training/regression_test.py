@@ -113,7 +113,7 @@ def test_the_tables_have_errors_in_units_of_the_label(run, task):
   text = (run.path / "client_evaluations.csv").read_text()
   assert "nan" not in text.lower()
   assert last["r2"].isna().tolist() == [False] * 5 + [True]
-  # Personal models train on their own client alone.
+  # Each personal model trains only on its own client.
   assert (last["rmse"] != last["global_rmse"]).all()
 
 

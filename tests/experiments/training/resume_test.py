@@ -1,4 +1,4 @@
-"""Tests of where an interrupted run goes on, on tables made by hand."""
+"""Tests of the round where an interrupted run resumes, on handmade tables."""
 
 import errno
 import io
@@ -325,7 +325,7 @@ def test_a_first_state_that_was_never_complete_comes_again(folder, text):
   path.unlink() if text is None else path.write_text(text)
   assert go_back(folder) == 0
   check_whole(folder, 0)
-  # The damage may be to the checksums alone.
+  # Perhaps only the checksums are damaged.
   assert (folder.set_aside / "checkpoints/program_state_6").is_dir()
 
 
@@ -402,7 +402,7 @@ def test_a_change_since_the_last_state_is_said_once(folder, capsys):
   (line,) = capsys.readouterr().err.splitlines()
   assert line.startswith(f"{folder.path}: ")
   assert "timing.csv has changed" in line
-  # The run computes checksums anew.
+  # The run writes new checksums.
   assert not folder.checksums.exists()
   assert go_back(folder) == 6
   assert capsys.readouterr().err == ""

@@ -183,7 +183,7 @@ ROUNDS = (
 def test_a_table_is_byte_for_byte_that_of_tff(tmp_path):
   ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
   for key, value in enumerate(ROUNDS):
-    # Opened anew each time, as a run that goes on does.
+    # Opened again each time, like a resumed run's table.
     round_tables.append_row(ours, key, value)
     manager = tff.program.CSVFileReleaseManager(theirs, key_fieldname="round")
     asyncio.run(manager.release(value, key))

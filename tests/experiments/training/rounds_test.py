@@ -100,7 +100,7 @@ def test_clients_that_report_take_part():
     "loss_after": [None] * 3,
     "loss": [None] * 3,
     "blocking_weight": [None] * 3,
-    "excluded": [None] * 3,  # The aggregator does not say.
+    "excluded": [None] * 3,  # The aggregator does not report it.
   }
 
 
@@ -155,7 +155,7 @@ def test_values_of_single_clients_become_columns(ids):
     ({}, None),
     ({"num_clients": 3}, None),
     ({"num_clients": 3, "pareto_stationarity": np.float32(0.25)}, 0.25),
-    # It says nothing of a round without clients.
+    # It is not defined for a round without clients.
     ({"num_clients": 0, "pareto_stationarity": np.float32(0)}, None),
   ],
 )

@@ -77,7 +77,7 @@ def by_loss(losses, size, candidates):
 
 def test_of_its_candidates_power_of_choice_takes_those_of_the_largest_loss():
   sampler = by_loss([1, np.inf, 3, 2, 3, np.inf, 3], 3, 7)
-  # First those without a loss; of equals the smaller id.
+  # Clients without a loss come first; ties go to the smaller id.
   assert sampler(1).drawn == [1, 2, 5]
   sampler = by_loss([1, 0, 3, 2, 3, 0.5, 3], 3, 7)
   assert sampler(1).drawn == [2, 4, 6]
@@ -131,7 +131,7 @@ def test_a_client_that_drops_out_is_drawn_and_does_not_report():
     [cohort.reporting for cohort in kept], np.full(NUM_CLIENTS, 0.7)
   )
   assert kept == cohorts(NUM_ROUNDS, sampling="all", dropout=0.3)
-  # Dropping out changes nothing in who is drawn.
+  # Dropout does not change which clients are drawn.
   assert drawn(9, dropout=0.3) == drawn(9)
 
 

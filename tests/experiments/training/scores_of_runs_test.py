@@ -145,7 +145,7 @@ def test_a_client_with_one_class_is_left_out_and_counted(run):
   assert summary["test_auc"]["worst_10"] == pytest.approx(values.min())
   text = fairness_table.describe(summary)
   assert "Clients left out: 1 (hospital 4)" in " ".join(text.split())
-  # The noise is of accuracies alone.
+  # Sampling noise is known only for accuracies.
   assert "test_accuracy_noise" not in summary
 
 
@@ -161,7 +161,7 @@ def test_the_threshold_is_the_best_on_training_data(task, run):
   kernel, bias = (np.asarray(w, np.float64) for w in run.weights())
 
   def scores(half, least):
-    """Returns F1 over all clients, and its mean over those that have it."""
+    """Returns F1 over all clients' rows, and the mean of the clients' F1."""
     of_clients = [half.load(client) for client in range(_NUM_CLIENTS)]
     decided = [
       softmax(x @ kernel + bias, -1)[:, 1] >= least for x, _ in of_clients
@@ -306,7 +306,7 @@ def test_a_client_alone_takes_the_steps_of_local_training(task):
     kernel, bias = initial
     yield kernel, bias
     for round_num in range(most):
-      # The decay of the four rounds is spread over those that it may train.
+      # The decay of four rounds is spread over all rounds it may train.
       decayed = rate * 0.5 ** (round_num * 4 // most)
       for _ in range(3):
         p = softmax(x[rows] @ kernel + bias, axis=1)

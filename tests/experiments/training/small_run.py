@@ -1,4 +1,4 @@
-"""A run of a few seconds, and what tests of runs share."""
+"""A run of a few seconds, and helpers that tests of runs share."""
 
 import functools
 import signal
@@ -66,7 +66,7 @@ def before_round(monkeypatch, number, act):
 
 
 def interrupt(spec, path, after):
-  """Runs until Ctrl-C comes, after a round; returns what it raises."""
+  """Runs until Ctrl-C comes after a round; returns the exception."""
   ctrl_c = functools.partial(signal.raise_signal, signal.SIGINT)
   with pytest.MonkeyPatch.context() as patched:
     before_round(patched, after + 1, ctrl_c)

@@ -1,4 +1,4 @@
-"""Tests of tapes: what a run writes, and rules applied to it."""
+"""Tests of tapes: their contents, and rules that are applied to them."""
 
 import shutil
 import signal
@@ -30,7 +30,7 @@ TAPED = SMALL.replace(
   rounds_per_checkpoint=5,
   batch_size=10_000,
 )
-# And steps so small that losses change as their slopes say.
+# Steps so small that losses change in proportion to their slopes.
 WITH_UPDATES = TAPED.replace(
   tape="updates",
   tape_rounds=3,
@@ -121,7 +121,7 @@ def test_a_tape_keeps_as_many_rounds_as_it_is_told(with_updates):
   assert set(experiments.replay(run, "fedavg")["round"]) == {1, 2, 3}
   for of_round in arrays_of(run, 3):
     updates = of_round["updates"].astype(float)
-    # Behind the rows of the cohort are those that the rule remembers.
+    # After the cohort's rows come rows of remembered clients.
     of_cohort = of_round["gram"][: len(updates), : len(updates)]
     np.testing.assert_allclose(of_cohort, updates @ updates.T, rtol=1e-6)
 

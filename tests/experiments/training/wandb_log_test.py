@@ -42,7 +42,7 @@ def log(folder, said, *rounds):
 
 
 def records(folder):
-  """Returns what each start wrote to its datastore."""
+  """Returns the records in the datastore of each start."""
   starts = []
   for path in sorted(folder.wandb.glob("offline-run-*/*.wandb")):
     store = datastore.DataStore()

@@ -64,7 +64,7 @@ def sums(data):
 
 @tff.federated_computation(AT_SERVER, AT_CLIENTS)
 def in_two_loops(offset, data):
-  """The second sum depends on the first, and on what clients keep."""
+  """The second sum depends on the first, and on values that clients keep."""
   totals = tff.federated_map(total, data)
   first = aggregate(totals)
   shifted = tff.federated_map(

@@ -27,7 +27,7 @@ class Phase:
 
 
 def called(comp, *args):
-  """Returns what a call was: its computation's name and its arguments."""
+  """Returns a record of a call: its computation and its arguments."""
   return comp, *map(plain, args)
 
 

@@ -1,4 +1,4 @@
-"""Every cut covers its examples once, and does what its name says."""
+"""Every cut covers its examples once, and has the property of its name."""
 
 import functools
 import hashlib

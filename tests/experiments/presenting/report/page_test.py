@@ -358,7 +358,7 @@ def test_a_method_looks_the_same_in_all_tasks(tmp_path):
   assert list(looks) == ["FedAvg", "AdaFed", "FedMGDA+", "Semi-VRed"]
   assert all(len(found) == 1 for found in looks.values())
   assert len(set().union(*looks.values())) == 4
-  # Registry names are in the settings alone.
+  # Names of the registry appear only in the settings.
   tables = words(root).partition("Runs")[0]
   assert "fedmgda_plus" not in tables
 
@@ -443,7 +443,7 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   text, root = build(tmp_path)
   assert "accura" not in text.lower()
   assert [h.replace("RMSE", "Accuracy") for h in headings(root)] == ALL
-  # The table of each client's errors, and those of R².
+  # The tables of clients' errors, and of their R².
   assert "Test RMSE of each client" in text
   for title in ("Mean R²", "Median R²", "Lowest R²"):
     assert title in text

@@ -90,7 +90,7 @@ def test_with_one_seed_nothing_is_bold(tmp_path):
   told = conclusion(root)
   assert told.startswith("AFL is clearly better than FedAvg: Mean, Worst 10 %.")
   assert "1 seed: the interval is only over clients" in told
-  # For these clients, one seed says nothing.
+  # For these clients, one seed gives no interval.
   told = conclusion(build(tmp_path, question="these_clients"))
   assert told.startswith("No method clearly differs from FedAvg")
   assert "there is no interval" in told
