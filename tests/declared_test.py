@@ -255,6 +255,20 @@ def test_values_come_back_in_their_type(annotation, value, expected):
   assert declared.parse("x", annotation, declared.as_text(value)) == found
 
 
+def test_names_with_any_signs_come_back_from_their_text():
+  names = ("a\nb", "c\rd", "e\r\nf", "g,", '"h"', " i")
+  assert declared.parse("x", declared.Names, declared.as_text(names)) == names
+
+
+@pytest.mark.parametrize(
+  "text", ["a\nb", "\na", "", pytest.param("a" * 2**18, id="long")]
+)
+def test_what_is_no_row_of_names_is_refused(text):
+  for read in (declared.parse, declared.check):
+    with rejected("x", value=text):
+      read("x", declared.Names, text)
+
+
 @pytest.mark.parametrize(
   ("annotation", "value"),
   [

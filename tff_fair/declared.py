@@ -15,6 +15,7 @@ import csv
 import dataclasses
 import functools
 import inspect
+import io
 import math
 import numbers
 import struct
@@ -237,7 +238,7 @@ def as_text(found: object) -> str:
 
 def _quoted(name: str) -> str:
   """Returns a name as a cell in a row of a CSV file."""
-  if name != name.strip() or any(sign in name for sign in ',"'):
+  if name != name.strip() or any(sign in name for sign in ',"\n\r'):
     return '"' + name.replace('"', '""') + '"'
   return name
 
@@ -245,8 +246,11 @@ def _quoted(name: str) -> str:
 def _names(found: object) -> object:
   """Returns the names in a list, or in a text that is a row of a CSV file."""
   if isinstance(found, str):
-    rows = csv.reader([found], skipinitialspace=True)
-    found = [name for row in rows for name in row]
+    lines = io.StringIO(found, newline="")
+    try:
+      (found,) = csv.reader(lines, skipinitialspace=True)
+    except (csv.Error, ValueError):  # A name is too long; not one row.
+      return found
   return tuple(found) if isinstance(found, list) else found
 
 
