@@ -143,6 +143,12 @@ def test_a_module_of_a_package(tmp_path):
   assert "no absent; it has json, load, rates" in problem("of_user.work:absent")
 
 
+def test_an_import_above_the_top_folder_finds_no_file(tmp_path):
+  path = write(tmp_path / "mine.py", f"from {'.' * 99}neighbour import x")
+  write(tmp_path / "neighbour.py", "x = 1")
+  assert user_functions.files_of(path) == {path}
+
+
 @pytest.mark.parametrize(
   "function", [user_functions.load, user_functions.check]
 )

@@ -352,7 +352,8 @@ def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
     found.add(file)
     status = file.stat()
     for level, name in _imports(file, status.st_mtime_ns, status.st_size):
-      folder = file.parents[level - 1] if level else root
+      # Too many levels lead to the top folder.
+      folder = (root, *file.parents)[min(level, len(file.parents))]
       if not folder.is_relative_to(root):
         continue  # Python does not find the module, either.
       words = [*folder.relative_to(root).parts, *filter(None, name.split("."))]
