@@ -100,21 +100,29 @@ def test_a_file_takes_the_place_of_another(tmp_path):
   assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_was(
-  tmp_path, monkeypatch
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_what_cannot_be_written_leaves_the_files_as_they_were(
+  tmp_path, monkeypatch, error
 ):
-  path = tmp_path / "table.csv"
+  path, link, other = (tmp_path / name for name in ("file", "link", "other"))
   path.write_text("whole")
-
-  def write_half(self, text, encoding=None):
-    with self.open("w", encoding=encoding) as file:
-      file.write(text[:2])
-    raise OSError("full")
-
-  monkeypatch.setattr(pathlib.Path, "write_text", write_half)
-  with pytest.raises(OSError, match="full"):
-    atomic.write(path, "another")
+  link.symlink_to(path)
+  other.write_text("another")
+  monkeypatch.setattr(atomic, "sync", mock.Mock(side_effect=error))
+  for write in (
+    lambda: atomic.write(path, "another"),
+    lambda: atomic.move(other, link),
+  ):
+    with pytest.raises(error):
+      write()
   assert path.read_text() == "whole"
+  assert sorted(tmp_path.iterdir()) == [path, link, other]
+
+
+def test_a_text_that_is_not_unicode_leaves_nothing(tmp_path):
+  with pytest.raises(UnicodeEncodeError):
+    atomic.write(tmp_path / "file", "a\ud800")
+  assert os.listdir(tmp_path) == []
 
 
 def _replace(path):

@@ -158,16 +158,9 @@ def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
 def write(path: pathlib.Path, text: str) -> None:
   """Writes a text file in UTF-8; replaces an existing file."""
   check_regular(path)
-  place = _resolve_link(path)
-  written = unfinished_path(place)
-  try:
-    written.write_text(text, encoding="utf-8")
-    sync(written)
-    os.replace(written, place)
-  except OSError:
-    written.unlink(missing_ok=True)
-    raise
-  sync(place.parent)
+  _replace(
+    _resolve_link(path), lambda file: file.write_text(text, encoding="utf-8")
+  )
 
 
 def move(written: pathlib.Path, path: pathlib.Path) -> None:
@@ -175,12 +168,26 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
   check_regular(path)
   place = _resolve_link(path)
   if place != path:  # A link may lead to another file system.
-    beside = unfinished_path(place)
-    shutil.copyfile(written, beside)
+    _replace(place, lambda file: shutil.copyfile(written, file))
     written.unlink()
-    written = beside
+    return
   sync(written)
   os.replace(written, place)
+  sync(place.parent)
+
+
+def _replace(
+  place: pathlib.Path, fill: Callable[[pathlib.Path], object]
+) -> None:
+  """Replaces a file with one that `fill` writes; leaves nothing on failure."""
+  written = unfinished_path(place)
+  try:
+    fill(written)
+    sync(written)
+    os.replace(written, place)
+  except BaseException:
+    written.unlink(missing_ok=True)
+    raise
   sync(place.parent)
 
 
