@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.client_works import local_work
+from tests.refusals import rejected
 from tff_fair import client_dataset, client_works
 
 IDS = small_problem.CLIENT_IDS
@@ -238,6 +239,11 @@ def test_wrong_arguments_are_named(optimizer, model_fn, message):
     )
 
 
+def test_an_unknown_signal_is_named():
+  with rejected("signals", "gradient_norm", value="gradient_norms"):
+    local_work.build(signals=("loss", "gradient_norms"))
+
+
 @pytest.mark.parametrize(
   ("settings", "error"),
   [
@@ -253,6 +259,8 @@ def test_wrong_arguments_are_named(optimizer, model_fn, message):
     ({"local_steps": 0}, ValueError),
     ({"local_steps": (3, 2)}, ValueError),
     ({"local_steps": 5, "local_epochs": 2}, ValueError),
+    ({"local_steps": None, "takes_snapshot": True}, ValueError),
+    ({"local_steps": (2, 3), "takes_snapshot": True}, ValueError),
     ({"loss_at": "end"}, ValueError),
     ({"proximal_mu": -1}, ValueError),
     ({"proximal_mu": "1"}, TypeError),

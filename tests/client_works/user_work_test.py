@@ -283,9 +283,10 @@ def of_other_data():
   return client_works.build_from_computation(work)
 
 
-def test_a_learning_rate_is_positive():
-  with rejected("learning_rate", value=0.0):
-    client_works.with_signals(fedavg(), KERAS, learning_rate=0.0)
+@pytest.mark.parametrize("rate", [0.0, 1e-46, 1e39])
+def test_a_learning_rate_is_positive_and_finite_in_float32(rate):
+  with rejected("learning_rate", value=rate):
+    client_works.with_signals(fedavg(), KERAS, learning_rate=rate)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.refusals import rejected
 from tests.rounds import problem
 from tests.runtime import ways
 from tff_fair import algorithms, client_dataset, privacy, runtime
+from tff_fair.client_works import group_weights
 from tff_fair.experiments.spec import task_loading
 
 RATE = 0.5
@@ -182,6 +183,8 @@ def test_a_group_without_a_share_is_an_error():
     ({"group_shares": (1.0,)}, "group_shares"),
     ({"group_shares": (1.0, -1.0)}, "group_shares"),
     ({"group_shares": (0, 0)}, "group_shares"),
+    ({"group_shares": ("a", "b")}, "group_shares"),
+    ({"group_shares": ((1,), 2)}, "group_shares"),
     ({"personal_lam": 0.1}, "personal_lam"),
     ({"dp": privacy.dp(1.0, 2, 1.0), "client_weighting": "uniform"}, "dp"),
   ],
@@ -189,6 +192,12 @@ def test_a_group_without_a_share_is_an_error():
 def test_what_does_not_go_together(options, field):
   with rejected(field):
     built(**options)
+
+
+@pytest.mark.parametrize("rate", [np.nan, np.inf, -1.0])
+def test_a_wrong_learning_rate_is_named(rate):
+  with rejected("group_learning_rate"):
+    group_weights.GroupWeights(shares=SHARES, learning_rate=rate)
 
 
 def test_other_methods_take_no_groups():

@@ -49,8 +49,12 @@ class GroupWeights:
   learning_rate: float
 
   def __post_init__(self) -> None:
-    """Raises `FieldError` unless there are shares of two or more groups."""
-    shares = np.asarray(self.shares, np.float64)
+    """Raises `TypeError` or `FieldError` for an invalid attribute."""
+    declared.check_number("group_learning_rate", self.learning_rate, minimum=0)
+    try:
+      shares = np.asarray(self.shares, np.float64)
+    except (OverflowError, TypeError, ValueError):
+      shares = np.empty(0)
     is_valid = shares.ndim == 1 and shares.size > 1 and np.all(shares >= 0)
     if not is_valid or not 0 < shares.sum() < np.inf:
       raise declared.FieldError(

@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import types
+from tff_fair import declared, types
 from tff_fair.client_works import (
   batches,
   client_round,
@@ -317,7 +317,10 @@ def build_training(
 
   Raises:
     TypeError: If an argument has the wrong type.
+    FieldError: If a signal does not exist; a `ValueError`.
   """
+  for name in signals:
+    declared.check_choice("signals", name, types.MEASURED_SIGNALS)
   return Training(
     model_fn=model_fn,
     optimizer=optimizer,

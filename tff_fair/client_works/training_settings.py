@@ -93,6 +93,12 @@ class TrainingSettings:
           f"Found local_steps={self.local_steps!r} beside "
           f"local_epochs={self.local_epochs!r}. Leave one of the two out.",
         )
+    if self.takes_snapshot and not isinstance(self.local_steps, int):
+      raise declared.FieldError(
+        "local_steps",
+        "takes_snapshot=True needs one integer, such as local_steps=10.",
+        value=self.local_steps,
+      )
     declared.check_choice("loss_at", self.loss_at, LOSS_AT)
     declared.check_number(
       "proximal_mu", self.proximal_mu, minimum=0, in_float32=True

@@ -113,11 +113,16 @@ def with_signals(
   Raises:
     TypeError: If `client_work` is not such a process, or takes the weights
       or the data of another model.
-    FieldError: If `learning_rate` is not above 0; a `ValueError`.
+    FieldError: If `learning_rate` is not finite and above 0 in float32; a
+      `ValueError`.
   """
   if learning_rate is not None:
     declared.check_number(
-      "learning_rate", learning_rate, minimum=0, exclude_minimum=True
+      "learning_rate",
+      learning_rate,
+      minimum=0,
+      exclude_minimum=True,
+      in_float32=True,
     )
   info = local_model.describe(model_fn)
   id_data_type = batches.data_type(info.batch_spec)
