@@ -212,6 +212,7 @@ def test_wrong_arguments_are_refused():
     ("y", y[1:]),
     ("client", client + 1),
     ("client", client.astype(float)),
+    ("client", client * 2**50),
     ("loss", "hinge"),
   ):
     with rejected(name):
@@ -224,6 +225,8 @@ def test_wrong_arguments_are_refused():
     ("tail", (ceiling.Risk(p, 1.5), 1.0)),
     ("radius", (ceiling.Risk(p), 0.0)),
     ("tolerance", (ceiling.Risk(p), 1.0, np.nan)),
+    ("start", (ceiling.Risk(p), 1.0, 0.1, np.zeros(3))),
+    ("start", (ceiling.Risk(p), 1.0, 0.1, np.full(losses.shape, np.nan))),
   ):
     with rejected(name):
       ceiling.least_risk(losses, *arguments)

@@ -158,8 +158,12 @@ def least_risk(
     FieldError: If an argument is invalid.
   """
   _check(losses, risk, radius, tolerance)
-  size = losses.shape[0] * losses.shape[1]
-  weights = np.zeros(size) if start is None else np.ravel(start).copy()
+  start = np.zeros(losses.shape) if start is None else start
+  if np.shape(start) != losses.shape or not np.isfinite(start).all():
+    raise FieldError(
+      "start", f"expected finite numbers of the shape {losses.shape}."
+    )
+  weights = np.ravel(start).copy()
   anchor = np.full(losses.num_clients, 1 / losses.num_clients)
   return _Search(losses, risk, radius, tolerance, weights, anchor).run()
 

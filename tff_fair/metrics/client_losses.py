@@ -64,11 +64,12 @@ class ClientLosses:
       rows, labels = rows[order], labels[order]
     self.loss = loss
     self.x = rows if rows.dtype == np.float32 else rows.astype(np.float64)
-    self.counts = np.bincount(ids)
-    if not self.counts.all():
+    found, self.counts = np.unique(ids, return_counts=True)
+    is_wrong = found != np.arange(found.size)
+    if is_wrong.any():
       raise FieldError(
         "client",
-        f"has no row of client {int(self.counts.argmin())}; number the clients "
+        f"has no row of client {int(is_wrong.argmax())}; number the clients "
         "without gaps.",
       )
     ends = np.cumsum(self.counts)
