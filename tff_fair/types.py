@@ -430,6 +430,30 @@ class ComparingRule(Rule):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class BinningRule(ComparingRule):
+  """A rule in which clients compare their losses by bins of [-B, B].
+
+  Attributes:
+    num_bins: The number of bins, all of one width.
+  """
+
+  loss_bound: float = declared.value(
+    16.0,
+    "B: with secure sums, a client with |f_k| > B does not count.",
+    **declared.ABOVE_0,
+  )
+
+  signals = ("loss",)
+  takes_gaps = True
+  num_bins: ClassVar[int]
+
+  def bins(self, loss: tf.Tensor) -> tf.Tensor:
+    """Returns the bin of each loss, int64[m]."""
+    place = tf.floor((loss / self.loss_bound + 1.0) * (self.num_bins / 2))
+    return tf.clip_by_value(tf.cast(place, tf.int64), 0, self.num_bins - 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PopulationRule(Rule):
   """A rule whose state has an entry for each client of the population."""
 

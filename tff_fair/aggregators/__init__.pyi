@@ -117,17 +117,17 @@ class DeltaFlFactory(RuleFactory):
   def __init__(
     self,
     *,
-    alpha: float = 0.5,
     loss_bound: float = 16.0,
+    alpha: float = 0.5,
     **options: Unpack[FactoryOptions],
   ) -> None:
     """Initializes the factory.
 
     Args:
-      alpha: Share of the clients, by weight, that the objective covers; 1 recovers
-        FedAvg. In (0, 1].
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
+      alpha: Share of the clients, by weight, that the objective covers; 1 recovers
+        FedAvg. In (0, 1].
     """
 
 class GiFairFactory(RuleFactory):
@@ -139,17 +139,17 @@ class GiFairFactory(RuleFactory):
   def __init__(
     self,
     *,
-    fraction: float = 0.5,
     loss_bound: float = 16.0,
+    fraction: float = 0.5,
     **options: Unpack[FactoryOptions],
   ) -> None:
     """Initializes the factory.
 
     Args:
-      fraction: Share of the largest lambda that keeps coefficients non-negative; 0
-        recovers FedAvg. In [0, 1).
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
+      fraction: Share of the largest lambda that keeps coefficients non-negative; 0
+        recovers FedAvg. In [0, 1).
     """
 
 class FedFaFactory(RuleFactory):
@@ -374,17 +374,17 @@ class FedGiniFactory(RuleFactory):
   def __init__(
     self,
     *,
-    epsilon: float = 0.5,
     loss_bound: float = 16.0,
+    epsilon: float = 0.5,
     **options: Unpack[FactoryOptions],
   ) -> None:
     """Initializes the factory.
 
     Args:
-      epsilon: How equal the weights of clients are; 1 recovers FedAvg with equal
-        weights. In [0, 1].
       loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
         (0, inf).
+      epsilon: How equal the weights of clients are; 1 recovers FedAvg with equal
+        weights. In [0, 1].
     """
 
 class FairFedFactory(RuleFactory):

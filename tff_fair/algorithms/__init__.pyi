@@ -147,34 +147,34 @@ def build_delta_fl(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
-  alpha: float = 0.5,
   loss_bound: float = 16.0,
+  alpha: float = 0.5,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
   """Builds the learning process of delta_fl.
 
   Args:
-    alpha: Share of the clients, by weight, that the objective covers; 1 recovers
-      FedAvg. In (0, 1].
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
+    alpha: Share of the clients, by weight, that the objective covers; 1 recovers
+      FedAvg. In (0, 1].
   """
 
 def build_gifair(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
-  fraction: float = 0.5,
   loss_bound: float = 16.0,
+  fraction: float = 0.5,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
   """Builds the learning process of gifair.
 
   Args:
-    fraction: Share of the largest lambda that keeps coefficients non-negative; 0
-      recovers FedAvg. In [0, 1).
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
+    fraction: Share of the largest lambda that keeps coefficients non-negative; 0
+      recovers FedAvg. In [0, 1).
   """
 
 def build_fedfa(
@@ -435,17 +435,17 @@ def build_fedgini(
   model_fn: ModelFn,
   *,
   client_optimizer: Optimizer,
-  epsilon: float = 0.5,
   loss_bound: float = 16.0,
+  epsilon: float = 0.5,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
   """Builds the learning process of fedgini.
 
   Args:
-    epsilon: How equal the weights of clients are; 1 recovers FedAvg with equal
-      weights. In [0, 1].
     loss_bound: B: with secure sums, a client with |f_k| > B does not count. In
       (0, inf).
+    epsilon: How equal the weights of clients are; 1 recovers FedAvg with equal
+      weights. In [0, 1].
   """
 
 def build_fairfed(

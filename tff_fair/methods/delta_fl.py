@@ -71,7 +71,7 @@ def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeltaFlRule(types.ComparingRule):
+class DeltaFlRule(types.BinningRule):
   """Delta-FL's coefficients."""
 
   alpha: float = declared.value(
@@ -83,15 +83,8 @@ class DeltaFlRule(types.ComparingRule):
     exclude_minimum=True,
   )
 
-  loss_bound: float = declared.value(
-    16.0,
-    "B: with secure sums, a client with |f_k| > B does not count.",
-    **declared.ABOVE_0,
-  )
-
-  signals = ("loss",)
-  takes_gaps = True
   num_phases = 4
+  num_bins = _BINS**num_phases
 
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
@@ -110,9 +103,7 @@ class DeltaFlRule(types.ComparingRule):
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
     """See the base class: w_k in the bin of f_k, if the interval has f_k."""
-    bins = self._bins(cohort.loss) // _BINS ** (
-      self.num_phases - 1 - len(known)
-    )
+    bins = self.bins(cohort.loss) // _BINS ** (self.num_phases - 1 - len(known))
     in_interval = tf.equal(bins // _BINS, quantile_bin(known, self.alpha))
     weight = tf.where(in_interval, cohort.weight, tf.zeros_like(cohort.weight))
     one_hot = tf.one_hot(bins % _BINS, _BINS, dtype=tf.float64)
@@ -122,7 +113,7 @@ class DeltaFlRule(types.ComparingRule):
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
     """See the base class: w_k of the clients that are kept."""
-    kept = self._bins(cohort.loss) >= quantile_bin(known, self.alpha)
+    kept = self.bins(cohort.loss) >= quantile_bin(known, self.alpha)
     weight = tf.where(kept, cohort.weight, tf.zeros_like(cohort.weight))
     return weight[:, tf.newaxis]
 
@@ -132,12 +123,6 @@ class DeltaFlRule(types.ComparingRule):
     """See the base class."""
     share = tf.math.divide_no_nan(total[0], tf.reduce_sum(known[0]))
     return tf.math.reciprocal_no_nan(total), {"share_kept": share}
-
-  def _bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the bin of the least width for each loss, int64[m]."""
-    number = _BINS**self.num_phases
-    place = tf.floor((loss / self.loss_bound + 1.0) * (number / 2))
-    return tf.clip_by_value(tf.cast(place, tf.int64), 0, number - 1)
 
 
 build_delta_fl = building.rule_builder(DeltaFlRule, "delta_fl")

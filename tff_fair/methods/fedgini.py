@@ -57,15 +57,6 @@ class FedGiniRule(gifair.RankingRule):
     maximum=1,
   )
 
-  loss_bound: float = declared.value(
-    16.0,
-    "B: with secure sums, a client with |f_k| > B does not count.",
-    **declared.ABOVE_0,
-  )
-
-  signals = ("loss",)
-  takes_gaps = True
-
   def coefficients(
     self, cohort: types.Cohort, state: tuple[()]
   ) -> types.RuleOutput:

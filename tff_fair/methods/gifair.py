@@ -26,8 +26,6 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-_BINS = 1024  # Bins of losses, for secure sums.
-
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:
   """Returns r_k, float64[m]: the numbers of smaller minus of larger losses."""
@@ -39,15 +37,17 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
   )
 
 
-class RankingRule(types.ComparingRule):
+class RankingRule(types.BinningRule):
   """A rule by rank; if only sums are known, by the rank of the loss's bin."""
+
+  num_bins = 1024
 
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
     """See the base class: 1 in the client's bin."""
     del known
-    return tf.one_hot(self.bins(cohort.loss), _BINS, dtype=tf.float64)
+    return tf.one_hot(self.bins(cohort.loss), self.num_bins, dtype=tf.float64)
 
   def levels(
     self, known: Sequence[tf.Tensor], total: tf.Tensor
@@ -55,11 +55,6 @@ class RankingRule(types.ComparingRule):
     """See the base class."""
     largest = tf.reduce_max(tf.round(known[0]))
     return tf.math.reciprocal_no_nan(total), {"largest_bin": largest}
-
-  def bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the bin of each loss, int64[m]."""
-    place = tf.floor((loss / self.loss_bound + 1.0) * (_BINS / 2))
-    return tf.clip_by_value(tf.cast(place, tf.int64), 0, _BINS - 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,14 +68,6 @@ class GiFairRule(RankingRule):
     **declared.BELOW_1,
   )
 
-  loss_bound: float = declared.value(
-    16.0,
-    "B: with secure sums, a client with |f_k| > B does not count.",
-    **declared.ABOVE_0,
-  )
-
-  signals = ("loss",)
-  takes_gaps = True
   needs_uniform_weights = True
 
   def coefficients(
