@@ -46,9 +46,7 @@ class DrfaRule(types.PopulationRule):
     ones = tf.ones_like(cohort.weight)
     largest = tf.reduce_max(tf.gather(state["mixture"], self.places(cohort)))
     return types.RuleOutput(
-      tf.math.divide_no_nan(ones, tf.reduce_sum(ones)),
-      state,
-      {"lambda_max": largest},
+      ones / tf.reduce_sum(ones), state, {"lambda_max": largest}
     )
 
 

@@ -58,9 +58,7 @@ class FairFedRule(types.PopulationRule):
       tf.gather(state[name], places) for name in ("weights", "deviations")
     )
     before = tf.where(before < 0, cohort.weight, before)
-    # The maximum avoids a division by 0 in an empty cohort.
-    number = tf.maximum(tf.cast(tf.size(places), tf.float64), 1.0)
-    mean = tf.reduce_sum(deviation) / number
+    mean = tf.reduce_mean(deviation)
     after = tf.maximum(before - self.beta * (deviation - mean), 0.0)
     weights = tf.tensor_scatter_nd_update(
       state["weights"], places[:, tf.newaxis], after

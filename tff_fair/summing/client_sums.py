@@ -79,8 +79,8 @@ class Transport:
     cls, sum_factory: Factory | None, bound: float | None
   ) -> Self:
     """Returns the transport for the options; see `RuleFactory`."""
-    if sum_factory is None and bound is None:
-      bound = DEFAULT_BOUND
+    if sum_factory is None:
+      bound = float(DEFAULT_BOUND if bound is None else bound)
     return cls(sum_factory, bound)
 
   @property
@@ -134,7 +134,7 @@ class Transport:
       COUNTS: secure_count_factory(),
       SCALARS: secure_sum(0.5),
       _WHOLE_PARTS: secure_sum(SCALAR_BOUND),
-      UPDATE: secure_sum(float(self.bound or DEFAULT_BOUND)),
+      UPDATE: secure_sum(self.bound),
     }
 
 

@@ -171,9 +171,9 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     Raises:
       FieldError: If the share is out of range.
     """
-    declared.check_number("share", share, minimum=0, maximum=0.5)
-    if share == 0:
-      raise declared.FieldError("share", "Expected share in (0, 0.5], found 0.")
+    declared.check_number(
+      "share", share, minimum=0, maximum=0.5, exclude_minimum=True
+    )
     self._share = share
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
