@@ -142,7 +142,9 @@ def check_record(path):
 def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   total_rounds,
 ):
-  longer = SMALL.replace(total_rounds=6, criterion="worst_10", patience=9)
+  longer = SMALL.replace(
+    total_rounds=6, criterion="worst_10", patience=9, pooled_baseline=True
+  )
   whole = train(longer, "whole")
   shorter = longer.replace(total_rounds=total_rounds)
   run = train(shorter, "run")
@@ -158,6 +160,10 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   run = train(longer, "run")
   check_record(run.path)
   assert all_of(run) == all_of(whole)
+  first, second = (
+    run_folder.RunFolder(each.path).pooled_baseline for each in (run, whole)
+  )
+  assert first.read_bytes() == second.read_bytes()
   for best in (False, True):
     check_same(run.weights(best=best), whole.weights(best=best))
 

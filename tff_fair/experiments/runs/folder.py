@@ -98,9 +98,11 @@ class RunFolder:
 
   @property
   def final_files(self) -> tuple[pathlib.Path, ...]:
-    """The files that a run writes at its end, the summary first."""
+    """The files that a longer run writes anew, the summary first."""
     return (
       self.summary,
+      self.local_baseline,
+      self.pooled_baseline,
       self.clients,
       self.labels,
       self.groups,

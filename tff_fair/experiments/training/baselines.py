@@ -13,6 +13,7 @@ server.
   held-out fifth of the data.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -30,6 +31,7 @@ from tff_fair import client_works, types
 from tff_fair.client_works import local_baseline
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis.joining_gains import LOCAL, POOLED
+from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Say
 from tff_fair.experiments.runs import array_files, configuration, trained_model
 from tff_fair.experiments.runs.folder import RunFolder
@@ -75,11 +77,11 @@ def train_or_load(
   for kind in (kind for kind, is_asked in asked.items() if is_asked):
     key = _key(kind, folder, spec, parts)
     place = getattr(folder, f"{kind}_baseline")
-    same = (
-      _load(other, key)
-      for other in (place, *sorted(folder.path.parent.glob(f"*/{place.name}")))
-    )
-    baseline = next((other for other in same if other is not None), None)
+    baseline = _load(place, key)
+    for other in sorted(folder.path.parent.glob(f"*/{place.name}")):
+      # The files of other runs only save time.
+      with contextlib.suppress(RunError):
+        baseline = baseline or _load(other, key)
     if baseline is None:
       say(f"{folder.path}: training the {kind} baseline.")
       baseline = _train(kind, spec, parts)
