@@ -116,6 +116,11 @@ def test_wrong_options_are_named(options, name):
     runtime.use_local(**options)
 
 
+def test_a_negative_size_of_parts_is_refused():
+  with pytest.raises(ValueError, match="clients_per_part"):
+    runtime.in_parts_of(-1).__enter__()
+
+
 def test_clients_that_have_begun_are_counted():
   data = tff.SequenceType(np.float32)
 

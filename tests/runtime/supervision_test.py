@@ -1,5 +1,6 @@
 """Tests of computations that a program ends early."""
 
+import contextlib
 import threading
 import time
 
@@ -10,6 +11,7 @@ import tensorflow_federated as tff
 
 from tests.runtime.computations import slow, summed
 from tff_fair import runtime
+from tff_fair.runtime import threads
 
 
 class EnoughError(Exception):
@@ -49,3 +51,29 @@ def test_a_check_that_raises_at_once_computes_nothing():
 
   with runtime.supervised(check=check), pytest.raises(EnoughError):
     summed(slow(0.0))([1.0])
+
+
+def test_a_wait_keeps_the_check_it_began_with():
+  with contextlib.ExitStack() as stack:
+    stack.enter_context(runtime.supervised(check=stack.close))
+    assert summed(slow(0.5))([1.0]) == 1.0
+
+
+def test_a_call_is_cancelled_only_within_its_context():
+  begun, cancelling, told = threading.Event(), threading.Event(), []
+
+  def cancel():
+    cancelling.set()
+    time.sleep(0.1)
+    told.append("cancelled")
+
+  def compute():
+    with threads.on_cancel(cancel):
+      begun.set()
+      cancelling.wait()
+    told.append("left")
+
+  call = threads.Call(compute)
+  begun.wait()
+  call.cancel()
+  assert told == ["cancelled", "left"]

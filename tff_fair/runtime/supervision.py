@@ -65,16 +65,17 @@ def current() -> Supervision | None:
 
 def wait(call: threads.Call) -> Any:
   """Returns the result of a computation; cancels it if the wait ends early."""
+  supervision = _current  # Another thread may leave `supervised`.
   try:
-    if _current is None:
+    if supervision is None:
       return call.result.result()
-    _current.check()
+    supervision.check()
     while True:
       with contextlib.suppress(TimeoutError):  # Of the wait or the computation.
         call.result.result(timeout=_POLL_SECONDS)
       if call.result.done():  # The call may have ended after the timeout.
         return call.result.result()
-      _current.check()
+      supervision.check()
   except BaseException as error:
     if not call.result.done():
       threads.record_exit_status(error)

@@ -107,9 +107,9 @@ class Call:
     """Cancels the computation, and waits a moment for it to end."""
     with self._lock:
       self._is_cancelled = True
-      cancels = [*self._cancels]
-    for cancel in cancels:
-      cancel()
+      # Under the lock, so that each is called within its context.
+      for cancel in self._cancels:
+        cancel()
     concurrent.futures.wait([self.result], timeout=_SECONDS_TO_END)
     if not self.result.done():
       _abandoned_results.append(self.result)

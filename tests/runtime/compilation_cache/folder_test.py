@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import pathlib
+from unittest import mock
 
 import pytest
 
@@ -114,6 +115,13 @@ def test_a_place_that_cannot_be_a_folder_is_no_error(tmp_path):
   folder = Folder(tmp_path / "file" / "cache")
   folder.write("a", b"content")
   assert folder.read("a") is None
+
+
+def test_an_interruption_before_the_file_exists_is_not_lost(path, monkeypatch):
+  interrupt = mock.Mock(side_effect=KeyboardInterrupt)
+  monkeypatch.setattr(pathlib.Path, "touch", interrupt)
+  with pytest.raises(KeyboardInterrupt):
+    Folder(path).write("a", b"content")
 
 
 @pytest.mark.parametrize(

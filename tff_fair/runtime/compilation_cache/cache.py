@@ -70,7 +70,7 @@ class Folder:
         unfinished.write_bytes(_with_digest(name, content))
         unfinished.replace(self._path / name)
       except BaseException:
-        unfinished.unlink()
+        unfinished.unlink(missing_ok=True)
         raise
       self._remove_old()
 

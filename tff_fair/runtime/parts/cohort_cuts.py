@@ -318,10 +318,13 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
 
   Args:
     clients_per_part: The most clients in a part; 0 never cuts.
+
+  Raises:
+    ValueError: If `clients_per_part` is negative.
   """
   global _size  # noqa: PLW0603
   former = _size
-  _size = clients_per_part
+  _size = part_size_or_default(clients_per_part)
   try:
     yield
   finally:
