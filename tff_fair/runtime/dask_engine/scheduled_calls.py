@@ -16,7 +16,14 @@ import distributed
 import tensorflow_federated as tff
 from distributed.protocol import pickle
 
-from tff_fair.runtime import native, supervision, threads, values, version
+from tff_fair.runtime import (
+  native,
+  supervision,
+  tff_internals,
+  threads,
+  values,
+  version,
+)
 from tff_fair.runtime.dask_engine import tasks, worker_execution
 from tff_fair.runtime.parts import part_by_part
 
@@ -44,10 +51,6 @@ class DaskEngine:
     self._worker_timeout = worker_timeout
     self._versions = version.installed()
     self._turns: Iterator[str] = iter(())
-    # For each computation, the name of its tasks and the future of its content.
-    self._sent: weakref.WeakKeyDictionary[
-      tff.Computation, tuple[str, distributed.Future]
-    ] = weakref.WeakKeyDictionary()
 
   def put(self, value: Any, type_spec: tff.Type) -> _RemoteValue:
     """Copies a value to all workers, since several calls take it.
@@ -107,15 +110,17 @@ class DaskEngine:
 
   def _send_once(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
     """Sends a computation, if it is new; returns its task name and future."""
-    known = self._sent.get(comp)
-    if known is None:
+    sent: weakref.WeakKeyDictionary[
+      DaskEngine, tuple[str, distributed.Future]
+    ] = tff_internals.cached_on(comp, "sent", weakref.WeakKeyDictionary)
+    if self not in sent:
       content = native.compile_ahead(comp).content()
       # Dask predicts how long a task takes from earlier tasks of the same name.
       name = f"tff_{hashlib.sha256(content).hexdigest()[:8]}"
       packed = tasks.PickledValue(pickle.dumps(content))
       held = self._submit("tff-computation", tasks.unpack, packed)
-      known = self._sent[comp] = name, held
-    return known
+      sent[self] = name, held
+    return sent[self]
 
   def _submit(
     self, name: str, function: Callable[..., Any], *args: Any, **options: Any
