@@ -81,6 +81,16 @@ def test_a_lock_leaves_no_file(tmp_path, hold):
   assert not claim.is_held(tmp_path / "none" / "config.json")
 
 
+def test_a_test_of_the_lock_disturbs_no_run(tmp_path, hold, monkeypatch):
+  config = tmp_path / "config.json"
+  config.touch()
+  with config.open("rb") as tested:
+    fcntl.flock(tested, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda _: tested.close())
+    with hold():
+      assert claim.is_held(config)
+
+
 @pytest.mark.usefixtures("no_locks")
 def test_a_claim_without_locks_is_a_file(tmp_path, hold):
   with hold():

@@ -24,6 +24,7 @@ import pathlib
 import signal
 import socket
 import threading
+import time
 import typing
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from tff_fair.experiments.errors import FolderTakenError, RunError
 FILE = "at_work.json"
 _SECONDS_PER_BEAT = 5.0
 _SECONDS_UNTIL_STALE = 60.0
+_SECONDS_OF_A_TEST = 0.05  # `is_held` holds the lock for a moment.
 
 
 class _Claim(NamedTuple):
@@ -68,8 +70,13 @@ def hold(
 
 def lock(file: typing.BinaryIO | int, folder: pathlib.Path) -> bool:
   """Locks a folder's file; returns False on a file system without locks."""
+  operation = fcntl.LOCK_EX | fcntl.LOCK_NB
   try:
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+      fcntl.flock(file, operation)
+    except BlockingIOError:
+      time.sleep(_SECONDS_OF_A_TEST)
+      fcntl.flock(file, operation)
   except BlockingIOError as error:
     raise _taken(folder) from error
   except OSError:
