@@ -262,8 +262,13 @@ def test_an_error_leaves_nothing():
     train(SMALL.replace(clients_per_round=7))
   with pytest.raises(tasks.DataError, match="absent"):
     train(SMALL.replace(data_dir="absent"))
-  with rejected("engine"):
-    train(SMALL, engine="clouds")
+  for options, word in (
+    ({"engine": "clouds"}, "dask"),
+    ({"engine": "local", "scheduler": "tcp://127.0.0.1:1"}, "scheduler"),
+    ({"dask_workers": 0}, "num_workers=0"),
+  ):
+    with rejected("engine", word):
+      train(SMALL.replace(data_dir="absent"), **options)
   assert os.listdir() == []
 
 

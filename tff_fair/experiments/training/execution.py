@@ -49,7 +49,7 @@ from tff_fair.experiments.training.callbacks import (
 from tff_fair.runtime.compilation_cache import NO_CACHE, user_cache
 
 _OUTPUTS = pathlib.Path("outputs")
-_DASK = "dask"
+_LOCAL, _DASK = "local", "dask"
 
 
 def run(
@@ -80,7 +80,8 @@ def run(
       outputs/TASK-ALGORITHM-2, -3, ...
     progress: Whether to report progress on stderr.
     engine: Where to compute: "local", in this program, or "dask", in the
-      workers of a Dask cluster. By default, see above.
+      workers of a Dask cluster. By default, see above; with `scheduler` or
+      `dask_workers`, "dask".
     scheduler: The Dask scheduler, such as "tcp://host:port"; by default Dask
       starts workers on this machine.
     dask_workers: Number of workers; by default one for each core.
@@ -107,6 +108,7 @@ def run(
     Interrupted: After Ctrl-C or SIGTERM. The run has then saved its last round;
       the same call resumes from there.
   """
+  engine = _check_engine(engine, scheduler, dask_workers)
   places = _candidate_folders(spec, output_dir)
   if wandb is not None:
     startup.check_installed("wandb", "wandb", "wandb", wandb)
@@ -153,6 +155,24 @@ def run(
       else:
         _write_results(folder, spec, parts, display, local_and_pooled)
     return _conclude(folder, display)
+
+
+def _check_engine(
+  engine: str | None, scheduler: str | None, dask_workers: int | None
+) -> str | None:
+  """Returns the engine, which is Dask if other arguments ask for it."""
+  if engine not in (None, _LOCAL, _DASK):
+    raise FieldError("engine", f"expected {_LOCAL} or {_DASK}.", value=engine)
+  if scheduler is None and dask_workers is None:
+    return engine
+  if engine == _LOCAL:
+    raise FieldError(
+      "engine",
+      "takes no Dask cluster; leave scheduler and dask_workers out, or choose "
+      f"{_DASK}.",
+      value=engine,
+    )
+  return _DASK
 
 
 def _describe(
@@ -272,15 +292,10 @@ def _start_dask(
 
 def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
   """Selects where computations run; Dask's workers must be connected."""
-  match engine:
-    case None:
-      runtime.use_default()
-    case "local":
-      runtime.use_local()
-    case "dask":
-      pass
-    case _:
-      raise FieldError("engine", "expected local or dask", value=engine)
+  if engine is None:
+    runtime.use_default()
+  elif engine == _LOCAL:
+    runtime.use_local()
   if simulates_secure_sums and runtime.compiles_natively():
     runtime.use_local(simulate_secure_sums=True)
 
