@@ -64,6 +64,13 @@ def test_a_search_sends_the_direction_and_brings_the_losses_of_its_steps(task):
   )
 
 
+@pytest.mark.parametrize("algorithm", ["fairfed", "fedminmax"])
+def test_a_pass_before_training_measures_groups(task, algorithm):
+  spec = RunSpec(algorithm=algorithm)
+  found = of_client(task, "fedavg", spec=spec)
+  assert found.extra_operations == 2 * NUM_PRODUCTS
+
+
 def test_what_a_round_costs():
   client = costs.ClientCosts(
     bytes_down=1000,
@@ -119,6 +126,34 @@ keras = tf.keras.layers
       [8, 8, 2],
       36 * 6 * 9 * 2 + 36 * 6 * 9 + 6 * 3,
     ),
+    (
+      lambda: [
+        keras.Conv2DTranspose(6, 3, strides=2, padding="same"),
+        keras.GlobalAveragePooling2D(),
+        keras.Dense(3),
+      ],
+      [4, 4, 2],
+      4 * 4 * 2 * 9 * 6 + 6 * 3,
+    ),
+    (
+      lambda: [
+        keras.Conv3DTranspose(4, 2),
+        keras.GlobalAveragePooling3D(),
+        keras.Dense(3),
+      ],
+      [3, 3, 3, 2],
+      27 * 2 * 8 * 4 + 4 * 3,
+    ),
+    (
+      lambda: [
+        keras.EinsumDense("...x,xy->...y", output_shape=4),
+        keras.Lambda(lambda x: tf.einsum("bij,bkj->bik", x, x)),
+        keras.Lambda(lambda x: tf.einsum("bij->bj", x)),
+        keras.Dense(3),
+      ],
+      [6, 5],
+      6 * 5 * 4 + 6 * 6 * 4 + 6 * 3,
+    ),
     # Two products for each of ten steps, and for one more in which Keras infers
     # the shape.
     (
@@ -127,7 +162,10 @@ keras = tf.keras.layers
       11 * (5 * 4 + 4 * 4) + 4 * 3,
     ),
   ],
-  ids=["dense", "convolutional", "recurrent"],
+  ids=[
+    *("dense", "convolutional", "transposed", "transposed-3d"),
+    *("einsum", "recurrent"),
+  ],
 )
 def test_multiply_accumulates_are_counted(layers, shape, expected):
   assert costs.multiply_accumulates(with_model(layers, shape)) == expected

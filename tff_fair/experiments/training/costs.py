@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -102,8 +103,8 @@ def per_client(
   if with_initial_weights:
     # The gradient's pass also measures the loss before training.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
-  if spec.algorithm == plan.FEDMINMAX:
-    besides += per_example  # The losses of groups.
+  if spec.algorithm in (plan.FEDMINMAX, plan.FAIRFED):
+    besides += per_example  # The losses or the gaps of groups.
   of_update = _num_bytes(weights_type.trainable)
   of_control = of_update * spec.corrects_steps
   num_trials = _num_trials(spec)
@@ -181,7 +182,8 @@ def _num_bytes(weights_type: tff.Type) -> int:
 
 
 _CONVOLUTIONS = ("Conv2D", "Conv3D")
-_DEPTHWISE = "DepthwiseConv2dNative"
+_TRANSPOSED_CONVOLUTIONS = ("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+_DEPTHWISE, _EINSUM = "DepthwiseConv2dNative", "Einsum"
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 # The assumed size of dimensions that vary between examples.
 _LEAST_LENGTH = 1
@@ -200,13 +202,13 @@ def multiply_accumulates(task: tasks.Task) -> int:
   def watch(
     op_type: object,
     inputs: Sequence[tf.Tensor],
-    attrs: object,
+    attrs: Sequence[Any],
     outputs: Sequence[tf.Tensor],
     *unused: object,
   ) -> Sequence[tf.Tensor]:
     nonlocal total
-    del attrs, unused
-    total += _count_products(str(op_type), inputs, outputs)
+    del unused
+    total += _count_products(str(op_type), inputs, attrs, outputs)
     return outputs
 
   with _run_eagerly():
@@ -230,7 +232,10 @@ def _run_eagerly() -> Iterator[None]:
 
 
 def _count_products(
-  op_type: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
+  op_type: str,
+  inputs: Sequence[tf.Tensor],
+  attrs: Sequence[Any],
+  outputs: Sequence[tf.Tensor],
 ) -> int:
   """Returns an operation's number of multiply-accumulates."""
   if op_type in _PRODUCTS:
@@ -243,6 +248,21 @@ def _count_products(
     return num_products * math.isqrt(first * second * result)
   if op_type in _CONVOLUTIONS:
     return math.prod(outputs[0].shape) * math.prod(inputs[1].shape[:-1])
+  if op_type in _TRANSPOSED_CONVOLUTIONS:
+    return math.prod(inputs[2].shape) * math.prod(inputs[1].shape[:-1])
   if op_type == _DEPTHWISE:
     return math.prod(outputs[0].shape) * math.prod(inputs[1].shape[:-2])
+  if op_type == _EINSUM and len(inputs) == 2:
+    equation = attrs[attrs.index("equation") + 1]
+    return math.prod(outputs[0].shape) * _num_terms(equation, inputs[0].shape)
   return 0
+
+
+def _num_terms(equation: str, shape: Sequence[int]) -> int:
+  """Returns the number of products in each sum, such as b of "ab,bc->ac"."""
+  first, second, result = equation.replace("->", ",").split(",")
+  front, _, back = first.partition("...")
+  sizes = dict(zip(front, shape, strict=False))
+  sizes |= zip(reversed(back), reversed(shape), strict=False)
+  summed = sizes.keys() & {*second} - {*result}
+  return math.prod(sizes[label] for label in summed)
