@@ -21,7 +21,7 @@ from tasks import digests
 from tests.binaries import in_process
 from tff_fair import experiments
 from tff_fair.experiments.runs import folder as run_folder
-from tff_fair.experiments.training import client_evaluation, resume
+from tff_fair.experiments.training import resume, scoring
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
@@ -102,7 +102,7 @@ def test_data_that_is_damaged_inside_leaves_nothing(program, monkeypatch):
 
   monkeypatch.setattr(tasks, "load", load_damaged)
   # The damage shows only in the first evaluation.
-  monkeypatch.setattr(client_evaluation, "_MOST_CLIENTS_TO_CHECK", 0)
+  monkeypatch.setattr(scoring, "MOST_CLIENTS_TO_READ", 0)
   monkeypatch.setattr(digests, "_MOST_CLIENTS", 0)
   monkeypatch.setattr(digests, "_SAMPLED_CLIENTS", 1)
   outcome = program(*SMALL, "--rounds_per_evaluation=1")

@@ -130,9 +130,9 @@ def mean_of_known(values: Vector) -> Vector:
   return ratio(np.where(known, values, 0).sum(-1), known.sum(-1))
 
 
-def rarer_class(sums: ClassSums) -> int:
-  """Returns the class with the fewest examples, the last one in a tie."""
-  examples = sums.counts[..., 0].reshape(-1, sums.counts.shape[-2]).sum(0)
+def rarer_class(counts: np.ndarray) -> int:
+  """Returns the class of the fewest examples, [..., C], the last in a tie."""
+  examples = counts.reshape(-1, counts.shape[-1]).sum(0)
   return int(examples.size - 1 - np.argmin(examples[::-1]))
 
 

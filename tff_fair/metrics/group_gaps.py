@@ -75,11 +75,11 @@ def count(
   predicted: npt.ArrayLike,
   groups: npt.ArrayLike,
   num_groups: int,
-  positive: int,
+  positive: int | None,
 ) -> GroupCounts:
   """Counts examples by group, from classes and groups, int[n] each.
 
-  Groups are below `num_groups`, G; `positive` is the positive class.
+  Groups are below `num_groups`, G; `positive` is the positive class, if any.
   """
   y, found = np.asarray(labels), np.asarray(predicted)
 

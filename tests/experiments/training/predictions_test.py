@@ -1,5 +1,6 @@
 """A run that reports how differently its model treats groups of people."""
 
+import shutil
 import textwrap
 
 import numpy as np
@@ -11,9 +12,15 @@ from tests.experiments.training.small_run import train
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.presenting.report import group_section, task_runs
+from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec import task_loading
 from tff_fair.experiments.texts import fairness_table, sentences
-from tff_fair.experiments.training import in_memory
+from tff_fair.experiments.training import (
+  build,
+  correction,
+  in_memory,
+  predictions,
+)
 
 pytestmark = pytest.mark.usefixtures("unpainted")
 
@@ -72,6 +79,26 @@ def test_counts_are_those_of_the_model(run):
         (y == 1)[chosen].sum(),
         (predicted == 1)[chosen].sum(),
       ], client
+
+
+def test_the_threshold_suits_the_corrected_labels(run, tmp_path):
+  folder = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
+  parts = build.run_parts(run.spec, task_loading.load(run.spec))
+  record = correction.CorrectionRecord(
+    iterations=1,
+    is_done=True,
+    weights=[],
+    labels={
+      k: np.ones(n, int) for k, n in enumerate(parts.task.train.num_examples)
+    },
+    dimensions=np.zeros(2),
+    levels=np.zeros(2),
+    is_noisy=np.zeros(2, bool),
+  )
+  correction.save(folder, record)
+  found = predictions.results(folder, run.spec, parts, {}).threshold
+  assert found is not None
+  assert found["probability"] < run.summary["threshold"]["probability"]
 
 
 def test_a_run_in_memory_counts_groups_where_it_is_asked_to(run):

@@ -36,14 +36,11 @@ from tff_fair.metrics import class_scores
 _CLIENTS_PER_CALL = 300
 # The most histogram bins that one call returns, 64 MB.
 _MOST_BINS = 2**23
-# With more clients, reading all data would take minutes, and few of the clients
-# would take part.
-_MOST_CLIENTS_TO_CHECK = 5000
 
 
 def check_data(task: tasks.Task) -> None:
   """Reads the data of all clients, so that damage shows before training."""
-  if task.num_clients <= _MOST_CLIENTS_TO_CHECK:
+  if task.num_clients <= scoring.MOST_CLIENTS_TO_READ:
     for client_id in range(task.num_clients):
       task.train.load(client_id)
       task.test.load(client_id)

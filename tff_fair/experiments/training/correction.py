@@ -139,6 +139,14 @@ def correct(
   )
 
 
+def with_corrected_labels(folder: RunFolder, task: tasks.Task) -> tasks.Task:
+  """Returns a run's task with the labels of its training."""
+  record = load(folder)
+  return (
+    task if record is None else label_noise.with_labels(task, record.labels)
+  )
+
+
 class _Stages:
   """The first two stages; each step takes a record and returns the next one."""
 

@@ -9,7 +9,7 @@ from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import build, plan, rounds
 from tff_fair.methods import fairfed
-from tff_fair.metrics import group_gaps
+from tff_fair.metrics import class_scores, group_gaps
 
 
 def build_prepare(
@@ -54,13 +54,12 @@ class GroupCounter:
       trained_model.outputs(self._model, x).argmax(-1),
       self._groups(client_id),
       self._num_groups,
-      -1 if self._positive is None else self._positive,
+      self._positive,
     )
 
 
 def _positive_class(parts: build.RunParts) -> int | None:
   """Returns the positive class of gaps: the named one, or the rarer of two."""
-  if parts.scores.positive_class is not None or parts.task.num_classes != 2:
-    return parts.scores.positive_class
-  first, second = parts.task.label_counts.sum(0)
-  return int(second <= first)
+  if parts.scores.positive_class is None and parts.task.num_classes == 2:
+    return class_scores.rarer_class(parts.task.label_counts)
+  return parts.scores.positive_class

@@ -17,10 +17,11 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   baselines,
   build,
+  correction,
   fine_tuning,
   sampling,
 )
-from tff_fair.metrics import gains, group_gaps, thresholds
+from tff_fair.metrics import class_scores, gains, group_gaps, thresholds
 
 # The least and the largest number of random permutations per test.
 _PERMUTATION_DRAWS = (2000, 20_000)
@@ -66,7 +67,8 @@ def results(
     # The threshold depends only on training examples of clients that train.
     seen = parts.first_rounds[ids] < sampling.NEVER
     training = parts.evaluated_ids[seen].tolist()
-    trained = _predict(weights, task, task.train, training)
+    corrected = correction.with_corrected_labels(folder, task)
+    trained = _predict(weights, task, corrected.train, training)
     known = list(itertools.compress(tested, seen))
     found_threshold = choose_threshold(
       spec.threshold_for, task, trained, known, positive
@@ -116,8 +118,7 @@ def _predict(
 def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
   """Returns the rarer of two classes; if both are equal, the second one."""
   labels = np.concatenate([*labels_of_clients])
-  counts = np.bincount(labels, minlength=2)
-  return int(counts[1] <= counts[0])
+  return class_scores.rarer_class(np.bincount(labels, minlength=2))
 
 
 def _log_odds(client: ClientPredictions, positive: int) -> np.ndarray:
@@ -149,7 +150,7 @@ def count_groups(
       predicted,
       of_examples,
       len(task.group_names),
-      -1 if positive is None else positive,
+      positive,
     )
     column = {group_fairness.GROUP: task.group_names, **counts._asdict()}
     rows.append(pd.DataFrame({tables.CLIENT: client.client_id, **column}))

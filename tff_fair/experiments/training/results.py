@@ -172,8 +172,7 @@ def _best(
 def label_counts(task: tasks.Task) -> np.ndarray | None:
   """Returns `Task.label_counts`; None without classes or with many clients."""
   if (
-    not task.has_class_labels
-    or task.num_clients > scoring.MOST_CLIENTS_TO_COUNT
+    not task.has_class_labels or task.num_clients > scoring.MOST_CLIENTS_TO_READ
   ):
     return None
   return task.label_counts
@@ -233,7 +232,7 @@ def _clients(
       clients[name] = rows.pop(name).to_numpy()
   if task.train.noise_levels is not None:
     clients["label_noise"] = task.train.noise_levels[ids]
-    if len(ids) <= scoring.MOST_CLIENTS_TO_COUNT:
+    if len(ids) <= scoring.MOST_CLIENTS_TO_READ:
       clients["wrong_labels"] = [
         label_noise.wrong_share(task.train, client_id) for client_id in ids
       ]

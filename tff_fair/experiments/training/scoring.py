@@ -60,12 +60,12 @@ def _has_rare_class(task: tasks.Task) -> bool:
     task.num_classes == 2
     and task.has_class_labels
     and task.objective.activation == "softmax"
-    and task.num_clients <= MOST_CLIENTS_TO_COUNT
+    and task.num_clients <= MOST_CLIENTS_TO_READ
     and majority.rare_class(task.label_counts.sum(0)) is not None
   )
 
 
-MOST_CLIENTS_TO_COUNT = 5000  # Beyond this, reading all data takes minutes.
+MOST_CLIENTS_TO_READ = 5000  # Beyond this, reading all data takes minutes.
 
 
 def _check(task: tasks.Task, field: str, name: str) -> None:
@@ -166,7 +166,7 @@ def _classification_scores(
   )
   positive = scoring.positive_class
   if positive is None and sums.counts.shape[-2] == 2:
-    positive = class_scores.rarer_class(sums)
+    positive = class_scores.rarer_class(sums.counts[..., 0])
   score = scoring.score
   found = {
     name: class_scores.value(name, sums, positive)
