@@ -10,6 +10,8 @@ from tff_fair.experiments import number_text
 def test_numbers_as_they_are_read():
   assert number_text.grouped(-1234.5, 2) == "−1,234.50"
   assert number_text.grouped(-0.001, 2) == "0.00"
+  assert number_text.short(-0.01, 1, "+") == "+0.0"
+  assert number_text.percent(-0.0001) == "0.0"
 
 
 @pytest.mark.parametrize(

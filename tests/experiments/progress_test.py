@@ -54,6 +54,16 @@ def test_a_log_has_a_line_for_each_evaluation(capsys):
   assert line.endswith(" accuracy 62.5%, std 12.5%, worst 10% 50.0%")
 
 
+def test_a_start_that_fails_ends_with_its_error_alone():
+  said = []
+  with (
+    pytest.raises(AttributeError, match="rounds"),
+    Callbacks([RoundProgress(3)], say=said.append) as callbacks,
+  ):
+    callbacks.start(SimpleNamespace())
+  assert said == []
+
+
 def test_a_log_has_a_line_after_a_while(capsys, monkeypatch):
   now = [0.0]
   monkeypatch.setattr("time.monotonic", lambda: now[0])

@@ -36,12 +36,12 @@ def short(value: float, digits: int, sign: str = "") -> str:
     return "–"
   if abs(value) >= _LARGE:
     return with_minus(f"{value:{sign}.0e}")
-  return with_minus(f"{value:{sign}.{digits}f}")
+  return with_minus(fixed(value, digits, sign))
 
 
 def percent(share: float) -> str:
   """Returns a share in percent, without the percent sign."""
-  return f"{100 * share:.1f}"
+  return fixed(100 * share, 1)
 
 
 def whole_percent(share: float) -> str:

@@ -175,10 +175,16 @@ def test_a_callback_that_fails_is_named_in_a_line(
     assert not path.exists()
 
 
-@pytest.mark.parametrize("callback", [Log, print, "log"])
-def test_what_is_not_a_callback_is_refused(tmp_path, callback):
-  with rejected("callbacks", "RoundCallback"):
-    train(SPEC, tmp_path / "run", callbacks=[callback])
+@pytest.mark.parametrize(
+  ("callbacks", "fact"),
+  [
+    *(([callback], "RoundCallback") for callback in (Log, print, "log")),
+    ([Log()] * 2, "Log"),
+  ],
+)
+def test_what_is_not_a_callback_is_refused(tmp_path, callbacks, fact):
+  with rejected("callbacks", fact):
+    train(SPEC, tmp_path / "run", callbacks=callbacks)
   assert not (tmp_path / "run").exists()
 
 

@@ -144,7 +144,7 @@ def _wrong_values(content: Mapping[str, Any]) -> Iterator[str]:
   ):
     if not isinstance(content[group][name], str):
       yield f"its {name} is not a string"
-  for name in ("seed", ROUNDS, PART, *seeds.NAMES):
+  for name in (ROUNDS, PART, *seeds.NAMES):
     if not isinstance(resolved[name], int) and not (
       name in _OPTIONAL and resolved[name] is None
     ):

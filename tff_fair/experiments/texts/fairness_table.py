@@ -76,7 +76,8 @@ def compare_worst_clients(
   mine = summary[key]["worst_10"]
   theirs = {name: found[key]["worst_10"] for name, found in baselines.items()}
   # Whole percents are precise enough.
-  text = _whole_percent if score.name == scores.ACCURACY.name else score.number
+  is_share = score.name == scores.ACCURACY.name
+  text = number_text.whole_percent if is_share else score.number
   get = "get" if score.higher_is_better else f"have {score.noun}"
   best, *others = sorted(
     theirs, key=lambda n: theirs[n], reverse=score.higher_is_better
@@ -91,10 +92,6 @@ def compare_worst_clients(
   else:
     parts += [f"with {best} {text(theirs[best])}"]
   return f"{'; '.join(parts)}."
-
-
-def _whole_percent(share: float) -> str:
-  return f"{100 * share:.0f} %"
 
 
 def _explanation_line(score: Score) -> str:
@@ -129,10 +126,11 @@ def fairness_table(
   Relative measures, and the angle in degrees, are not scaled.
   """
   columns = [
-    _column(
-      {title: _format(name, found[name], score) for title, name in c.items()}
+    [*map("".join, layout.align(cells, gap=1))]
+    for cells in (
+      [(title, _format(name, found[name], score)) for title, name in c.items()]
+      for c in _COLUMNS
     )
-    for c in _COLUMNS
   ]
   widths = [len(column[0]) for column in columns]
   return "\n".join(
@@ -160,12 +158,3 @@ def _format(name: str, value: float, score: Score) -> str:
     return f"{value:.4f}"
   scale = score.scale**2 if name == "variance" else score.scale
   return number_text.fixed(scale * value, score.digits)
-
-
-def _column(cells: Mapping[str, str]) -> list[str]:
-  title_width = max(map(len, cells))
-  value_width = max(map(len, cells.values()))
-  return [
-    f"{title:{title_width}} {value:>{value_width}}"
-    for title, value in cells.items()
-  ]

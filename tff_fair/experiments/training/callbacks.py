@@ -233,6 +233,11 @@ def unique_names(users: Sequence[RoundCallback]) -> dict[int, str]:
         "expected objects of classes derived from experiments.RoundCallback.",
         value=callback,
       )
+    if id(callback) in names:
+      raise FieldError(
+        "callbacks",
+        f"found one {type(callback).__name__} twice; expected each once.",
+      )
     if unknown := {*callback.wants} - {UPDATES}:
       raise FieldError(
         "callbacks",

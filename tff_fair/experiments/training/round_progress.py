@@ -115,6 +115,9 @@ class RoundProgress(Writer):
 
   def on_start(self, run: Run) -> None:
     """Begins to show rounds, starting after the run's last complete one."""
+    # `on_end` is also called if the following fails.
+    self._token = _ACTIVE_PROGRESS.set(self)
+    self._ticking.start()
     self._start = self._last_line = time.monotonic()
     self._first = len(run.rounds)
     if progress.has_terminal():
@@ -125,8 +128,6 @@ class RoundProgress(Writer):
         dynamic_ncols=True,
         file=sys.stderr,
       )
-    self._ticking.start()
-    self._token = _ACTIVE_PROGRESS.set(self)
 
   def on_end(self, error: BaseException | None) -> None:
     """Stops showing progress."""
