@@ -14,7 +14,7 @@ from tests.experiments.presenting.report import page_parts
 from tests.refusals import rejected
 from tff_fair import experiments
 from tff_fair.experiments import RunSpec
-from tff_fair.experiments.analysis import ceiling_records
+from tff_fair.experiments.analysis import ceiling_problems, ceiling_records
 from tff_fair.experiments.presenting import ceiling as presenting
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec import task_loading
@@ -231,6 +231,59 @@ def test_a_deep_model_has_the_ceiling_of_its_representation(folder):
     experiments.ceiling(task="arrays", task_options=options, tell=len)
 
 
+_NO_BIASES = """
+import tensorflow as tf
+
+def build(input_shape, num_classes):
+  return tf.keras.Sequential([
+    tf.keras.layers.InputLayer(input_shape),
+    tf.keras.layers.Dense(2, "relu", use_bias=False),
+    tf.keras.layers.Dense(num_classes, use_bias=False),
+  ])
+"""
+
+
+def test_each_run_has_its_own_representation(folder, tmp_path, monkeypatch):
+  (tmp_path / "mine.py").write_text(_NO_BIASES)
+  options = {"file": str(folder / "classes.npz")}
+  model = f"{tmp_path}/mine.py:build"
+  spec = _spec(folder).replace(task_options=options, model=model)
+  for seed in (1, 2):
+    _make(tmp_path / f"{seed}", spec.replace(seed=seed, data_seed=0))
+  monkeypatch.setattr(
+    Run,
+    "weights",
+    lambda run: [np.full((3, 2), run.seed), np.full((2, 3), run.seed)],
+  )
+
+  problems, _ = ceiling_problems.of_runs(tmp_path, trust=True)
+
+  for seed, problem in enumerate(problems, 1):
+    assert problem.representation == str(tmp_path / f"{seed}")
+    assert [one.run.seed for one in problem.runs] == [seed]
+  first, second = (problem.train.x for problem in problems)
+  np.testing.assert_allclose(second, 2 * first, rtol=1e-6)
+
+
+def test_other_data_or_participants_are_another_problem(folder, tmp_path):
+  spec = _spec(folder, data_seed=0)
+  _make(tmp_path / "0", spec)
+  _make(tmp_path / "3", spec.replace(validation_fraction=0.2))
+  for seed in (4, 5):
+    path, unseen = tmp_path / f"{seed}", seed - 4
+    _make(path, spec.replace(seed=seed, unseen_clients="0.25"))
+    rows = [f"{k},{k == unseen}\n" for k in range(_NUM_CLIENTS)]
+    (path / "clients.csv").write_text("client_id,unseen\n" + "".join(rows))
+
+  problems, notes = ceiling_problems.of_runs(tmp_path, trust=False)
+  assert not notes
+
+  titles = {p.runs[0].run.path.name: p.title for p in problems}
+  assert len(problems) == 4
+  assert titles["4"] == titles["5"]
+  assert len({*titles.values()}) == 3
+
+
 def test_numbers_have_squared_errors(folder):
   options = _spec(folder, "numbers").task_options
   found = experiments.ceiling(task="arrays", task_options=options, tell=len)
@@ -252,6 +305,10 @@ def test_refuses_what_does_not_go_together(folder):
   for name, arguments in (
     ("task", {}),
     ("task", {"runs": folder / "runs", "task": "digits"}),
+    ("task_options", {"runs": folder / "runs", "task_options": {"a": 1}}),
+    ("data_dir", {"runs": folder / "runs", "data_dir": "data"}),
+    ("seed", {"runs": folder / "runs", "seed": 1}),
+    ("model", {"runs": folder / "runs", "model": "linear"}),
     ("share", {"task": "digits", "share": 0.0}),
     ("weighting", {"task": "digits", "weighting": "none"}),
     ("weighting", {"runs": folder / "runs", "weighting": "column"}),

@@ -146,8 +146,16 @@ def ceiling(
     declared.check_number("radius", radius, minimum=0, exclude_minimum=True)
   notes: list[str] = []
   if runs is not None:
-    if task is not None:
-      raise FieldError("task", "comes from the runs; leave it out.", value=task)
+    of_task = {
+      "task": task,
+      "task_options": task_options or None,
+      "data_dir": data_dir,
+      "seed": seed or None,
+      "model": model,
+    }
+    for name, value in of_task.items():
+      if value is not None:
+        raise FieldError(name, "comes from the runs; leave it out.")
     problems, notes = ceiling_problems.of_runs(runs, trust=trust)
   elif task is None:
     raise FieldError("task", "is missing; name a task, or give runs.")
@@ -159,7 +167,7 @@ def ceiling(
       seed=seed,
       model=model,
     )
-    problems = [Problem.load(spec, None, ())]
+    problems = [*ceiling_problems.load(spec, task)]
   parts = []
   for problem in problems:
     rows, clients = problem.train.x.shape[0], problem.train.num_clients

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.discovery import Place
 
 _BATCH = 1024
+
+_Clients: TypeAlias = tuple[int, ...] | None  # Ids; None means all clients.
 
 
 class _Model(NamedTuple):
@@ -79,46 +81,54 @@ class Problem(NamedTuple):
   runs: Sequence[RunWeights]
   notes: Sequence[str]
 
-  @classmethod
-  def load(
-    cls,
-    spec: RunSpec,
-    clients: np.ndarray | None,
-    members: Sequence[tuple[Run, str]],
-  ) -> Problem:
-    """Loads the data that some runs share, and these runs' weights."""
-    # Imported late: they import TensorFlow.
-    from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
-    from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
-    task = task_loading.load(spec)
-    loss = _loss(task)
-    keras_model = task.keras_model_fn()
-    model = _split(keras_model, loss, task)
-    if model.has_representation and not members:
-      raise FieldError(
-        "model",
-        "has weights before its last layer, so that its loss is not convex; "
-        "give a trained run, whose representation then has a ceiling.",
-      )
+def load(
+  spec: RunSpec,
+  title: str,
+  clients: _Clients = None,
+  members: Sequence[tuple[Run, str]] = (),
+) -> Iterator[Problem]:
+  """Yields the problem that runs share, or one for each representation."""
+  # Imported late: they import TensorFlow.
+  from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
+  from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
+
+  task = task_loading.load(spec)
+  loss = _loss(task)
+  keras_model = task.keras_model_fn()
+  model = _split(keras_model, loss, task)
+  if model.has_representation and not members:
+    raise FieldError(
+      "model",
+      "has weights before its last layer, so that its loss is not convex; "
+      "give a trained run, whose representation then has a ceiling.",
+    )
+  ids = np.arange(task.num_clients) if clients is None else np.array(clients)
+  given = task.client_weights
+  parts = [members]
+  if model.has_representation:
+    parts = [[member] for member in members]
+  for part in parts:
     weights, notes = [], []
-    for run, method in members:
+    for run, method in part:
       if changed := _changed_data(run, task):
         notes.append(f"{run.path}: left out, as its data changed: {changed}.")
         continue
       trained_model.assign(keras_model, run.weights())
       weights.append(RunWeights(run, method, model.weights()))
-    ids = np.arange(task.num_clients) if clients is None else clients
-    given = task.client_weights
-    return cls(
-      task.name if not members else members[0][0].task,
-      str(members[0][0].path) if model.has_representation else "",
+    yield Problem(
+      title,
+      str(part[0][0].path) if model.has_representation else "",
       _rows(task.train, ids, model, task.num_classes),
       _rows(task.test, ids, model, task.num_classes),
       None if given is None else given[ids],
       weights,
       notes,
     )
+
+
+# Settings that, besides those of the task, determine a problem.
+_FURTHER = ("task_file", "data_dir", "model", "model_file", "unseen_clients")
 
 
 def of_runs(
@@ -132,28 +142,23 @@ def of_runs(
     notes.append(f"{left_out} unfinished runs are left out.")
   if not finished:
     raise RunError("No run is finished; train one to its end first.")
-  same: dict[tuple[object, ...], list[tuple[Run, str]]] = {}
+  same: dict[tuple[object, _Clients], list[tuple[Run, str]]] = {}
   for group in run_groups.group(finished):
     for run in group.runs:
-      key: tuple[object, ...] = (
-        run_groups.data_key(run),
-        run.seeds.data,
-        run.spec.data_dir,
-        run.spec.model,
-        run.spec.unseen_clients,
-        # Weights before the last dense layer make a representation, which no
-        # other run shares.
-        run.path if len(run.weights()) > 2 else "",
-      )
+      data = run_groups.data_key(run, _FURTHER), run.seeds.data
+      key = (data, _participants(run))
       same.setdefault(key, []).append((run, group.label))
   problems = []
-  for members in same.values():
+  for (_, clients), members in same.items():
     first, _ = members[0]
     spec = configuration.authorize_code(first.config, first.spec, trust=trust)
-    problem = Problem.load(spec, _participants(first), members)
-    notes += problem.notes
-    if problem.runs:
-      problems.append(problem)
+    alike = [run for run in finished if run.task == first.task]
+    options = run_groups.distinguishing_options(first, alike, _FURTHER)
+    title = ", ".join([first.task, *options])
+    for problem in load(spec, title, clients, members):
+      notes += problem.notes
+      if problem.runs:
+        problems.append(problem)
   if not problems:
     raise RunError(notes[-1])
   return problems, notes
@@ -171,13 +176,13 @@ def _changed_data(run: Run, task: tasks.Task) -> str:
   return ", ".join(n for n in names if before.get(n) != now.get(n))
 
 
-def _participants(run: Run) -> np.ndarray | None:
+def _participants(run: Run) -> _Clients:
   """Returns the ids of a run's clients that may train; None means all."""
   clients = run.clients
   if clients is None or tables.UNSEEN not in clients:
     return None
   taking = clients[~clients[tables.UNSEEN].astype(bool)]
-  return np.sort(taking["client_id"].to_numpy())
+  return tuple(sorted(taking["client_id"]))
 
 
 def _loss(task: tasks.Task) -> client_losses.Loss:

@@ -77,26 +77,29 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
   return titled
 
 
-def data_key(run: Run) -> tuple[object, ...]:
-  """Returns a run's task, its options, and its validation fraction."""
-  return run.task, *sorted((n, str(v)) for n, v in _data_settings(run).items())
+def data_key(run: Run, further: Sequence[str] = ()) -> tuple[object, ...]:
+  """Returns a run's task, its options, validation fraction, and `further`."""
+  found = _data_settings(run, further)
+  return run.task, *sorted((name, str(value)) for name, value in found.items())
 
 
-def _data_settings(run: Run) -> dict[str, object]:
+def _data_settings(run: Run, further: Sequence[str]) -> dict[str, object]:
   """Returns the settings of a run that determine its training data."""
   return {
     name: value
     for name, value in run.settings.items()
-    if name.startswith(TASK_OPTION) or name == "validation_fraction"
+    if name.startswith(TASK_OPTION) or name in ("validation_fraction", *further)
   }
 
 
-def distinguishing_options(run: Run, others: Iterable[Run]) -> list[str]:
+def distinguishing_options(
+  run: Run, others: Iterable[Run], further: Sequence[str] = ()
+) -> list[str]:
   """Returns a run's data settings that differ in another run, as texts."""
-  of_others = [_data_settings(other) for other in others]
+  of_others = [_data_settings(other, further) for other in others]
   return [
     f"{short_name(name)}={value}"
-    for name, value in _data_settings(run).items()
+    for name, value in _data_settings(run, further).items()
     if any(other.get(name) != value for other in of_others)
   ]
 
