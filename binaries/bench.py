@@ -16,8 +16,8 @@ from binaries.command_line import UsageError
 from tasks import federations
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import (
+  comparison_table,
   federations as analysis,
-  paired,
   questions,
 )
 from tff_fair.experiments.presenting import fair_bench
@@ -83,7 +83,10 @@ _CALIBRATION = _FLAGS.choice(
   "power: also invert the labels of the share --share of the clients.",
 )
 _COPIES = _FLAGS.integer(
-  "copies", 1, "The number of draws of each federation with --calibration."
+  "copies",
+  1,
+  "The number of draws of each federation with --calibration.",
+  lower_bound=1,
 )
 _SHARE = _FLAGS.number(
   "share",
@@ -128,11 +131,16 @@ _DRY_RUN = _FLAGS.switch(
   False,
   "Only show the settings of each method, and the number of runs left.",
 )
+_OF_TRAINING = (
+  *(_FEDERATIONS, _ALGORITHMS, _DATA_DIR, _OUTPUT_DIR, _SEEDS, _MODEL_SEEDS),
+  *(_ROUNDS, _TRIES, _MODEL, _BASELINES, _JOBS, _COPIES, _SHARE, _DRY_RUN),
+)
 
 
 @interruption.exit_on_signal()
 def main() -> None:
   """Trains the remaining runs, and shows the tables."""
+  _check_combinations()
   outputs = {
     flag.name: paths.parse(flag.name, flag.value)
     for flag in (_RESULTS, _PICTURE)
@@ -178,6 +186,21 @@ def main() -> None:
     paths.write_output(outputs[_PICTURE.name], text)
 
 
+def _check_combinations() -> None:
+  """Refuses flags that would have no effect beside the others."""
+  kind, reads = _CALIBRATION.value, _READ.value is not None
+  for is_excluded, excluded, reason in (
+    (reads, _OF_TRAINING, "does not go with --read, which trains nothing"),
+    (kind is None, (_COPIES,), "goes with --calibration"),
+    (kind != "power", (_SHARE,), "goes with --calibration=power"),
+    (kind, (_PICTURE, _BASELINE), "does not go with --calibration"),
+    (_MODEL_SEEDS.value > 1, (_BASELINES,), "goes with --model_seeds=1"),
+  ):
+    for flag in excluded:
+      if is_excluded and flag.present:
+        raise UsageError(f"--{flag.name}: {reason}; leave it out.")
+
+
 def _bench_of_flags() -> bench.Bench:
   names = _FEDERATIONS.value
   algorithms = _ALGORITHMS.value
@@ -214,8 +237,13 @@ def _show(asked: bench.Bench) -> None:
       tried = bench.settings(method, table.spec(), asked.tries)
       print(f"  {method.name}: {'; '.join(map(bench.describe, tried))}")
   items = asked.items()
+  least = asked.tries + asked.model_seeds - 1
+  # Each criterion may select another setting, which all model seeds train.
+  selected = min(asked.tries, len(analysis.CRITERIA))
+  most = asked.tries + (asked.model_seeds - 1) * selected
+  number = f"{least}" if least == most else f"{least} to {most}"
   print(
-    f"{len(items)} items of {asked.tries} runs; "
+    f"{len(items)} items of {number} runs; "
     f"{sum(item.is_done for item in items)} are done."
   )
 
@@ -295,7 +323,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
       r
       for r in compared
       # These are significant without correction, as for a single method.
-      if r.difference.p_value < 1 - paired.CONFIDENCE
+      if r.difference.p_value < comparison_table.LEVEL
     ]
     lines.append(
       f"{column}: {len(clear)} of {len(compared)} pairs are called different "

@@ -162,9 +162,9 @@ def test_further_runs_have_other_initial_weights(done, monkeypatch):
 def test_methods_that_need_accuracies_have_no_items_for_numbers(tmp_path):
   _prepare(tmp_path)
   text = _FEDERATION.replace('kind="classes"', 'kind="number"')
-  (tmp_path / "numbers.py").write_text(text)
+  (tmp_path / "numeric.py").write_text(text)
   asked = _bench_of(tmp_path, algorithms=("fedavg", "fedfa"))
-  names = asked.federations[0], f"{tmp_path}/numbers.py:opposites"
+  names = asked.federations[0], f"{tmp_path}/numeric.py:opposites"
   items = dataclasses.replace(asked, federations=names, seeds=(0,)).items()
   assert [item.method.name for item in items] == ["fedavg", "fedfa", "fedavg"]
 
@@ -327,7 +327,9 @@ def test_settings_are_as_many_for_each_method():
     for method in asked.swept_methods:
       for tries in (1, 2, 4, 8):
         found = protocol.settings(method, spec, tries)
-        assert len({*map(protocol.describe, found)}) == tries
+        told = {*map(protocol.describe, found)}
+        assert len(told) == tries
+        assert method.name != "adafed" or "gamma" not in told.pop()
 
 
 def test_calibrations_change_what_they_say(tmp_path):
@@ -344,6 +346,11 @@ def test_calibrations_change_what_they_say(tmp_path):
   assert turned["who"].equals(mixed["who"])
   changed = (turned["y"] != frame["y"]).groupby(turned["who"]).mean()
   assert sorted(changed) == [0, 0, 1]
+  numbered = frame.assign(who=frame["who"].map({"a": 1, "b": 2, "c": 3}))
+  same = protocol.invert_labels(
+    numbered, federation, 0.4, np.random.default_rng(1)
+  )
+  assert same["y"].equals(turned["y"])
 
 
 @pytest.mark.parametrize(
@@ -359,6 +366,34 @@ def test_calibrations_change_what_they_say(tmp_path):
 )
 def test_wrong_flags_are_refused_in_a_line(program, words):
   assert len(program(*words).refusal) <= 300
+
+
+@pytest.mark.parametrize(
+  "words",
+  [
+    ("--federations=",),
+    ("--copies=0", "--calibration=null"),
+    ("--share=0", "--calibration=power"),
+    ("--share=5", "--calibration=power"),
+    ("--copies=2",),
+    ("--share=0.5", "--calibration=null"),
+    ("--picture=out.svg", "--calibration=null"),
+    ("--baseline=fedavg", "--calibration=power"),
+    ("--jobs=2", "--read=out.csv"),
+    ("--dry_run", "--read=out.csv"),
+    ("--baselines", "--model_seeds=2"),
+  ],
+)
+def test_a_flag_that_has_no_effect_is_refused(program, words):
+  name = words[0].partition("=")[0]
+  refusal = program(*words).refusal
+  assert refusal.removeprefix("bench: ").startswith((name, f"flag {name}"))
+
+
+@pytest.mark.parametrize(("tries", "number"), [(1, "3"), (8, "10 to 12")])
+def test_a_dry_run_counts_the_runs_of_all_model_seeds(program, tries, number):
+  planned = program(*_SMALL, f"--tries={tries}", "--model_seeds=3", "--dry_run")
+  assert f"4 items of {number} runs" in planned.stdout
 
 
 @pytest.mark.parametrize(

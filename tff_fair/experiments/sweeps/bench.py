@@ -28,7 +28,7 @@ import tasks
 from tasks import federations
 from tasks.federations import Federation
 from tasks.formats import source_files
-from tff_fair import methods
+from tff_fair import declared, methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.errors import RunError
@@ -120,6 +120,13 @@ class Bench:
   calibration: Calibration | None = None
   copies: int = 1  # How many tables a calibration draws from each federation.
   share: float = 0.2  # The share of clients whose labels are inverted.
+
+  def __post_init__(self) -> None:
+    declared.check_number(
+      "share", self.share, minimum=0, exclude_minimum=True, maximum=1
+    )
+    if not self.federations:
+      raise FieldError("federations", "is empty; name one, or all.")
 
   @property
   def swept_methods(self) -> tuple[SweptMethod, ...]:
@@ -276,9 +283,10 @@ def invert_labels(
   at the mean.
   """
   frame = shuffle_clients(frame, federation, rng)
-  names = np.unique(frame[federation.client].astype(str))
+  clients = frame[federation.client].astype(str)
+  names = np.unique(clients)
   number = max(1, round(share * len(names)))
-  chosen = frame[federation.client].isin(rng.permutation(names)[:number])
+  chosen = clients.isin(rng.permutation(names)[:number])
   label = frame[federation.label]
   if federation.kind == "number":
     other = 2 * label.mean() - label
@@ -364,6 +372,8 @@ def evaluate_settings(
 def describe(spec: RunSpec) -> str:
   """Returns the settings that a method tunes, as "rate 0.1, q 1"."""
   own = HYPERPARAMETERS.get(spec.algorithm, ("", ()))[0]
+  if spec.algorithm == "adafed":
+    own = ""  # Both rates are tuned instead.
   found = f"rate {spec.client_learning_rate:g}"
   if spec.server_learning_rate is not None:
     found += f", server rate {spec.server_learning_rate:g}"
