@@ -76,6 +76,7 @@ REFUSED = [
   (["n,correct", "9,9"], "no column 'client'", "'n', 'correct'"),
   (["client,correct", "a,9"], "no column 'n'"),
   (["client,n,hits", "a,9,9"], "no column 'correct', 'accuracy' or 'loss'"),
+  (["client,n, n,correct", "a,9,9,9"], "two columns 'n'"),
   ([COUNTS], "no rows"),
   ([""], "not a CSV table"),
   ([COUNTS, "a,9,9,9,9"], "not a CSV table"),

@@ -170,6 +170,15 @@ def test_arguments_that_do_not_go_together(arguments, field):
     experiments.audit(**arguments)
 
 
+@pytest.mark.parametrize(
+  ("field", "value"),
+  [("task_options", {"alpha": 1}), ("data_dir", "data"), ("seed", 1)],
+)
+def test_settings_of_a_task_go_with_its_name(field, value):
+  with rejected(field, "name of a task"):
+    experiments.audit("model.keras", object(), **{field: value})
+
+
 def test_one_client_has_no_spread(tmp_path):
   with rejected("results"):
     experiments.audit(results=results(tmp_path, UNEQUAL[:1]))

@@ -158,6 +158,9 @@ def _check_columns(
     raise _file_error(
       path, f"has no column 'correct', 'accuracy' or 'loss', found {found}."
     )
+  for name in columns.values():
+    if (table.columns == name).sum() > 1:
+      raise _file_error(path, f"has two columns {name!r}; remove one.")
   if table.empty:
     raise _file_error(path, "has no rows; expected one for each client.")
 

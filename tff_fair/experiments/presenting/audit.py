@@ -170,13 +170,22 @@ def audit(
     "threshold_for": threshold_for,
   }
   if results is not None:
-    _check_unused(of_model)
+    _check_unused(
+      of_model,
+      "does not go with results, which have no model and no outputs for each "
+      "example; leave it or the results out.",
+    )
     clients = audit_table.read(results)
     return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
   if model is None or task is None:
     missing = "model" if model is None else "task"
     raise FieldError(
       missing, "is missing; give a model and a task, or results."
+    )
+  if not isinstance(task, str):
+    _check_unused(
+      {name: of_model[name] for name in ("task_options", "data_dir", "seed")},
+      "goes with the name of a task, not with a task; leave it out.",
     )
   # Imported late: they import TensorFlow, which results do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
@@ -219,15 +228,12 @@ def audit(
 _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
-def _check_unused(of_model: Mapping[str, object]) -> None:
-  """Checks that no argument about a model is given together with results."""
-  for name, value in of_model.items():
+def _check_unused(arguments: Mapping[str, object], problem: str) -> None:
+  """Checks that all arguments have their defaults."""
+  for name, value in arguments.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(
-        name,
-        "does not go with results, which have no model and no outputs for each "
-        "example; leave it or the results out.",
-        value=value if isinstance(value, str) else None,
+        name, problem, value=value if isinstance(value, str) else None
       )
 
 
