@@ -86,6 +86,14 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
     assert again == (tmp_path / "whole" / trials.RECORD_FILE).read_text()
 
 
+def test_a_step_may_end_before_the_end_of_its_range(tmp_path, recwarn):
+  space = {"client_learning_rate": Range(0.1, 1, step=0.4)}
+  found = search(tmp_path, space, sampler="random", trials=9)
+  rates = {t.settings["client_learning_rate"] for t in found.trials}
+  assert rates == {"0.1", "0.5", "0.9"}
+  assert not [w for w in recwarn if "divisible" in str(w.message)]
+
+
 def test_a_search_learns(tmp_path):
   found = search(tmp_path, trials=30)
   (best,) = found.best

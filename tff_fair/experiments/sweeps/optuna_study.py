@@ -189,6 +189,8 @@ def _distribution(dimension: Dimension) -> distributions.BaseDistribution:
   if drawn is None:
     return distributions.CategoricalDistribution(dimension.choices)
   low, high, step = drawn.low, drawn.high, drawn.step
+  if step is not None:  # Optuna warns if no step ends at `high`.
+    high = float(dimension.text(drawn.last))
   if dimension.is_integer:
     return distributions.IntDistribution(
       int(low), int(high), drawn.is_logarithmic, int(step or 1)

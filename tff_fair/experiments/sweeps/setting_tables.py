@@ -49,6 +49,13 @@ class Range:
     if self.step is not None and not 0 < self.step <= self.high - self.low:
       raise ValueError("expected a step above 0 that fits into the range")
 
+  @property
+  def last(self) -> float:
+    """The largest number that can be drawn: `high`, unless a step misses it."""
+    if self.step is None:
+      return self.high
+    return self.low + int((self.high - self.low) / self.step + 1e-9) * self.step
+
   def __str__(self) -> str:
     """Returns the text that `parse` reads."""
     words = [f"{self.low!r}", f"{self.high!r}"]

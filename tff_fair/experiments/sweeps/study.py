@@ -167,10 +167,10 @@ class Dimension:
 
   @property
   def examples(self) -> tuple[str, ...]:
-    """The texts of all choices, or of the range's two bounds."""
+    """The texts of all choices, or of the range's first and last number."""
     if self.range is None:
       return self.choices
-    return tuple(self.text(n) for n in (self.range.low, self.range.high))
+    return tuple(self.text(n) for n in (self.range.low, self.range.last))
 
   def values(self) -> tuple[str, ...] | None:
     """Returns the texts of all values; None for infinitely many values."""
