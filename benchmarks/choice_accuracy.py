@@ -178,7 +178,7 @@ def compare_with_hindsight(
     best[method.algorithm] = max(best.get(method.algorithm, -np.inf), value)
   chosen = spec.with_algorithm(found.spec.algorithm).replace(
     hparams=found.spec.hparams,
-    **{name: getattr(found.spec, name) for name in stages.DECIDED_SETTINGS},
+    **{name: getattr(found.spec, name) for name in stages.TUNED_SETTINGS},
   )
   value = float(worst_10(runner, [chosen])[1, 0])
   fedavg = best.pop(FEDAVG)

@@ -201,4 +201,4 @@ def _attackers(run: Run) -> set[int]:
       f"{run.path} does not record which clients attack until it is finished; "
       "leave it out.",
     )
-  return set(run.clients["client_id"][run.clients["attacker"]])
+  return tables.attackers(run.clients)

@@ -123,21 +123,12 @@ def cell_text(measure: Measure, cell: Cell) -> str:
     return "/".join(map(str, cell))
   if isinstance(cell, Contrast):
     p_value = number_text.p_value(cell.p_holm)
-    shown = difference_text(measure, cell.difference)
+    found = cell.difference
+    shown = measures.difference_text(
+      measure, found.estimate, found.low, found.high
+    )
     return f"{shown} p{p_value}" if p_value else shown
   return value_text(measure, cell)
-
-
-def difference_text(measure: Measure, difference: Difference) -> str:
-  """Returns a difference and its interval, such as "+1.20 [-0.30, +2.70]"."""
-  signed = measure._replace(is_signed=True)
-  estimate, low, high = (
-    value_text(signed, Value(end, None))
-    for end in (difference.estimate, difference.low, difference.high)
-  )
-  if math.isnan(difference.low):
-    return estimate
-  return f"{estimate} [{low}, {high}]"
 
 
 def cell_numbers(

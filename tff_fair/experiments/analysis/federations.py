@@ -116,7 +116,7 @@ class Result(NamedTuple):
   @property
   def verdict(self) -> str:
     """A significant "gain" or "loss" over the baseline, or "neither"."""
-    if not self.p_holm < 1 - paired.CONFIDENCE:
+    if not self.p_holm < comparison_table.LEVEL:
       return "neither"
     return "gain" if self.gain > 0 else "loss"
 

@@ -338,6 +338,17 @@ def value_text(measure: Measure, value: Value) -> str:
   return f"{text} ± {number_text.fixed(value.std, measure.digits)}"
 
 
+def difference_text(
+  measure: Measure, estimate: float, low: float, high: float
+) -> str:
+  """Returns a difference and its interval, such as "+1.20 [-0.30, +2.70]"."""
+  signed = measure._replace(is_signed=True)
+  text, *ends = (
+    value_text(signed, Value(number, None)) for number in (estimate, low, high)
+  )
+  return text if math.isnan(low) else f"{text} [{', '.join(ends)}]"
+
+
 def sort_key(measure: Measure, mean: float) -> float:
   """Returns a sort key: the best comes first, infinite values and NaN last."""
   if not math.isfinite(mean):

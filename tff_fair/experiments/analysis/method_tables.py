@@ -251,7 +251,7 @@ def verdict(
   for row in rows:
     ways: dict[tuple[str, str], list[str]] = {}
     for measure, cell in zip(columns, row.cells, strict=False):
-      if isinstance(cell, Contrast) and cell.p_holm < 1 - paired.CONFIDENCE:
+      if isinstance(cell, Contrast) and cell.p_holm < comparison_table.LEVEL:
         rises = cell.difference.estimate > 0
         way = "better" if rises is measure.higher_is_better else "worse"
         ways.setdefault((way, cell.baseline), []).append(measure.title)

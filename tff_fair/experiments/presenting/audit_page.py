@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair import escaping
-from tff_fair.experiments.analysis import audit_table
+from tff_fair.experiments.analysis import audit_table, joining_gains
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
   client_sections,
@@ -113,7 +113,6 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
   return [*cells, f"[{low}, {high}]"]
 
 
-_LEVEL = 0.05
 _LEAST_P = 0.001
 _TAIL = 0.025  # The probability above the upper end of a 95 % interval.
 
@@ -132,7 +131,7 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
     data = {
       "ends": [score.number(first[f"accuracy_{e}"]) for e in ("low", "high")],
       "noise": sentences.noise(found["std"], noise) if noise else "",
-      "differ": p_value < _LEVEL,
+      "differ": p_value < joining_gains.LEVEL,
       "p_value": f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}",
       "mean": score.number(mean),
       "num_below": int((known["accuracy_high"] < mean).sum()),

@@ -24,7 +24,6 @@ _RANKING_SCORES = {
   "average_precision": sklearn_metrics.average_precision_score,
 }
 _DECISION_SCORES = ("balanced_accuracy", "precision", "recall", "f1")
-_CERTAIN = 50.0  # A logit whose softmax probability is almost 1.
 
 
 def build_scoring(task: tasks.Task, **settings: Any) -> scoring.ScoringSettings:
@@ -41,9 +40,8 @@ def build_scoring(task: tasks.Task, **settings: Any) -> scoring.ScoringSettings:
 
 def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
   if name not in _RANKING_SCORES:
-    outputs = client.outputs
-    if name in _DECISION_SCORES and client.classes is not None:
-      outputs = _CERTAIN * np.eye(outputs.shape[1])[client.classes]
+    decides = name in _DECISION_SCORES
+    outputs = client.decision_outputs() if decides else client.outputs
     return gains.score(name, client.labels, outputs, positive)
   classes = [positive] if positive is not None else np.unique(client.labels)
   values = [

@@ -50,11 +50,9 @@ def read(
   everyone = len(table)
   if client_id is None:
     table = tables.drop_unseen(table)
-  unseen, attackers = everyone - len(table), 0
-  if run.clients is not None and "attacker" in run.clients:
-    ids = run.clients.loc[run.clients["attacker"], "client_id"]
-    attackers = int(table["client_id"].isin(ids).sum())
-    table = table[~table["client_id"].isin(ids)]
+  unseen = everyone - len(table)
+  attacks = table["client_id"].isin(tables.attackers(run.clients))
+  attackers, table = int(attacks.sum()), table[~attacks]
   if client_id is not None:
     table = table[table["client_id"] == client_id]
   return LastEvaluation(

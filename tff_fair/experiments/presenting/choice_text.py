@@ -5,7 +5,7 @@ from typing import Any
 
 from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis import group_measures
-from tff_fair.experiments.analysis.measures import Measure
+from tff_fair.experiments.analysis.measures import Measure, difference_text
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.sweeps.choosing import Choice
 from tff_fair.experiments.sweeps.stages import settings_text
@@ -67,18 +67,14 @@ def _differences(choice: Choice, row: Mapping[str, Any]) -> str:
   """Returns "worst 10 % +6.1 [+2.0, +10.2], mean ... against FedAvg"."""
   shown = []
   for name in dict.fromkeys([choice.criterion, "mean"]):
-    numbers = [
-      _number(choice, row[f"{name}_difference{part}"], "+")
-      for part in ("", "_low", "_high")
-    ]
-    words = _measure(choice, name).words
-    shown.append(f"{words} {numbers[0]} [{numbers[1]}, {numbers[2]}]")
+    measure, column = _measure(choice, name), f"{name}_difference"
+    numbers = row[column], row[f"{column}_low"], row[f"{column}_high"]
+    shown.append(f"{measure.words} {difference_text(measure, *numbers)}")
   return f"{', '.join(shown)} against {row['baseline']}"
 
 
-def _number(choice: Choice, value: float, sign: str = "") -> str:
-  digits = _measure(choice, choice.criterion).digits
-  return number_text.fixed(value, digits, sign)
+def _number(choice: Choice, value: float) -> str:
+  return number_text.fixed(value, _measure(choice, choice.criterion).digits)
 
 
 def _measure(choice: Choice, name: str) -> Measure:

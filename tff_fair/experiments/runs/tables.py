@@ -34,6 +34,13 @@ _RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
 _SHOWN = 40  # The most letters of a wrong cell that a message shows.
 
 
+def attackers(clients: pd.DataFrame | None) -> set[int]:
+  """Returns the ids of the clients that attack, by a run's clients.csv."""
+  if clients is None or ATTACKER not in clients:
+    return set()
+  return set(clients[CLIENT][clients[ATTACKER]])
+
+
 class Kind(NamedTuple):
   """A kind of table in a run's folder, and its columns."""
 

@@ -117,7 +117,7 @@ def choose(
   # `spec` has no validation fraction, so that the model trains on all rows.
   final = spec.with_algorithm(found.spec.algorithm).replace(
     hparams=found.spec.hparams,
-    **{name: getattr(found.spec, name) for name in stages.DECIDED_SETTINGS},
+    **{name: getattr(found.spec, name) for name in stages.TUNED_SETTINGS},
   )
   with contextlib.suppress(FieldError):  # Some settings rule the baseline out.
     final = final.replace(local_baseline=True)

@@ -32,7 +32,7 @@ _SAME_ANGLE = 1.0  # Degrees; directions within this angle are treated as equal.
 _BUDGET = 90  # The default number of runs.
 _BUDGET_FILE = "budget.json"
 # The settings that a choice selects, besides the hyperparameters.
-DECIDED_SETTINGS = (
+TUNED_SETTINGS = (
   "client_learning_rate",
   "server_learning_rate",
   "client_weighting",
@@ -104,7 +104,7 @@ class ChoiceSettings:
 def settings_of(spec: RunSpec) -> dict[str, declared.Value]:
   """Returns the settings that a choice selects, except the method."""
   found = {
-    **{name: getattr(spec, name) for name in DECIDED_SETTINGS},
+    **{name: getattr(spec, name) for name in TUNED_SETTINGS},
     **spec.hparams,
   }
   return {name: value for name, value in found.items() if value is not None}

@@ -1,8 +1,7 @@
 """Charts as records: a frame with axes and a grid, and shapes in it."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -147,7 +146,7 @@ _PER_PIXEL = 10  # Coordinates are rounded to a tenth of a pixel.
 def line_path(x: np.ndarray, y: np.ndarray) -> str:
   """Returns a path through points, with gaps at NaN."""
   return "".join(
-    _polyline(x[part], y[part]) + "h0" * (part.stop - part.start == 1)
+    _polyline(x[part], y[part]) + "h0" * (len(x[part]) == 1)
     for part in _finite_slices(x, y)
   )
 
@@ -172,15 +171,12 @@ def box_path(x: float, y: float, width: float, height: float) -> str:
   return f"M{left} {top}h{wide}v{tall}h{back}z"
 
 
-def _finite_slices(*arrays: np.ndarray) -> Iterator[slice]:
-  """Yields the maximal slices in which all values are finite."""
-  present = np.all(np.isfinite(arrays), axis=0)
-  place = 0
-  for is_present, members in itertools.groupby(present):
-    length = len(list(members))
-    if is_present:
-      yield slice(place, place + length)
-    place += length
+def _finite_slices(*arrays: np.ndarray) -> list[slice]:
+  """Returns the maximal slices in which all values are finite."""
+  is_missing = ~np.all(np.isfinite(arrays), axis=0)
+  if not is_missing.size:
+    return []
+  return np.ma.clump_unmasked(np.ma.array(is_missing, mask=is_missing))
 
 
 def _polyline(x: np.ndarray, y: np.ndarray) -> str:

@@ -277,7 +277,9 @@ def _difference(
   measure: Measure, contrast: Contrast, drawn: _Interval | None
 ) -> Cell:
   found = contrast.difference
-  text = comparison_table.difference_text(measure, found)
+  text = measures.difference_text(
+    measure, found.estimate, found.low, found.high
+  )
   estimate, bracket, interval = number_text.with_minus(text).partition(" [")
   p_value = number_text.p_value(contrast.p_holm)
   is_significant = contrast.p_holm < comparison_table.LEVEL
