@@ -42,7 +42,8 @@ _GROUPS = (
 @interruption.exit_on_signal()
 def main() -> None:
   """Makes the choice that the flags describe."""
-  folder = paths.parse("output_dir", _OUTPUT_DIR.value or "outputs/choice")
+  folder = paths.parse_optional(_OUTPUT_DIR)
+  assert folder is not None  # The flag has a default.
   with paths.prefixing_output_dir():
     choice = choosing.choose(
       run_flags.spec(_FLAGS, choosing.DECIDED_SETTINGS),

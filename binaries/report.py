@@ -9,7 +9,7 @@ import sys
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError
-from tasks.data_error import DataError
+from tff_fair.experiments import RunError
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.presenting.report import page, task_runs
 
@@ -42,17 +42,16 @@ def main(*folders: str) -> None:
   path = paths.new_output(_OUTPUT.value, overwrite=overwrite, makes_folder=True)
   # The page shows a command that a user can repeat.
   command = shlex.join(["python", "-m", "binaries.report", *sys.argv[1:]])
-  with command_line.prefixing_errors("--output: ", DataError):
-    found = page.find(folders, verify=_VERIFY.value)
-    tasks = task_runs.arrange(
-      found.runs,
-      unfinished=_UNFINISHED.value,
-      baseline=_BASELINE.value,
-      question=_QUESTION.value,
-    )
-    page.write(
-      tasks, path, title=_TITLE.value, overwrite=overwrite, command=command
-    )
+  found = page.find(folders, verify=_VERIFY.value)
+  tasks = task_runs.arrange(
+    found.runs,
+    unfinished=_UNFINISHED.value,
+    baseline=_BASELINE.value,
+    question=_QUESTION.value,
+  )
+  text = page.build(tasks, _TITLE.value, command=command)
+  with command_line.prefixing_errors("--output=", RunError):
+    page.write(text, path, overwrite=overwrite)
   megabytes = path.stat().st_size / 1e6
   print(f"Wrote {path}: {page.describe(tasks)}; {megabytes:.1f} MB.")
   if _VERIFY.value:

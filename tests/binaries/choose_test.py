@@ -39,6 +39,7 @@ def test_flags_say_what_to_choose_for(asked):
     ("--budget=39", "--budget"),
     ("--algorithm=fedfv", "--algorithm"),
     ("--criterion=loss", "--criterion"),
+    ("--output_dir=", "--output_dir"),
   ],
 )
 def test_wrong_flags_end_in_one_line(word, flag):

@@ -42,7 +42,7 @@ def test_runs_and_flags_come_in_any_order(program, tmp_path):
     (["runs", "--output=empty"], "--output=empty: is a folder"),
     (["runs", "--output=mine"], "--output=mine: exists already"),
     (["runs", "--output=~nosuchuser/x"], "--output=~nosuchuser/x: there is no"),
-    (["runs", "--output=runs/a/summary.json/x"], "--output: "),
+    (["runs", "--output=runs/a/summary.json/x"], "--output=runs/a/summary.js"),
     (["runs", "--sort=mean"], "--sort: "),
     (["damaged"], "damaged/evaluations.csv: "),
     (["runs", "--baseline=afl"], "--baseline=afl: is not one of the methods"),

@@ -15,6 +15,7 @@ from tff_fair.experiments import RunError, RunSpec, open_run
 from tff_fair.experiments.analysis import replay as replays
 from tff_fair.experiments.presenting import choice_text
 from tff_fair.experiments.presenting.report import choice_section, task_runs
+from tff_fair.experiments.runs import discovery
 from tff_fair.experiments.sweeps import (
   choice_runs,
   choosing,
@@ -192,6 +193,17 @@ def test_the_page_of_the_recommended_run_shows_the_choice(chosen):
   first = choice.confirmation.iloc[0]
   assert f"{first['worst_10_difference']:+.2f}" in section
   assert f"{first['largest_loss']:.2f}" in section
+
+
+@pytest.mark.parametrize(
+  "content",
+  ["{", "[]", "{}", '{"criterion": "a"}', '{"criterion": "mean", "path": 1}'],
+)
+def test_a_damaged_choice_is_named_and_not_shown(tmp_path, content):
+  run = run_folders.make(tmp_path / "recommended")
+  (tmp_path / "choice.json").write_text(content)
+  [task] = task_runs.arrange(discovery.find([run]))
+  assert str(tmp_path / "choice.json") in choice_section.build(task).body
 
 
 def test_the_same_call_trains_nothing_again(chosen, trained):

@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.experiments import run_folders
@@ -118,6 +119,20 @@ def test_a_damaged_record_leaves_its_search_out(tmp_path, changes, told):
   path.write_text(json.dumps({"settings": settings, "studies": [study]}))
   said = words(built(tmp_path))
   assert "it is damaged" not in said
+
+
+def test_unseen_clients_do_not_decide(tmp_path):
+  path = run_folders.make(tmp_path / "run", [(2, (0.5,) * 12)])
+  table = pd.read_csv(path / "client_evaluations.csv")
+  table["unseen"] = table["client_id"] > 8
+  table.to_csv(path / "client_evaluations.csv", index=False)
+  study = {"name": "s", "method": "fedavg", "space": _TEXTS, "integers": []}
+  content = {
+    "settings": dataclasses.asdict(SearchSettings(trials=1)),
+    "studies": [{**study, "trials": [_TRIAL]}],
+  }
+  (tmp_path / trials.RECORD_FILE).write_text(json.dumps(content))
+  assert "objectives over all clients" in words(built(tmp_path))
 
 
 def test_a_search_that_has_just_begun_is_no_mistake(tmp_path, faked):

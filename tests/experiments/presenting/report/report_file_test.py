@@ -2,7 +2,6 @@
 
 import pytest
 
-from tasks.data_error import DataError
 from tests.experiments import report_runs
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.presenting.report.page import report
@@ -49,7 +48,7 @@ def test_a_file_that_is_there_is_replaced_on_request_alone(folder):
     ("empty", "page.html", RunError, "empty: holds no run"),
     ("damaged", "page.html", RunError, r"damaged/evaluations\.csv: "),
     ("runs", "empty", RunError, r"empty: is a folder; name a file in it"),
-    ("runs", "runs/a/summary.json/x", DataError, "cannot be written"),
+    ("runs", "runs/a/summary.json/x", RunError, "cannot be written"),
   ],
 )
 def test_mistakes_leave_nothing_behind(

@@ -1,11 +1,11 @@
 """The whole page about some runs: the sections of each task."""
 
+import contextlib
 import datetime
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tasks.formats import data_files as staging
 from tff_fair.experiments import number_text, progress
 from tff_fair.experiments.analysis import questions
 from tff_fair.experiments.errors import RunError
@@ -161,18 +161,18 @@ def report(
 
   Raises:
     RunError: If the file exists already, a folder holds no run, all runs are
-      damaged, or two runs are the same. Single damaged runs are left out, with
-      a message on stderr.
+      damaged, two runs are the same, or the file cannot be written. Single
+      damaged runs are left out, with a message on stderr.
     ValueError: If there are no runs, the baseline is not one of the methods, or
       the question is unknown.
-    tasks.data_error.DataError: If the file cannot be written.
   """
   path = pathlib.Path(path)
-  check_path(path, overwrite=overwrite)
+  with _reporting_errors():
+    atomic.check_free(path, overwrite=overwrite)
   tasks = task_runs.arrange(
     find(runs).runs, unfinished=unfinished, baseline=baseline, question=question
   )
-  write(tasks, path, title=title, overwrite=overwrite, command=command)
+  write(build(tasks, title, command=command), path, overwrite=overwrite)
   return path
 
 
@@ -190,23 +190,19 @@ def find(
   return found
 
 
-def write(
-  tasks: Sequence[TaskRuns],
-  path: pathlib.Path,
-  *,
-  title: str | None,
-  overwrite: bool,
-  command: str | None,
-) -> None:
-  """Writes the page about arranged runs; see `report`."""
-  text = build(tasks, title, command=command)
-  with staging.replacement(path, overwrite=overwrite) as staged:
+def write(text: str, path: pathlib.Path, *, overwrite: bool) -> None:
+  """Writes a page, and its folder if missing."""
+  with (
+    _reporting_errors(),
+    atomic.replacement(path, overwrite=overwrite) as staged,
+  ):
     staged.write_text(text, encoding="utf-8")
 
 
-def check_path(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a page may be written."""
+@contextlib.contextmanager
+def _reporting_errors() -> Iterator[None]:
+  """Turns errors of `atomic` into a `RunError`."""
   try:
-    atomic.check_free(path, overwrite=overwrite)
+    yield
   except OSError as error:
     raise RunError(str(error)) from error

@@ -70,7 +70,7 @@ def _deciding_clients(runs: Sequence[Run], settings: SearchSettings) -> str:
   fraction = settings.validation_fraction
   if any(tables.has_validation(run.last_evaluation) for run in runs):
     return "validation data of the clients"
-  numbers = {len(run.last_evaluation) for run in runs}
+  numbers = {len(tables.drop_unseen(run.last_evaluation)) for run in runs}
   if best_settings.is_divided(max(numbers), fraction):
     return f"{fraction:.0%} of the clients"
   return "all clients"
