@@ -12,12 +12,12 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   build,
+  build_rounds,
   client_data,
   client_evaluation,
   execution,
   fairfed_deviations,
   loop,
-  resume,
 )
 from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
 from tff_fair.experiments.training.early_stopping import StationarityStop
@@ -75,7 +75,7 @@ def train_and_evaluate(
   """Trains a run, and returns the evaluation after its last round."""
   parts = build.run_parts(spec, task, cache)
   execution.select_engine(None, parts.aggregation == summing.SECURE)
-  sample = resume.build_sampler(spec, parts)
+  sample = build_rounds.sampler(spec, parts)
   last = _LastEvaluation()
   followers: list[RoundCallback] = [last, sample.last_losses]
   if spec.stop_at_stationarity is not None:
@@ -85,7 +85,7 @@ def train_and_evaluate(
     Callbacks(followers, say=lambda _: None) as callbacks,
   ):
     loop.train(
-      resume.build_rounds(spec, parts, sample, data.train, None, False),
+      build_rounds.rounds(spec, parts, sample, data.train, None, False),
       parts.schedule,
       evaluate=client_evaluation.build_evaluation(
         parts, data.test, data.validation

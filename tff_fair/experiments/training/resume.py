@@ -7,10 +7,8 @@ import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-import tensorflow_federated as tff
-
 import tasks
-from tff_fair import methods, runtime
+from tff_fair import runtime
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.progress import Display, Say
 from tff_fair.experiments.runs import (
@@ -25,19 +23,15 @@ from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.training import (
   build,
+  build_rounds,
   client_data,
   client_evaluation,
   client_updates,
   correction,
-  drfa_rounds,
   event_files,
-  fairfed_deviations,
   loop,
-  plan,
   plots,
   round_tables,
-  rounds,
-  sampling,
   saved_states,
   wandb_log,
 )
@@ -45,7 +39,6 @@ from tff_fair.experiments.training.callbacks import Callbacks, RoundCallback
 from tff_fair.experiments.training.early_stopping import StationarityStop
 from tff_fair.experiments.training.round_progress import RoundProgress
 from tff_fair.experiments.training.saved_states import Checkpoints
-from tff_fair.rounds import phased_rounds
 
 
 def train(
@@ -59,7 +52,7 @@ def train(
 ) -> bool:
   """Trains up to the last round; returns whether a callback pruned the run."""
   folder.check_place()
-  sample = build_sampler(spec, parts)
+  sample = build_rounds.sampler(spec, parts)
   schedule = parts.schedule
   if (last := saved_states.stop_round(folder)) is not None:
     schedule = schedule.ending_after(last)
@@ -91,7 +84,7 @@ def train(
   ):
     callbacks.start(discovery.read_run(folder.path))
     schedule = loop.train(
-      build_rounds(
+      build_rounds.rounds(
         spec, parts, sample, data.train, weights, callbacks.wants_updates
       ),
       schedule,
@@ -114,20 +107,6 @@ def train(
       f"{schedule.total_rounds} is the last."
     )
   return callbacks.verdict == "prune"
-
-
-def build_sampler(spec: RunSpec, parts: build.RunParts) -> sampling.Sampler:
-  """Returns the sampler of a run's cohorts."""
-  labels = None  # Each client's most frequent label, if dropout depends on it.
-  if spec.dropout and spec.dropout_kind == "by_label":
-    labels = parts.task.label_counts.argmax(axis=1)
-  return sampling.Sampler(
-    spec,
-    parts.clients_per_round,
-    parts.task.train.num_examples,
-    labels,
-    parts.first_rounds,
-  )
 
 
 def _describe_model(
@@ -205,63 +184,6 @@ def _open_client_data(
       at_workers("test"),
       None if task.validation is None else at_workers("validation"),
     )
-  )
-
-
-def build_rounds(
-  spec: RunSpec,
-  parts: build.RunParts,
-  sample: sampling.Sampler,
-  train_data: client_data.ClientDatasets,
-  weights: tff.learning.models.ModelWeights | None,
-  wants_updates: bool,
-) -> rounds.RoundRunner:
-  """Returns the rounds of a run."""
-  task, ascent = parts.task, None
-  if spec.algorithm == drfa_rounds.METHOD:
-    losses = client_evaluation.build_losses(parts, train_data)
-    ascent = drfa_rounds.MixtureAscent(spec, parts, sample, losses)
-
-  def prepare_initial_state(state: rounds.State) -> rounds.State:
-    state = parts.prepare_initial_state(state)
-    if ascent is not None:
-      state = ascent.prepare_initial_state(state)
-    if weights is None:
-      return state
-    return parts.process.set_model_weights(state, weights)
-
-  process: rounds.Process = parts.process
-  if parts.next_with_rows is not None:
-    process = phased_rounds.CohortRowsProcess(
-      parts.process, parts.next_with_rows, spec.clients_per_part
-    )
-  return rounds.RoundRunner(
-    process=process,
-    sample=sample,
-    train_data=client_data.ClientLoader(
-      task.train, task.element_spec, groups=task.train.groups
-    )
-    if spec.algorithm == plan.FEDMINMAX
-    else train_data,
-    last_round=parts.schedule.total_rounds,
-    costs=parts.costs,
-    losses=client_evaluation.build_losses(parts, train_data)
-    if spec.measure_improvement
-    else None,
-    num_examples=task.train.num_examples,
-    prepare=fairfed_deviations.build_prepare(spec, parts),
-    before_round=None if ascent is None else ascent.before_round,
-    after_round=None if ascent is None else ascent.after_round,
-    prepare_initial_state=prepare_initial_state,
-    can_prefetch=ascent is None and spec.sampling != "power_of_choice",
-    updates=client_updates.build_updates(
-      spec, parts, lambda: prepare_initial_state(parts.process.initialize())
-    )
-    if wants_updates
-    else None,
-    counts_negative_as_zero=methods.get(
-      spec.algorithm
-    ).build.rule.counts_negative_as_zero,
   )
 
 
