@@ -195,7 +195,7 @@ class TaskComparison:
 
   @functools.cached_property
   def score(self) -> Score:
-    """The score of the runs, with the decimals that their numbers need."""
+    """The runs' common score, with enough decimals to show its values."""
     return run_groups.common_score(
       [run for group in self.groups for run in group.runs]
     )

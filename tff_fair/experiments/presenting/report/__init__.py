@@ -1,1 +1,1 @@
-"""The page of a report: markup, charts in SVG, and sections made of them."""
+"""Reports on runs: one HTML page of sections with tables and SVG charts."""

@@ -16,11 +16,11 @@ from tff_fair.experiments.sweeps import choosing
 from tff_fair.files import parsing
 
 _TITLE = "The choice"
-_ENDS = ("", "_low", "_high")  # Columns of a difference and its interval.
+_ENDS = ("", "_low", "_high")  # Suffixes of the difference and its interval.
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty without a choice.json of these runs."""
+  """Returns the section; it is empty if no folder of runs has a choice.json."""
   folders = dict.fromkeys(run.path.parent for run in task.runs)
   choices = [
     _read(task, file)
@@ -33,7 +33,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _read(task: TaskRuns, file: pathlib.Path) -> dict[str, Any] | str:
-  """Returns the template values of a choice; a sentence if it is damaged."""
+  """Returns the template values of a choice, or why `file` cannot be read."""
   try:
     content = parsing.null_to_nan(parsing.parse_json(file.read_bytes()))
     return _choice(task, content)

@@ -1,4 +1,4 @@
-"""Sections on clients' final scores: their distribution, and each client."""
+"""Sections on final scores: their distribution over clients, single clients."""
 
 from collections.abc import Sequence
 
@@ -35,12 +35,12 @@ from tff_fair.metrics.statistics import tail_size
 
 _MAX_QUANTILES = 200
 
-# Methods, each with its runs' client scores, the worst first.
+# Each method with its runs' scores, float[clients], the worst client first.
 _Scored = Sequence[tuple[Method, list[np.ndarray]]]
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: clients in order, and a histogram for each method."""
+  """Returns the section: a chart of quantiles, and a histogram per method."""
   score = task.score
   title = f"{score.title} over clients"
   scores = {method.number: _scores(method) for method in task.methods}
@@ -145,7 +145,7 @@ def _histograms(task: TaskRuns, shown: _Scored) -> list[Figure]:
 def _quantile_line(
   method: Method, scores: list[np.ndarray], score: Score
 ) -> Line:
-  """Returns the line of a method's score quantiles over clients."""
+  """Returns a method's quantiles over clients: mean and std over its runs."""
   count = min(max(a.size for a in scores), _MAX_QUANTILES)
   shares = (np.arange(count) + 0.5) / count
   quantiles = [a[(shares * a.size).astype(int)] for a in scores]
@@ -169,7 +169,7 @@ def _steps(score: Score) -> str:
 def histogram_shares(
   scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
-  """Returns the mean share of clients in each of 20 equal bins, over seeds."""
+  """Returns the share of clients in each of 20 equal bins, mean over runs."""
   # Accuracies are rounded to float32. Adding half a millionth keeps 0.05, for
   # example, in the bin that starts there.
   places = [np.clip((a - start) / (end - start) + 5e-7, 0, 1) for a in scores]
@@ -187,7 +187,7 @@ def draw_histogram(
   identifier: str,
   score: Score = ACCURACY,
 ) -> Chart:
-  """Draws the histogram of a method."""
+  """Draws a method's `bins`, with lines at its mean and its worst 10 %."""
 
   def text(value: float) -> str:
     return f"{value:.{score.short_digits}f}{score.sign}"
@@ -223,12 +223,12 @@ def draw_histogram(
 _EACH_TITLE = "Each client"
 _MAX_CLIENTS = 39
 _ONE_CHART = 6  # More clients are shown in two charts, side by side.
-_LETTER_WIDTH, _GAP = 8.5, 14  # Letters are larger on a phone.
+_LETTER_WIDTH, _GAP = 8.5, 14  # Wide enough for a phone's larger letters.
 _LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights in pixels.
 
 
 def build_each(task: TaskRuns) -> section.Section:
-  """Returns the section: the clients in charts, and a table."""
+  """Returns the section: charts and a table of single clients' scores."""
   scores = pd.DataFrame(
     {r.path: final_measures.scores_of_run(r) for r in task.runs}
   )
@@ -250,7 +250,8 @@ def build_each(task: TaskRuns) -> section.Section:
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
-  # Intervals need accuracies over examples, not over words, for example.
+  # Without several seeds, intervals are binomial: they need accuracies that are
+  # shares of examples, not of words.
   are_shares = task.score.name == ACCURACY.name and (
     metrics.are_shares_of_examples(
       scores.to_numpy().ravel(), examples.loc[scores.index].to_numpy().ravel()
@@ -277,7 +278,7 @@ def build_each(task: TaskRuns) -> section.Section:
 
 
 class _Client:
-  """A client: its id, its numbers of test examples, its result by method."""
+  """A client: its id, number of test examples, and results by method."""
 
   def __init__(
     self,
@@ -315,7 +316,7 @@ def _x_scale(task: TaskRuns, rows: Sequence[_Client]) -> Scale:
 def _chart(
   task: TaskRuns, rows: Sequence[_Client], places: np.ndarray, x: Scale
 ) -> Figure:
-  """Returns a chart of some of the clients, one below another."""
+  """Returns a chart of `rows` at `places`, one client below another."""
   score = task.score
   shown = [rows[place] for place in places]
   names = [task.clients.short(row.client) for row in shown]

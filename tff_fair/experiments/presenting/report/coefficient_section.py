@@ -1,4 +1,4 @@
-"""Section: the coefficient of each client in each round."""
+"""Section: maps of the coefficients that rules give to clients' updates."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ _MAX_NAMES = 16  # The most client names that fit on a phone, one below another.
 
 @dataclasses.dataclass(frozen=True)
 class Coefficients:
-  """The coefficients of a run; `matrix` computes `values` from its table."""
+  """The coefficients of a run of `method`; `values` is a result of `matrix`."""
 
   method: Method
   run: Run
@@ -39,7 +39,10 @@ class Coefficients:
 def coefficients_of_method(
   method: Method, share: float = 1
 ) -> Coefficients | None:
-  """Returns coefficients of the first run with any; `share` scales the size."""
+  """Returns the coefficients of the first run that recorded coefficients.
+
+  `share` scales the limits on the rows and columns of `values`.
+  """
   for run in method.runs:
     if (table := _coefficient_table(run)) is not None:
       order, is_ordered = client_order(run)
@@ -60,7 +63,7 @@ def _coefficient_table(run: Run) -> pd.DataFrame | None:
 
 
 def client_order(run: Run) -> tuple[np.ndarray, bool]:
-  """Returns client ids, worst score first, and whether all have scores."""
+  """Returns client ids from the worst score on, and True; else by id, False."""
   scores = final_measures.scores_of_run(run)
   clients = set() if run.cohorts is None else set(run.cohorts["client_id"])
   if not clients <= set(scores.index):
@@ -90,7 +93,7 @@ def matrix(
 def draw_coefficients(
   found: Coefficients, names: ClientNames, identifier: str
 ) -> Chart:
-  """Draws the coefficients of a run."""
+  """Draws a map of a run's coefficients, rounds by clients."""
   shades = heat_map.shades_for(found.values, from_zero=False)
   frame = Frame(
     linear(0.5, found.num_rounds + 0.5, is_tight=True, is_whole=True),
@@ -120,7 +123,7 @@ def _has_names(found: Coefficients) -> bool:
 
 
 def _rows_of_map(found: Coefficients, names: ClientNames) -> Scale:
-  """Returns the scale of the clients, which goes downwards."""
+  """Returns the map's vertical scale, with the first client on top."""
   count = len(found.clients)
   if _has_names(found):
     places = [float(place) for place in range(count)]

@@ -71,7 +71,7 @@ _TITLE = "Curves"
 
 
 class _Axis(NamedTuple):
-  """The x axis of curves: a cumulative sum of columns, or else the round."""
+  """An x axis of curves: the cumulative sum of `columns`; if empty, rounds."""
 
   name: str
   title: str
@@ -124,7 +124,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _costs(task: TaskRuns, axis: _Axis) -> dict[int, Curve | None]:
-  """Returns costs by method number; values are None if the axis is rounds."""
+  """Returns known costs by method number; all None if the axis is rounds."""
   if not axis.columns:
     return dict.fromkeys(method.number for method in task.methods)
   found = {

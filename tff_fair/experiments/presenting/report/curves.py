@@ -28,7 +28,7 @@ _MANY = 12  # The most lines that readers can distinguish.
 
 
 class Curve(NamedTuple):
-  """A value over the rounds that all of a method's runs have evaluated."""
+  """Mean and std over a method's runs, in the rounds that all runs contain."""
 
   rounds: np.ndarray
   mean: np.ndarray
@@ -38,7 +38,10 @@ class Curve(NamedTuple):
 def over_seeds(
   method: Method, table_of: Callable[[Run], pd.DataFrame], column: str
 ) -> Curve | None:
-  """Returns a column's mean over seeds by round; None if a run lacks it."""
+  """Returns the curve of a column of each run's table.
+
+  Returns None if a run lacks the column, or all means are NaN.
+  """
   series = []
   for run in method.runs:
     table = table_of(run)
@@ -57,7 +60,7 @@ def over_seeds(
 
 
 def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
-  """Returns the cumulative cost by round; None if a run has not counted it."""
+  """Returns the curve of cumulative costs; None if a run did not count them."""
 
   def table_of(run: Run) -> pd.DataFrame:
     if run.costs is None or not set(columns) <= set(run.costs):
@@ -71,7 +74,7 @@ def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
 
 
 def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
-  """Returns the cumulative cost at a curve's rounds, float[n], or NaN."""
+  """Returns the costs at a curve's rounds, float[n]; NaN if unknown."""
   known = pd.Series(costs.mean, index=costs.rounds)
   if 0 not in known.index:
     known.loc[0] = 0.0
@@ -79,7 +82,7 @@ def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
 
 
 def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
-  """Returns means over at most `limit` windows of rounds, and their length."""
+  """Returns a curve's means over `limit` windows or fewer, and their length."""
   length = -(-len(curve.rounds) // limit)
   table = pd.DataFrame({"round": curve.rounds, "mean": curve.mean})
   of_windows = table.groupby(np.arange(len(table)) // length)
@@ -101,7 +104,7 @@ class Line:
 def line(
   method: Method, curve: Curve, costs: Curve | None = None, *, factor: float = 1
 ) -> Line:
-  """Returns the line of a method's curve, over rounds or over costs."""
+  """Returns a curve times `factor` as a line over rounds or given costs."""
   x = (
     curve.rounds.astype(float)
     if costs is None
@@ -123,7 +126,7 @@ def x_scale(lines: Sequence[Line], *, is_whole: bool) -> Scale:
 def y_scale(
   lines: Sequence[Line], *, is_percent: bool, least: float = 0
 ) -> Scale:
-  """Returns a scale for all finite values of lines and bands."""
+  """Returns a scale that covers the finite values of lines and their bands."""
   low, high = _range_of([line.y for line in lines])
   if not is_percent and (wide := scale.logarithmic(low, high)) is not None:
     return wide  # Ignores the bands: they may reach 0, which has no logarithm.
@@ -179,7 +182,7 @@ def draw(
 
 
 def downsample(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
-  """Returns the indices of points that show a curve best, such as its peaks."""
+  """Returns indices of up to `limit` points that preserve a curve's shape."""
   # The algorithm is "largest triangle three buckets" (Steinarsson, 2013).
   count = len(x)
   if count <= limit:
@@ -233,11 +236,11 @@ def _line(
 
 
 def _marker_indices(line: Line) -> np.ndarray:
-  """Returns the indices of a line's markers, which differ between lines."""
+  """Returns the indices of the points with markers, staggered between lines."""
   count = len(line.x)
   if count <= _MAX_MARKERS:
     return np.arange(count)
-  # Distances are even, and each line starts at a different point.
+  # The golden ratio shifts each line's markers, so that few hide each other.
   shift = (line.style.number * 0.381966) % 1
   wanted = line.x[0] + (line.x[-1] - line.x[0]) * (
     (np.arange(_MAX_MARKERS) + shift) / _MAX_MARKERS

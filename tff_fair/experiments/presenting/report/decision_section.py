@@ -1,4 +1,4 @@
-"""The first screen about a task: should a client join the federation?"""
+"""The first screen about a task, on whether clients gain from joining."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ def _joining(task: TaskRuns, methods: Sequence[Method]) -> dict[str, Any]:
 
 
 def _range(task: TaskRuns, values: Sequence[float]) -> str:
-  """Returns the range of scores as text: one number, or two and "to"."""
+  """Returns the range of scores, such as "57.00 to 64.00 %" or "57.00 %"."""
   ends = min(values), max(values)
   texts = dict.fromkeys(map(task.score.number, ends))
   return f"{' to '.join(texts)}{task.score.sign}"
@@ -116,7 +116,7 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
 
 
 def _single_method_scores(task: TaskRuns, method: Method) -> dict[str, Any]:
-  """Returns the scores of a method, if gains from joining are unknown."""
+  """Returns the template values if no method's gains from joining are known."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
   mean, of_worst = (

@@ -34,7 +34,7 @@ INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
 
 
 class Result(NamedTuple):
-  """A measure over the seeds of a method, scaled for tables."""
+  """A method's mean of a measure over seeds with its interval, both scaled."""
 
   measure: Measure
   value: Value
@@ -80,7 +80,10 @@ def over_seeds(measure: Measure, values: Sequence[float]) -> Result:
 def of_method(
   task: TaskRuns, method: Method, name: str, prefix: str = ""
 ) -> Result:
-  """Returns a measure of the last evaluations of a method's runs."""
+  """Returns the measure `name` of a method, from its runs' last evaluations.
+
+  `prefix` selects other columns, such as those of honest clients.
+  """
   measure = task.measures[name]
   stored = measure._replace(column=f"{prefix}{measure.column}")
   return over_seeds(measure, [_final_value(run, stored) for run in method.runs])

@@ -1,4 +1,4 @@
-"""Charts as records: a frame with axes and a grid, and shapes in it."""
+"""Records that templates render as SVG charts: a frame, and shapes in it."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ class Path(NamedTuple):
 
 
 class Text(NamedTuple):
-  """Words at a place."""
+  """Words at the pixel (x, y)."""
 
   words: str
   x: float
@@ -135,7 +135,7 @@ class Frame:
     parts: Iterable[Shape],
     class_: str = "",
   ) -> Chart:
-    """Returns a chart of this size, which the page may scale."""
+    """Returns a chart of `parts` with the frame's size, which CSS may scale."""
     size = self.width, self.height
     return Chart(identifier, title, description, [*parts], *size, class_)
 

@@ -140,7 +140,7 @@ def _share(share: float) -> Cell:
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
-  """Returns the gaps at each client in a run; only the widest if many."""
+  """Returns the template values of a run's clients with the widest gaps."""
   found = run.of_summary(summaries.GROUPS)
   clients = tables.drop_unseen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]
@@ -189,7 +189,7 @@ def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
 
 
 def _row(client: str, examples: int, gaps: Sequence[Sequence[float]]) -> Row:
-  """Returns a row of gaps, each with its interval, or NaN."""
+  """Returns a client's row: its examples, and each gap with its interval."""
   cells = [Cell(int(examples), f"{int(examples):,}")]
   for gap in gaps:
     cell = _share(gap[0])

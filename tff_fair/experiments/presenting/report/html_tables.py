@@ -90,7 +90,7 @@ def column(
 
 
 def over_seeds(measure: Measure, values: Iterable[Sequence[float]]) -> Column:
-  """Returns a column of numbers averaged over seeds, one for each method."""
+  """Returns a column of mean and std over seeds, a cell for each method."""
   return column(measure, [measures.over_seeds(measure, v) for v in values])
 
 
@@ -114,7 +114,7 @@ def of_methods(
 
 
 def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Table:
-  """Returns a table of texts, which readers cannot sort."""
+  """Returns a table that readers cannot sort; the first line has the heads."""
   (first, *titles), *rows = lines
   return Table(
     caption,
@@ -129,7 +129,7 @@ def of_text(caption: str, lines: Sequence[Sequence[str]]) -> Table:
 
 
 def head(measure: Measure, before: str = "") -> Head:
-  """Returns the head of a measure's column, which sorts the best first."""
+  """Returns the head of a measure's column; a click sorts the best first."""
   title = measure.title.replace(" %", "\N{NO-BREAK SPACE}%")
   first = "descending" if measure.higher_is_better else "ascending"
   return Head(f"{before}{title}", first)

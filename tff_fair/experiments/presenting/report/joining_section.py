@@ -1,4 +1,4 @@
-"""Sections: clients' gains from joining, and the results of later clients."""
+"""Sections: clients' gains from joining; clients that join late or never."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
 
 
 def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
-  """Returns a cell with a number of clients by seed, such as "0 or 1 of 8"."""
+  """Returns a cell of the runs' counts of clients, such as "0 or 1 of 8"."""
   known = [run for run in runs if name in run]
   if not known:
     return Cell(math.nan, "-")
@@ -85,7 +85,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 def _of_clients(
   task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
-  """Yields the label of each method, and a table of its clients if few."""
+  """Yields label and table of clients of each method that has few clients."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",
@@ -196,7 +196,7 @@ def _of_summaries(
   methods: Sequence[Method],
   columns: Mapping[str, Sequence[str]],
 ) -> Iterator[Table]:
-  """Yields a table of numbers in methods' summaries, if there are methods."""
+  """Yields one table of summary values; nothing if there are no methods."""
   if not methods:
     return
   shown = []

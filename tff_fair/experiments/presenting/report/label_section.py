@@ -112,14 +112,14 @@ def _columns(found: Labels, names: ClientNames, *, is_ordered: bool) -> Scale:
 
 
 def _places(count: int) -> Scale:
-  """Returns the scale of the numbers from 0 to `count` - 1."""
+  """Returns a scale from -0.5 to `count` - 0.5, with ticks at integers."""
   return linear(-0.5, count - 0.5, num_ticks=10, is_tight=True, is_whole=True)
 
 
 def _frames(
   clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
-  """Returns the frames of client sizes and labels, given a column's width."""
+  """Returns the frames of sizes and of labels; clients are `column` wide."""
   classes = _places(num_classes)
   num_clients = int(clients.high - clients.low)
   width = min(_LEFT + column * num_clients + _RIGHT, _MAX_WIDTH)

@@ -1,4 +1,4 @@
-"""The whole page about some runs: the sections of each task."""
+"""Builds and writes the page of a report, from the sections of each task."""
 
 import contextlib
 import datetime
@@ -63,7 +63,7 @@ def build(
 
 
 def describe(tasks: Sequence[TaskRuns]) -> str:
-  """Returns the contents of a page in a few words."""
+  """Returns the numbers of tasks, methods and runs on a page, as text."""
   runs = [run for task in tasks for run in (*task.runs, *task.unfinished)]
   num_finished = sum(run.is_finished for run in runs)
   parts = [

@@ -1,4 +1,8 @@
-"""Sections on rounds: the direction, improved clients, losses, rules."""
+"""Sections on values by round, and on replays of recorded rounds.
+
+The values are the length of the direction, the share of improved clients, the
+distance from Pareto stationarity, and the losses of two clients.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,7 +32,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class _Series(NamedTuple):
-  """A section about a number per round, and its column in metrics.csv."""
+  """The texts of a section on a value by round, and its metrics.csv column."""
 
   title: str
   column: str
@@ -72,7 +76,7 @@ _MAX_WINDOWS = 50
 
 
 def build_direction(task: TaskRuns) -> section.Section:
-  """Returns the section of the length of the direction."""
+  """Returns the section on the length of each method's update direction."""
   return _over_rounds(
     task,
     _DIRECTION,
@@ -83,7 +87,7 @@ def build_direction(task: TaskRuns) -> section.Section:
 
 
 def build_shares(task: TaskRuns) -> list[section.Section]:
-  """Returns the sections of improved clients and of Pareto stationarity."""
+  """Returns the sections on improved clients and on Pareto stationarity."""
   return [_of_share(task, series) for series in (_IMPROVED, _STATIONARITY)]
 
 
@@ -139,7 +143,7 @@ def _over_rounds(
 
 
 def _direction_line(method: Method) -> Line | None:
-  """Returns the line of a method; None if it has no direction above 0."""
+  """Returns a method's lengths relative to the largest; None if all are 0."""
   curve = curves.over_seeds(method, lambda run: run.rounds, _DIRECTION.column)
   if curve is None:
     return None
@@ -152,7 +156,7 @@ def _direction_line(method: Method) -> Line | None:
 
 
 def build_replay(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty if no rule was applied to a run."""
+  """Returns the section on replays; it is empty if no run was replayed."""
   found: list[str | Table] = []
   for run in task.runs:
     try:
@@ -171,7 +175,7 @@ def build_replay(task: TaskRuns) -> section.Section:
 
 
 _LOSS_TITLE = "Losses of two clients"
-# Columns by priority: the loss of the received model, or the method's loss.
+# The first column that has losses is shown: first those of the received model.
 _LOSS_COLUMNS = ("loss_before", "loss")
 _LOSS_DASHES = (None, "4 3")
 
@@ -218,7 +222,10 @@ def build_losses(task: TaskRuns) -> section.Section:
 
 
 def extremes(run: Run) -> tuple[Losses, Losses] | None:
-  """Returns the losses of the clients with the largest and least first loss."""
+  """Returns the losses of the clients whose losses in round 1 are extreme.
+
+  The client with the largest loss comes first, then the one with the least.
+  """
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (
     pd.to_numeric(table[name], errors="coerce")
@@ -244,7 +251,7 @@ def extremes(run: Run) -> tuple[Losses, Losses] | None:
 
 
 def _loss_lines(task: TaskRuns, method: Method) -> list[Line]:
-  """Returns two lines of the method's first run with losses, if any."""
+  """Returns the lines of two clients in the first run with losses, if any."""
   found = next(filter(None, map(extremes, method.runs)), ())
   return [
     Line(

@@ -82,7 +82,7 @@ def linear(
   is_tight: bool = False,
   is_whole: bool = False,
 ) -> Scale:
-  """Returns a scale that covers a range, and ends at ticks unless tight."""
+  """Returns a scale over a range; it ends at ticks unless `is_tight`."""
   if not math.isfinite(low) or not math.isfinite(high):
     low, high = 0.0, 1.0
   if low == high and not is_tight:

@@ -65,7 +65,7 @@ def draw(
   description: str,
   front: Sequence[int],
 ) -> Chart:
-  """Draws methods as points, with their intervals."""
+  """Draws points with their intervals, and a line through those in `front`."""
   on_front = [points[place] for place in front]
   parts = [
     *frame.axes(),

@@ -39,7 +39,7 @@ _TRIAL_STYLE, _BEST_STYLE = (
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty without a search.json of these runs."""
+  """Returns the section; it is empty if no folder of runs has a search.json."""
   of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
     of_folders.setdefault(run.path.parent, {})[run.path.name] = run

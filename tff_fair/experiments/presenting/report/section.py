@@ -9,7 +9,7 @@ from tff_fair.experiments.presenting.report.task_runs import TaskRuns
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """A part of the page about a task."""
+  """A section about a task, or the reason for its absence."""
 
   title: str
   body: str = ""  # If empty, the page leaves the section out.

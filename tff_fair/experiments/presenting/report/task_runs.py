@@ -163,7 +163,7 @@ class TaskRuns:
     return ClientNames(self.runs)
 
   def with_summary(self, key: str) -> list[Method]:
-    """Returns the methods all of whose runs have a part of the summary."""
+    """Returns the methods whose runs all have `key` in their summaries."""
     return [m for m in self.methods if all(r.of_summary(key) for r in m.runs)]
 
   @property
@@ -179,7 +179,7 @@ def arrange(
   baseline: str | None = None,
   question: str | None = None,
 ) -> list[TaskRuns]:
-  """Groups runs by task and method, in the order in which they occur."""
+  """Groups runs by task and method, both in the order in which they occur."""
   by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     by_data.setdefault(run_groups.data_key(run), []).append(run)
@@ -214,7 +214,7 @@ def arrange(
 def _baselines_first(
   groups: Sequence[Group], name: str | None
 ) -> tuple[list[Group], int]:
-  """Returns the groups in order on the page, and the number of baselines."""
+  """Returns the groups, the baselines first, and the number of baselines."""
   if not groups:
     return [], 0
   first = (

@@ -125,7 +125,7 @@ def _number(task: TaskRuns, value: float) -> str:
 
 
 def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
-  """Returns the marks of a column, without any if no method stands out."""
+  """Returns the rows' marks at `place`; all None if no method stands out."""
   tried = [
     row for row in rows if row.num_seeds >= comparison_table.NEEDED_SEEDS
   ]
