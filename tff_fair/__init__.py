@@ -19,9 +19,9 @@ from tff_fair import lazy
 # TensorFlow reads these variables once, when it is imported.
 if "tensorflow" not in sys.modules:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-  # TensorFlow sets this one, too, but only after importing some of its modules.
-  # If it is imported within `absl.app.run`, it would create its context before
-  # it is in eager mode, and Keras could not build models.
+  # TensorFlow sets this variable, too, but only after importing some of its
+  # modules. So within `absl.app.run`, an import of TensorFlow would create its
+  # context before eager mode is on, and Keras could not build models.
   os.environ.setdefault("TF2_BEHAVIOR", "1")
 
 
@@ -30,7 +30,7 @@ def _let_tff_end() -> None:
   """Replaces TFF's default context, so that the old one ends its worker now.
 
   Otherwise the old context would try to end the worker after Python has removed
-  its modules, and fail.
+  the modules that this needs, and fail.
   """
   tff = sys.modules.get("tensorflow_federated")
   if tff is None or not hasattr(tff, "framework"):

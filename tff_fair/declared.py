@@ -28,7 +28,7 @@ from typing import Any, Self, TypedDict
 Value = int | float | str | bool | None
 Names = tuple[str, ...]  # As text, separated by commas.
 
-# The types of values, in words.
+# How errors and help texts call the types of values.
 _WORDS: Mapping[Any, str] = {
   int: "an integer",
   float: "a finite number",
@@ -85,7 +85,7 @@ class FieldError(ValueError):
 
 
 def _abbreviate(value: object) -> str:
-  """Returns a value as errors show it; if it is long, a part or its type."""
+  """Returns a value for an error message, cut or only as its type if long."""
   text = repr(value)
   if len(text) <= _MOST_LETTERS:
     return text
@@ -95,13 +95,13 @@ def _abbreviate(value: object) -> str:
   return f"{text[:half]} … {text[-half:]}"
 
 
-# Arguments of functions and classes.
+# Checks of the arguments of functions and classes.
 
 
 def as_float32(number: float) -> float:
   """Returns a number as float32: 1e39 becomes infinite, 1e-46 zero."""
   try:
-    # Converts an integer to float first, which may raise an OverflowError.
+    # Both `float`, given a large integer, and `pack` may overflow.
     single: float = struct.unpack("f", struct.pack("f", float(number)))[0]
   except OverflowError:
     return math.inf if number > 0 else -math.inf
@@ -147,7 +147,10 @@ def check_number(
 
 
 def check_integer(name: str, number: int, *, minimum: float) -> None:
-  """Raises `TypeError` or `FieldError` unless an integer is large enough."""
+  """Raises unless a value is an integer that is not below `minimum`.
+
+  A wrong type raises `TypeError`, a smaller integer `FieldError`.
+  """
   if not isinstance(number, numbers.Integral) or isinstance(number, bool):
     raise TypeError(
       f"Expected {name} to be an integer, found {type(number).__name__}: "
@@ -158,13 +161,13 @@ def check_integer(name: str, number: int, *, minimum: float) -> None:
 
 
 def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
-  """Raises `FieldError` unless a value is one of the choices."""
+  """Raises `FieldError` unless `found` is one of the choices."""
   if found not in choices:
     raise _invalid(name, f"one of {', '.join(choices)}", found)
 
 
 def _invalid(name: str, expected: str, found: object) -> FieldError:
-  """Returns the error for an invalid value."""
+  """Returns the error for a value `found` where `expected` was expected."""
   nothing = ", found none" if found is None else ""
   return FieldError(name, f"expected {expected}{nothing}.", value=found)
 
@@ -179,13 +182,13 @@ def _interval(
   return f"{left}{', '.join(ends)}{right}"
 
 
-# Values of annotated types, and their texts.
+# Checks of values by type annotations, and conversions to and from strings.
 
 
 def check(name: str, annotation: object, found: object) -> Any:
-  """Returns a value converted to its type, such as an integer to a float.
+  """Returns a value that fits its annotation; an integer may become a float.
 
-  Raises `FieldError` if the value does not have that type.
+  Raises a `FieldError` about `name` if the value has a wrong type.
   """
   for kind in _alternatives(annotation):
     as_kind = _names(found) if kind == Names else found
@@ -195,7 +198,7 @@ def check(name: str, annotation: object, found: object) -> Any:
 
 
 def parse(name: str, annotation: object, text: str) -> Value | Names:
-  """Reads a value, such as "0.1" or "none", or raises `FieldError`."""
+  """Parses a string such as "0.1" or "none", or raises `FieldError`."""
   # Tries None first, since "none" is also a valid str.
   kinds = sorted(
     _alternatives(annotation), key=lambda kind: kind is not types.NoneType
@@ -211,7 +214,10 @@ def parse(name: str, annotation: object, text: str) -> Value | Names:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:
-  """Parses NAME=VALUE texts with distinct names, or raises `FieldError`."""
+  """Returns the values of NAME=VALUE strings by name.
+
+  Raises `FieldError` if a string has another form or a name occurs twice.
+  """
   found: dict[str, str] = {}
   for text in texts:
     name, equals, value = text.partition("=")
@@ -237,14 +243,17 @@ def as_text(found: object) -> str:
 
 
 def _quoted(name: str) -> str:
-  """Returns a name as a cell in a row of a CSV file."""
+  """Returns a name as a CSV cell, in double quotes if it needs them."""
   if name != name.strip() or any(sign in name for sign in ',"\n\r'):
     return '"' + name.replace('"', '""') + '"'
   return name
 
 
 def _names(found: object) -> object:
-  """Returns the names in a list, or in a text that is a row of a CSV file."""
+  """Returns a tuple of the names in a list, or in a string that is a CSV row.
+
+  Anything else is returned unchanged.
+  """
   if isinstance(found, str):
     lines = io.StringIO(found, newline="")
     try:
@@ -318,7 +327,7 @@ def _parse_kind(kind: Any, text: str) -> Any:
   return kind(text) if kind in (int, float) else text
 
 
-# Fields of dataclasses.
+# Declarations of the fields of dataclasses.
 
 
 class Bounds(TypedDict, total=False):
@@ -386,7 +395,7 @@ class Field:
 
   @property
   def choices(self) -> tuple[str, ...]:
-    """The valid texts, if the type lists them."""
+    """The valid strings of a `Literal` type; empty for other types."""
     literals = (
       kind
       for kind in _alternatives(self.annotation)
@@ -401,7 +410,7 @@ class Field:
     return self.expects or f"{describe(self.annotation)}{within}"
 
   def check(self, found: Any) -> Any:
-    """Returns a value converted to its type, such as an integer to a float.
+    """Returns a value that fits the field; an integer may become a float.
 
     Raises `FieldError` if the value has a wrong type or is not valid.
     """
@@ -439,11 +448,14 @@ class Field:
     self._check_value(found)
 
   def parse(self, text: str) -> Any:
-    """Parses and checks a flag's text; raises `FieldError`."""
+    """Returns the value of a flag's text; raises `FieldError` if not valid."""
     return self.check(self.read(text))
 
   def read(self, text: str) -> Value | Names:
-    """Parses a text without checking bounds; raises `FieldError`."""
+    """Returns the value of a text, without checking bounds.
+
+    Raises `FieldError` if the text does not fit the type.
+    """
     try:
       return parse(self.name, self.annotation, text)
     except FieldError:
@@ -453,21 +465,21 @@ class Field:
     return _invalid(self.name, self.expected, found)
 
   def _check_value(self, found: Any) -> None:
-    """Raises an error if a value of the right type is not valid."""
+    """Raises `FieldError` if a value of the right type is not valid."""
     if found is None:
       return
     if isinstance(found, numbers.Real) and not isinstance(found, bool):
       self._check_bounds(found)
     try:
       is_valid = self.is_valid(found)
-    except ValueError:  # `is_valid` cannot read a text.
+    except ValueError:  # `is_valid` could not parse a string.
       is_valid = False
     if not is_valid:
       raise self._invalid(found)
 
   def _check_bounds(self, number: Any) -> None:
     if self.expects:
-      # `expects` includes the bounds.
+      # `expects` states the bounds, so it replaces those in the error.
       try:
         self._check_number(number)
       except FieldError:
@@ -590,7 +602,7 @@ class Hyperparameters:
 def add_to_signature(
   signature: inspect.Signature, fields: Iterable[Field]
 ) -> inspect.Signature:
-  """Returns a signature with keywords for fields before **options."""
+  """Returns a signature in which keywords for `fields` precede **options."""
   *first, options = signature.parameters.values()
   keywords = [
     inspect.Parameter(
@@ -605,7 +617,7 @@ def add_to_signature(
 
 
 def document(fields: Iterable[Field]) -> str:
-  """Returns the lines of an "Args" section for fields."""
+  """Returns the lines for `fields` in the "Args" section of a docstring."""
   return "\n".join(
     textwrap.fill(
       f"{field.name}: {field.meaning}"

@@ -1,9 +1,9 @@
-r"""Escapes users' texts for each output: a line, Markdown or LaTeX.
+r"""Escapes users' strings for logs and terminals, for Markdown, and for LaTeX.
 
-Names of clients, columns, classes, groups, files and runs may be any text. Line
-ends, control characters (including terminals' escape sequences), invisible and
-bidirectional format characters, and unpaired surrogates are written out, such
-as `a\x1b[31m`. Then characters with a meaning in the output are escaped.
+Names of clients, columns, classes, groups, files and runs may be any string.
+Line ends, control characters (including terminals' escape sequences), invisible
+and bidirectional format characters, and unpaired surrogates are written out,
+such as `a\x1b[31m`. Then characters with a meaning in the output are escaped.
 """
 
 import re
@@ -21,12 +21,12 @@ _HIDDEN_EXCEPT_NEWLINE_PATTERN = re.compile(rf"(?!\n)[{_HIDDEN}]")
 
 
 def line(text: str) -> str:
-  """Returns a text as one line that every terminal and log can show."""
+  """Returns a string as one line that every terminal and log can show."""
   return _HIDDEN_PATTERN.sub(_escape_sequence, text)
 
 
 def lines(text: str) -> str:
-  """Returns a text of several lines, each escaped by `line`."""
+  """Returns a string whose lines are each escaped as by `line`."""
   return _HIDDEN_EXCEPT_NEWLINE_PATTERN.sub(_escape_sequence, text)
 
 
@@ -44,13 +44,13 @@ _NUMBERED = re.compile(r"^(\s*\d+)([.)])(?=\s)")
 
 
 def markdown(text: str) -> str:
-  """Returns a text escaped for Markdown and its tables."""
+  """Returns a string escaped for Markdown, including cells of tables."""
   escaped = _MARKDOWN.sub(r"\\\g<0>", line(text))
   return _NUMBERED.sub(r"\1\\\2", _BLOCK.sub(r"\1\\\2", escaped))
 
 
 def markdown_code(text: str) -> str:
-  """Returns a text as Markdown code, for use outside of tables."""
+  """Returns a string as a Markdown code span, for use outside of tables."""
   text = line(text)
   fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
   space = " " if len(fence) > 1 or not text.strip() else ""
@@ -79,7 +79,7 @@ _LATEX = {
 
 
 def latex(text: str, *, is_first: bool = True) -> str:
-  """Returns a text escaped for LaTeX; `is_first` means: it may begin a row."""
+  """Returns a string escaped for LaTeX; with `is_first`, it may begin a row."""
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", line(text))
   escaped = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
   escaped = re.sub("-(?=-)", "-{}", escaped)  # Two would become a dash.

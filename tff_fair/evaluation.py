@@ -1,4 +1,7 @@
-"""Evaluates a model on many clients, as one federated computation."""
+"""Builds computations that evaluate one or more models on many clients.
+
+Users call them for global and for personal models; runs use them, too.
+"""
 
 import collections
 from collections.abc import Sequence
@@ -20,7 +23,8 @@ from tff_fair.client_works import (
 from tff_fair.kernels import stacking
 from tff_fair.runtime import mergeable_aggregate, phases
 
-# A column [K, ...] for each field of `evaluation.Evaluation` and each sum.
+# Columns by name, [K, ...] for K clients and [...] for one client's row: the
+# fields of `evaluation.Evaluation`, then the requested sums and ranges.
 Rows: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
@@ -32,14 +36,14 @@ def build_client_evaluation(
   sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
-  """Builds a computation that returns one row per client.
+  """Builds a computation that evaluates a model, with one row per client.
 
   Args:
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     batch_size: The most examples in one forward pass. Larger elements of a
       client's data are sliced.
-    sums: Sums over a client's examples to add to its row, if any.
+    sums: Sums over a client's examples to add to its row; None adds none.
       `tff_fair.metrics.class_scores` computes scores from them.
     outputs: The kind of the model's outputs, to add the ranges of predictions
       and labels to each row; None adds none.
@@ -160,7 +164,7 @@ def build_personal_evaluation(
 
 
 def _with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments, with each client's row instead of the table."""
+  """Returns `args` with each client's row of the table instead of the table."""
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
   return weights, client_table.rows_of(table, ids), data
@@ -184,7 +188,7 @@ def _build_collect(row_type: tff.Type) -> tff.Computation:
 
 
 def append_row(rows: Rows, row: Rows) -> Rows:
-  """Returns the rows, with one client's row added if it has examples."""
+  """Appends one client's row to `rows` if the client has examples."""
   return stacking.join_rows(
     rows, stacking.rows_if(row["num_examples"] > 0, row)
   )

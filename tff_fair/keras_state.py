@@ -24,7 +24,7 @@ _EAGER = {
 
 @contextlib.contextmanager
 def preserve() -> Iterator[None]:
-  """Restores eager layers after a block or function that builds in graphs.
+  """Restores the eager bases of layers after a block that builds in a graph.
 
   Within a `tf.Graph`, nothing is restored: the graph's layers may be in use.
   """
@@ -41,7 +41,10 @@ def preserve() -> Iterator[None]:
 
 @contextlib.contextmanager
 def fresh_names() -> Iterator[None]:
-  """Names layers in a block as in a new program, and later ones as before."""
+  """Names the layers of a block as if they were a program's first layers.
+
+  The names of layers after the block do not depend on those in the block.
+  """
   counts = dict(backend.PER_GRAPH_OBJECT_NAME_UIDS)
   names = set(backend.OBSERVED_NAMES)
   tf.keras.backend.reset_uids()

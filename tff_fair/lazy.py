@@ -20,7 +20,10 @@ ModuleHooks = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
 def attach(package: str, file: str) -> ModuleHooks:
-  """Returns `__getattr__`, `__dir__` and `__all__` of a package."""
+  """Returns `__getattr__`, `__dir__` and `__all__` for a package.
+
+  The names are those that its `file` imports in the form "name as name".
+  """
   tree = ast.parse(pathlib.Path(file).read_text("utf-8"))
   places = {
     alias.name: str(node.module)
@@ -33,7 +36,7 @@ def attach(package: str, file: str) -> ModuleHooks:
 
 
 def attach_mapping(package: str, places: Mapping[str, str]) -> ModuleHooks:
-  """Returns the same as `attach`, from a mapping of names to modules."""
+  """Does the same as `attach` for a mapping of public names to modules."""
   public = list(places)
 
   def find(name: str) -> Any:

@@ -16,7 +16,7 @@ class Notice(UserWarning):
 
 
 def notify(text: str) -> None:
-  """Warns in one line, without the source line that Python would add."""
+  """Warns with `text` in one line, without the source line that Python adds."""
   warnings.warn_explicit(
     escaping.line(text), Notice, "tff_fair", 0, registry=_registry
   )

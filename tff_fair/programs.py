@@ -19,7 +19,7 @@ from tff_fair import declared
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
-  """Draws the cohorts of a program; its saved state is only the round."""
+  """Draws the cohorts of a program; its saved state is the round's number."""
 
   datasets: ClassVar[Sequence[tf.data.Dataset]]
   seed: ClassVar[int]
@@ -27,8 +27,8 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   def __init__(self, round_num: int = 0) -> None:
     self._round_num = round_num
-    # How often each round was drawn. Copies share these counts, so that a round
-    # that a program discards and repeats has other clients.
+    # How often each round was drawn. Copies share these counts, so that a
+    # program that discards and repeats a round draws other clients for it.
     self._draws: collections.Counter[int] = collections.Counter()
 
   @classmethod
@@ -64,7 +64,7 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
 
 class ClientDataSource(tff.program.FederatedDataSource):
-  """The clients of a program; each round draws some of them by a seed.
+  """Provides a program with clients; a seed determines each round's cohort.
 
   A resumed program draws the same clients as an uninterrupted one.
   """
@@ -75,8 +75,8 @@ class ClientDataSource(tff.program.FederatedDataSource):
     """Initializes the source.
 
     Args:
-      datasets: One for each client, from `tff_fair.client_dataset` or as the
-        process takes it. Their elements may differ only in size.
+      datasets: Each client's data, from `tff_fair.client_dataset` or in the
+        form that the process takes. The elements may differ only in size.
       seed: Determines the draws, together with the number of earlier rounds.
 
     Raises:
@@ -104,7 +104,8 @@ class ClientDataSource(tff.program.FederatedDataSource):
           "Cast, or batch, all in the same way."
         ) from error
     element_type = tff.types.tensorflow_to_type(spec)
-    # TFF restores an iterator by its class alone, so each source has a class.
+    # TFF restores an iterator by its class and the saved bytes, so each source
+    # needs a class that holds its datasets and seed.
     self._iterator_class: type[_Iterator] = type(
       "ClientDataIterator",
       (_Iterator,),
@@ -119,7 +120,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
 
   @property
   def federated_type(self) -> tff.FederatedType:
-    """The type of the data of a round."""
+    """The type of a cohort's data."""
     return self._iterator_class.data_type
 
   def iterator(self) -> tff.program.FederatedDataSourceIterator:
@@ -145,7 +146,7 @@ def _join(first: Any, second: Any) -> Any:
 def scalar_metrics(
   process: tff.learning.templates.LearningProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns a process that reports only those metrics that are numbers.
+  """Returns a process that reports only scalar metrics.
 
   `tff.learning.programs.train_model_with_vizier` turns the metrics of a round
   into measurements. It fails for vectors, such as the clients' coefficients,
@@ -158,7 +159,7 @@ def scalar_metrics(
 
   Returns:
     A process with the same state and rounds, whose metrics are only integers
-    and floats of shape []; its cohorts are not cut into parts.
+    and floats of shape []. Several workers do not share a cohort.
   """
   next_type = process.next.type_signature
 
@@ -184,7 +185,7 @@ def scalar_metrics(
 
 
 def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns only the numbers of nested metrics."""
+  """Returns nested metrics without those that are not scalar numbers."""
   found: dict[str, Any] = collections.OrderedDict()
   for name, value in metrics.items():
     if isinstance(value, Mapping):

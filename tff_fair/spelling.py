@@ -7,13 +7,13 @@ or in "+" for "plus": "FedMGDA+" is fedmgda_plus.
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 
-# If two names have this share of letters in common, one may mean the other.
+# The least similarity, as `difflib` measures it, of a name and a guess.
 _SIMILAR = 0.75
 _MOST_GUESSES = 3
 
 
 def resolve(name: str, known: Iterable[str]) -> str:
-  """Returns the known name that a name matches, or the name itself."""
+  """Returns the only known name that `name` matches, or `name` unchanged."""
   known = list(known)
   if name in known:
     return name
@@ -24,7 +24,7 @@ def resolve(name: str, known: Iterable[str]) -> str:
 def guesses(name: str, known: Iterable[str]) -> list[str]:
   """Returns the known names that a name may mean, the closest first."""
   known = list(known)
-  # For example, total_rounds for "rounds".
+  # Names with the typed word come first, such as total_rounds for "rounds".
   if longer := [n for n in known if name.casefold() in n.casefold().split("_")]:
     return sorted(longer, key=len)[:_MOST_GUESSES]
   near = difflib.get_close_matches(
@@ -40,7 +40,10 @@ def suggest(
   *,
   shown: Callable[[str], str] = str,
 ) -> str:
-  """Returns "did you mean ...?" with similar names; else `otherwise`."""
+  """Returns "did you mean ...?" with similar names, or `otherwise` if none is.
+
+  `shown` formats each name.
+  """
   near = " or ".join(map(shown, guesses(name, known)))
   return f"did you mean {near}?" if near else otherwise
 
@@ -48,10 +51,10 @@ def suggest(
 def advice(
   name: str, known: Iterable[str], what: str, *, always_all: bool = False
 ) -> str:
-  """Returns the hint shown for an unknown name.
+  """Returns the hint for an unknown name: similar names, or else all names.
 
-  It has guesses, or lists all names if none is similar; `always_all` lists them
-  after guesses, too. `what` is the plural noun for the names, or "".
+  With `always_all`, all names follow similar names, too. `what` is the plural
+  noun for the names, or "".
   """
   known = list(known)
   heading = f"valid {what}" if what else "valid"
@@ -61,7 +64,7 @@ def advice(
 
 
 def join_names(names: Sequence[str], most: int = 10) -> str:
-  """Returns at most `most` names, such as "a, b and 3 more"."""
+  """Returns a list in words, such as "a, b and 3 more" with `most` = 2."""
   more = len(names) - most
   return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 

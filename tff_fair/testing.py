@@ -1,4 +1,4 @@
-"""Checks of your own rule, in one line of pytest.
+"""Checks a user's own rule, in one line of pytest.
 
     def test_my_rule():
       tff_fair.testing.check_rule(MyRule, reference)
@@ -119,14 +119,14 @@ def make_cohort(
   client_id: Any = None,
   **signals: Any,
 ) -> types.Cohort:
-  """Returns a cohort of arrays.
+  """Returns a cohort whose fields are NumPy arrays.
 
   Args:
     updates: [m, d]; the cohort has their norms and Gram matrix.
     loss: [m]; 1 by default.
     num_examples: [m]; 1 by default.
     client_id: [m]; 0, 1, ... by default.
-    **signals: Further signals, [m] or a number.
+    **signals: Further signals, [m] or a number for all clients.
   """
   updates = np.asarray(updates, np.float64)
   m = len(updates)
@@ -223,7 +223,7 @@ def _failures(
 
 
 def _random_cohort(m: int, seed: int = 0) -> types.Cohort:
-  """Returns a cohort of unequal clients."""
+  """Returns a random cohort of m clients that all differ."""
   rng = np.random.default_rng([m, seed])
   return make_cohort(
     rng.normal(size=(m, _SIZE + m)) * rng.lognormal(size=(m, 1)),
@@ -239,7 +239,7 @@ def _random_cohort(m: int, seed: int = 0) -> types.Cohort:
 def _apply(
   rule: types.Rule, cohort: types.Cohort, state: Any = None
 ) -> types.RuleOutput:
-  """Returns the output of a rule as arrays."""
+  """Returns a rule's output, as arrays; the default is the initial state."""
   cohort = _tensors(cohort)
   if rule.remembered_rounds:
     cohort = cohort._replace(
@@ -366,10 +366,10 @@ def _tensors(cohort: types.Cohort) -> types.Cohort:
 
 
 def _check_sums(rule: types.Rule) -> None:
-  """Compares each aggregation kind with the direction of the rule."""
+  """Checks that each kind of aggregation returns the rule's direction."""
   if not chosen_context.use():
     runtime.use_local()
-  # Updates and signals are in float32, as clients send them.
+  # Clients send float32, so other numbers would be rounded.
   updates, cohort = _float32_clients()
   expected = _apply(rule, cohort).coefficients @ updates
   clients = [
@@ -389,7 +389,7 @@ def _check_sums(rule: types.Rule) -> None:
     process = summing.RuleFactory(
       rule,
       aggregation=way,
-      # Exact sums, which can run here.
+      # Plain sums are exact, and need no runtime that has secure sums.
       sum_factory=tff.aggregators.SumFactory() if way == "secure" else None,
     ).create(
       tff.TensorType(np.float32, [updates.shape[1]]),
@@ -406,7 +406,7 @@ def _check_sums(rule: types.Rule) -> None:
 
 
 def _float32_clients() -> tuple[np.ndarray, types.Cohort]:
-  """Returns updates and their cohort, in numbers that are exact in float32."""
+  """Returns random updates and their cohort, with inputs rounded to float32."""
   m = 5
   rng = np.random.default_rng(m)
   updates = rng.normal(size=(m, _SIZE)).astype(np.float32)

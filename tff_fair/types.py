@@ -1,4 +1,6 @@
-"""The types that parts of the library exchange: signals, cohorts and rules.
+"""Defines the types that all parts of the library share.
+
+These are clients' signals, cohorts, and the base classes of rules.
 
 A fair method is a *rule*: from the cohort's scalars and, for geometric methods,
 the Gram matrix M of the client updates, it returns one coefficient c_k per
@@ -23,7 +25,7 @@ TensorStructure: TypeAlias = (
   tf.Tensor | Sequence["TensorStructure"] | Mapping[str, "TensorStructure"]
 )
 
-# Stands for a signal that a rule has not asked for: using it fails.
+# Stands for a signal that a rule has not asked for; computing with it fails.
 _NOT_ASKED_FOR: Any = None
 
 
@@ -64,7 +66,7 @@ class ClientSignals(NamedTuple):
 
 
 def signals_spec(shape: Sequence[int | None] = ()) -> ClientSignals:
-  """Returns the specs of signals, each of the given shape."""
+  """Returns the specs of clients' signals, each of shape `shape`."""
   return ClientSignals(
     *(
       tf.TensorSpec(shape, tf.int64 if name == "client_id" else tf.float32)
@@ -73,7 +75,7 @@ def signals_spec(shape: Sequence[int | None] = ()) -> ClientSignals:
   )
 
 
-# Signals measured on demand; ids and example counts are always reported.
+# The signals that rules must ask for; ids and example counts are always there.
 MEASURED_SIGNALS = tuple(
   name
   for name in ClientSignals._fields
@@ -130,7 +132,7 @@ def client_dataset(
 
 
 def _id_of_tensor(client_id: tf.Tensor) -> tf.Tensor:
-  """Returns the id, int64[], for a tensor."""
+  """Returns a client id, int64[]: an integer as it is, or a string's hash."""
   is_string = client_id.dtype == tf.string
   if client_id.shape.rank != 0 or not (is_string or client_id.dtype.is_integer):
     raise TypeError(
@@ -189,7 +191,7 @@ class Cohort(NamedTuple):
 
 
 class Geometry(enum.Enum):
-  """What a rule needs to know about the geometry of the updates."""
+  """What a rule needs of the updates: nothing, norms, or the Gram matrix."""
 
   NONE = "none"
   NORMS = "norms"
@@ -257,7 +259,7 @@ class Rule(declared.Hyperparameters, abc.ABC):
 
   @property
   def remembered_rounds(self) -> int:
-    """The number of rounds for which a cohort's updates are remembered."""
+    """The number of rounds for which the server remembers updates."""
     return 0
 
   @property
@@ -319,7 +321,7 @@ class SumsOutput(NamedTuple):
 
 
 class SeparableRule(Rule):
-  """A rule whose coefficients do not need a second pass over the updates.
+  """A rule whose direction needs only one pass over the updates.
 
   c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend only on client k;
   only the scalars u and v depend on the whole cohort. The sum over clients then
@@ -349,17 +351,19 @@ class SeparableRule(Rule):
     return None
 
   def terms(self, cohort: Cohort) -> Mapping[str, tf.Tensor]:
-    """Returns further terms whose sums `from_sums` needs, float64[m] each.
+    """Returns the clients' other terms whose sums `from_sums` needs, by name.
 
     Args:
-      cohort: As in `log_weight`; each entry of a term must be a function of
-        client k only.
+      cohort: As in `log_weight`.
+
+    Returns:
+      float64[m] each; entry k must be a function of client k only.
     """
     del cohort
     return {}
 
   def log_reference(self) -> float:
-    """Returns r, such that exp(l_k - r) stays within the range of a sum.
+    """Returns r, for which exp(l_k - r) stays in the range of secure sums.
 
     Raises:
       FieldError: If there is no r for these hyperparameters.
@@ -386,10 +390,11 @@ class SeparableRule(Rule):
 
 
 class ComparingRule(Rule):
-  """A rule in which clients compare themselves through sums, in phases.
+  """A rule that can work with successive sums instead of clients' signals.
 
-  In each phase, clients add a vector to a sum, and learn the sum. In the last
-  phase, they send updates times factors: d = sum_j u_j sum_k e_kj Delta_k.
+  In each phase, every client adds a vector to a sum and learns the sum, which
+  shows how it compares with the others. In the last phase, clients send their
+  updates times factors e_kj: d = sum_j u_j sum_k e_kj Delta_k.
 
   Attributes:
     num_phases: The number of phases before the last.
@@ -405,7 +410,7 @@ class ComparingRule(Rule):
 
   @abc.abstractmethod
   def phase(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the vectors that clients send in a phase, float64[m, n].
+    """Returns the vectors that clients add to a phase's sum, float64[m, n].
 
     Args:
       cohort: The cohort; its `weight` is not normalized here: n_k, or 1. Each
@@ -421,7 +426,7 @@ class ComparingRule(Rule):
   def levels(
     self, known: Sequence[tf.Tensor], total: tf.Tensor
   ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-    """Returns u_j, float64[num_factors], and scalars to report by name.
+    """Returns u_j, float64[num_factors], and the scalars to report, by name.
 
     Args:
       known: The sums of all phases; zeros without clients.
@@ -431,10 +436,10 @@ class ComparingRule(Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BinningRule(ComparingRule):
-  """A rule in which clients compare their losses by bins of [-B, B].
+  """A rule that compares losses by their bins, which cut [-B, B] evenly.
 
   Attributes:
-    num_bins: The number of bins, all of one width.
+    num_bins: The number of bins, all of the same width.
   """
 
   loss_bound: float = declared.value(
@@ -448,7 +453,7 @@ class BinningRule(ComparingRule):
   num_bins: ClassVar[int]
 
   def bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the bin of each loss, int64[m]."""
+    """Returns the index of each loss's bin, int64[m]; outside, the nearest."""
     place = tf.floor((loss / self.loss_bound + 1.0) * (self.num_bins / 2))
     return tf.clip_by_value(tf.cast(place, tf.int64), 0, self.num_bins - 1)
 
@@ -469,7 +474,7 @@ class PopulationRule(Rule):
     return tf.fill([self.num_clients], share)
 
   def places(self, cohort: Cohort) -> tf.Tensor:
-    """Returns the positions of a cohort's clients in the state.
+    """Returns the places of a cohort's clients in the rule's state.
 
     Args:
       cohort: A cohort of m clients.

@@ -1,10 +1,11 @@
-"""Users' functions and classes, by names that fit a command line.
+"""Imports users' functions and classes by names that fit a command line.
 
-A name is path/to/file.py:function or PACKAGE.MODULE:function. Paths start in
-the working directory, or are absolute. A file runs like a script: it can import
-files in its folder, it need not be in a package, and no file is written next to
-it. Two files with the same name are two modules. After an edit, the next call
-runs the new file.
+Tasks, models and methods may be such functions. A name is
+path/to/file.py:function or PACKAGE.MODULE:function. Paths are absolute, or
+start in the working directory. A file runs like a script: it can import files
+in its folder, it need not be in a package, and no file is written next to it.
+Two files with the same name are two modules. After an edit, the next call runs
+the new file.
 """
 
 import ast
@@ -31,7 +32,7 @@ _SUFFIX = ".py"
 
 
 class _LoadedModule(NamedTuple):
-  """A file's module or its error, with the digest of its files at import."""
+  """The result of running a file, and `digest_of_file` at that time."""
 
   digest: str
   module: types.ModuleType | FieldError
@@ -47,7 +48,7 @@ _may_run = contextvars.ContextVar("may_run", default=True)
 
 @contextlib.contextmanager
 def reading_records() -> Iterator[None]:
-  """Prevents user code in the block from running unless it ran before."""
+  """Lets `load` import only what it has already imported, within the block."""
   token = _may_run.set(False)
   try:
     yield
@@ -56,12 +57,12 @@ def reading_records() -> Iterator[None]:
 
 
 def may_run_code() -> bool:
-  """Returns whether code that has not run before may run."""
+  """Returns whether user code may run that has not run before."""
   return _may_run.get()
 
 
 def may_run(name: str) -> bool:
-  """Returns whether `load` may import a function, or has imported it."""
+  """Returns whether `load` may import the function, or has already done so."""
   if _may_run.get():
     return True
   place = _place(name)
@@ -74,7 +75,10 @@ def may_run(name: str) -> bool:
 
 @contextlib.contextmanager
 def report_errors_as(setting: str, name: str) -> Iterator[None]:
-  """Turns errors of a function into errors of the setting that names it."""
+  """Turns each `FieldError` about `name` into one about `setting`.
+
+  `name` is the function to which the setting is set.
+  """
   try:
     yield
   except FieldError as error:
@@ -84,22 +88,22 @@ def report_errors_as(setting: str, name: str) -> Iterator[None]:
 
 
 def is_name(text: str) -> bool:
-  """Returns whether a text names a user's function."""
+  """Returns whether a string has the form of a user function's name."""
   return ":" in text
 
 
 def short_name(name: str) -> str:
-  """Returns the function's name without its file or module."""
+  """Returns a function's name without its file or module."""
   return name.rpartition(":")[2]
 
 
 def entry_points(
   group: str, kind: str, taken: Collection[str]
 ) -> dict[str, str]:
-  """Returns the entry points of installed packages in a group, by name.
+  """Returns the values of installed packages' entry points in `group`, by name.
 
-  A second entry of a name, or one with a name in `taken`, is left out, with a
-  notice that calls it a `kind`.
+  A name that is in `taken` or occurs a second time is skipped with a notice,
+  which calls the entry point a `kind`, such as "method".
   """
   found: dict[str, str] = {}
   points = importlib.metadata.entry_points(group=group)
@@ -117,7 +121,7 @@ def entry_points(
 
 
 def check(name: str) -> None:
-  """Checks that a file's source defines a function, without running it."""
+  """Checks that the named file defines the function, without running it."""
   path = file_of(name)
   function = short_name(name)
   try:
@@ -130,7 +134,7 @@ def check(name: str) -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-  """Imports and returns a function or class."""
+  """Imports and returns the named function or class."""
   if not may_run(name):
     raise FieldError(name, "does not run while a record is read.")
   path = file_of(name)
@@ -153,7 +157,10 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def is_class(name: str) -> bool:
-  """Returns whether a name is that of a class that can be imported."""
+  """Imports what `name` names, and returns whether it is a class.
+
+  It is False if the import fails.
+  """
   try:
     return isinstance(load(name), type)
   except FieldError:
@@ -161,7 +168,7 @@ def is_class(name: str) -> bool:
 
 
 def digest(name: str) -> str:
-  """Returns a digest of a function's file and its imports from the folder."""
+  """Returns a digest of the files that determine what a function does."""
   place, path = _place(name), file_of(name)
   if place.endswith(_SUFFIX):
     return digest_of_file(path)
@@ -205,7 +212,7 @@ def _find(module: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def absolute_name(name: str) -> str:
-  """Returns a name of the function that is valid in any working directory."""
+  """Returns `name` with an absolute path, for use in any working directory."""
   if not is_name(name) or not _place(name).endswith(_SUFFIX):
     return name
   path = os.path.abspath(os.path.expanduser(_place(name)))
@@ -215,7 +222,10 @@ def absolute_name(name: str) -> str:
 def user_code_error(
   name: str, path: pathlib.Path | None, error: BaseException
 ) -> FieldError:
-  """Returns a one-line error for a user's code, with the line at fault."""
+  """Returns a one-line error for an `error` in a user's code at `path`.
+
+  It names the line at fault.
+  """
   frames = traceback.extract_tb(error.__traceback__)
   lines = [
     (frame.filename, frame.lineno)
@@ -297,7 +307,7 @@ def _module_or_error(
 
 
 def _forget_neighbours(path: pathlib.Path) -> None:
-  """Makes a changed file import its neighbours again: they may differ, too."""
+  """Lets a changed file import its neighbours anew; they may differ, too."""
   files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
@@ -320,16 +330,16 @@ def _import_module(
     raise user_code_error(name, path, error) from error
 
 
-# The files that determine what a function does: its own file and, recursively,
-# the files that it imports from its folder or package. Finding them runs no
-# code.
+# Functions for the files that determine what a user's function does: its own
+# file and, recursively, the files that it imports from its folder or package.
+# Finding them runs no code.
 
 # This project's packages, which are not user code even beside a user's file.
 _OWN_PACKAGES = ("binaries", "tasks", "tff_fair")
 
 
 def digest_of_file(path: pathlib.Path, module: str = "") -> str:
-  """Returns a digest of a file and of what it imports from its folder."""
+  """Returns a digest of all files in `files_of(path, module)`."""
   found = files_of(path, module)
   content = hashlib.sha256()
   for file in sorted(found):
@@ -340,7 +350,10 @@ def digest_of_file(path: pathlib.Path, module: str = "") -> str:
 
 
 def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
-  """Returns a file and the files it imports from its folder, recursively."""
+  """Returns a file and the files that it imports, directly or indirectly.
+
+  Only files in its folder, or in the package of `module`, count.
+  """
   root = _root(path, module)
   package = module.partition(".")[0]
   found: set[pathlib.Path] = set()
@@ -352,7 +365,7 @@ def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
     found.add(file)
     status = file.stat()
     for level, name in _imports(file, status.st_mtime_ns, status.st_size):
-      # Too many levels lead to the top folder.
+      # Relative imports with too many dots lead to the top folder.
       folder = (root, *file.parents)[min(level, len(file.parents))]
       if not folder.is_relative_to(root):
         continue  # Python does not find the module, either.
@@ -363,7 +376,7 @@ def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
 
 
 def _root(path: pathlib.Path, module: str) -> pathlib.Path:
-  """Returns the folder that absolute imports start from."""
+  """Returns the folder in which absolute imports of a file start."""
   levels = module.count(".") + (module != "" and path.stem == "__init__")
   return path.parents[levels]
 
@@ -385,7 +398,7 @@ def _imports(
 ) -> tuple[tuple[int, str], ...]:
   """Returns a file's imports, each as (levels up, name).
 
-  `time` and `size` are part of the cache's key, because a file may change.
+  `time` and `size` belong to the cache's key, because the file may change.
   """
   del time, size
   try:
