@@ -1,4 +1,7 @@
-"""Aggregates client updates by a rule; imports no methods."""
+"""Sums client updates with the coefficients of any rule.
+
+The package does not depend on the methods, whose rules use it.
+"""
 
 from tff_fair import lazy
 from tff_fair.summing.aggregation_kinds import (

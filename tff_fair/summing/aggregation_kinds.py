@@ -1,4 +1,7 @@
-"""The kinds of aggregation: which ones a rule allows, with which options."""
+"""Checks which kinds of aggregation a rule allows, and with which options.
+
+Used by `RuleFactory`, which builds the aggregation of the chosen kind.
+"""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -55,7 +58,7 @@ def supported_aggregations(
 
 
 def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
-  """Returns the reason why a rule does not allow secure sums."""
+  """Returns in words why a rule does not allow secure sums."""
   rule_class = rule if isinstance(rule, type) else type(rule)
   if rule_class.geometry is types.Geometry.GRAM:
     return "its rule compares the updates of clients with each other"
@@ -70,10 +73,11 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
 def choose(
   rule: types.Rule, options: Options
 ) -> tuple[Aggregation, SumFactory | None]:
-  """Returns the kind of aggregation and its sum factory; `None` is the default.
+  """Returns the kind of aggregation, and its sum factory or `None`.
 
-  Raises `TypeError` if `sum_factory` is not a factory, and `FieldError` if the
-  options do not fit each other or the rule.
+  `None` stands for the kind's default sum. Raises `TypeError` if `sum_factory`
+  is not a factory, and `FieldError` if the options do not fit each other or the
+  rule.
   """
   _check_each(rule, options)
   aggregation = options.aggregation
@@ -131,7 +135,7 @@ def _check_each(rule: types.Rule, options: Options) -> None:
 
 
 def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
-  """Returns the factory for the sum: the given one, or the defence's."""
+  """Returns the option `sum_factory`, or else the factory of the defence."""
   sum_factory, defence = options.sum_factory, options.defence
   has_sum = TWO_PHASE in supported_aggregations(rule)
   if defence and defence.sum_factory:
@@ -165,7 +169,7 @@ def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
 
 
 def _check_with_gram(options: Options) -> None:
-  """Checks that the server can know the Gram matrix with these options."""
+  """Checks that the options let the server see the updates' Gram matrix."""
   option = "tape" if options.tape else "certificate"
   aggregation, defence = options.aggregation, options.defence
   hides_updates = (
@@ -182,7 +186,7 @@ def _check_with_gram(options: Options) -> None:
 
 
 def _check_private(rule: types.Rule, options: Options) -> None:
-  """Checks that noise protects: no client may change another client's term."""
+  """Checks that no client can change another's term, so that noise protects."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
       "dp",
@@ -217,7 +221,7 @@ def _check_private(rule: types.Rule, options: Options) -> None:
 def _check_secure(rule: types.Rule, options: Options) -> None:
   """Checks that a rule can be applied to secure sums."""
   if isinstance(rule, types.SeparableRule):
-    rule.log_reference()  # Raises without a reference.
+    rule.log_reference()  # Raises `FieldError` if there is no reference.
   elif (
     isinstance(rule, types.ComparingRule)
     and rule.needs_uniform_weights

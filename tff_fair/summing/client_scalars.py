@@ -37,7 +37,7 @@ _NEVER_NEGATIVE = (
 
 
 class ScalarRows(NamedTuple):
-  """The scalars of m clients."""
+  """The scalars of m clients, one row each."""
 
   client_id: tf.Tensor  # int64[m]; 0 for clients that report no id.
   columns: tf.Tensor  # float64[m, s], in the order of `ScalarReader.columns`.
@@ -57,13 +57,13 @@ class ScalarReader:
   rule: types.Rule
   # "num_examples", "uniform", or weights by client id.
   client_weighting: str | ClientNumbers
-  # The numeric fields of a client's weight besides its id; empty if the weight
-  # is a scalar, the number of examples.
+  # The numeric fields of a client's weight without its id; empty if the weight
+  # is only a scalar, the number of examples.
   fields: tuple[str, ...]
   # Whether clients already report 0 examples for an update that is not finite,
   # so that the server skips this check.
   updates_checked: bool = False
-  # f_k*: the rule gets f_k - f_k* as the loss; `None` is 0.
+  # f_k*: the rule gets f_k - f_k* as the loss. `None` stands for zeros.
   loss_reference: ClientNumbers | None = None
 
   @classmethod
@@ -76,7 +76,10 @@ class ScalarReader:
     updates_checked: bool = False,
     loss_reference: ClientNumbers | None = None,
   ) -> "ScalarReader":
-    """Creates a reader; raises `TypeError` if weights lack needed signals."""
+    """Creates a reader for weights of `weight_type`.
+
+    Raises `TypeError` if they lack a signal that the rule needs.
+    """
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):
       given = client_weighting, loss_reference
@@ -122,13 +125,13 @@ class ScalarReader:
     return columns
 
   def empty(self) -> ScalarRows:
-    """Returns the `ScalarRows` of no clients."""
+    """Returns `ScalarRows` without clients."""
     row = tf.TensorSpec([len(self.columns)], tf.float64)
     ids, columns = stacking.no_rows((stacking.CLIENT_ID_SPEC, row))
     return ScalarRows(ids, columns, tf.constant(0, tf.int32))
 
   def read(self, update: types.TensorStructure, weight: Any) -> ScalarRows:
-    """Returns the rows of one client: one row, or none if it is excluded."""
+    """Returns the row of one client, or no row if the client is excluded."""
     if self.fields:
       named = weight if isinstance(weight, Mapping) else weight._asdict()
       client_id = named["client_id"]
@@ -156,7 +159,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, 1 - tf.cast(counts, tf.int32))
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
-    """Returns the signals in rows, as `ClientSignals` of vectors."""
+    """Returns the signals of the rows' clients, as vectors."""
     named = self._by_name(rows)
     return types.ClientSignals(
       client_id=rows.client_id,
@@ -164,7 +167,7 @@ class ScalarReader:
     )
 
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
-    """Returns the cohort in the order of the rows; weights are unnormalized."""
+    """Returns the cohort in the rows' order, with weights not normalized."""
     named = self._by_name(rows)
     weight = self._weight(rows.client_id, named["num_examples"])
     if self.loss_reference is not None:
@@ -176,7 +179,7 @@ class ScalarReader:
     return dict(zip(self.columns, columns, strict=True))
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
-    """Returns the unnormalized weights of clients."""
+    """Returns the clients' weights, not normalized, float64[m]."""
     if isinstance(self.client_weighting, ClientNumbers):
       return self.client_weighting.lookup(client_id)
     if self.client_weighting == UNIFORM:
@@ -194,7 +197,10 @@ def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _remedy(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
-  """Returns advice on how to supply missing signals, given those found."""
+  """Returns advice on how to supply the signals that a weight lacks.
+
+  `found` are the signals that it has, and `fields` those that it has by name.
+  """
   if missing == "learning_rate" and fields:
     return (
       "Pass learning_rate=0.1, the rate of the clients, to "

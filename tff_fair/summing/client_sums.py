@@ -1,8 +1,9 @@
-"""A round in which the server gets only sums over clients.
+"""Builds rounds in which the server gets only sums over clients.
 
 Each client computes its terms of several sums. An inner factory computes each
 sum, and the server computes the result from the sums. No sum depends on another
-one, so the round compiles to TFF's `MapReduceForm`.
+one, so the round compiles to TFF's `MapReduceForm`. `secure` uses this module;
+`comparison_sums` uses its parts.
 
 Secure sums add integers, so all numbers need bounds. A scalar travels as a
 whole part and a fraction, because 32-bit integers cannot represent the range of
@@ -25,17 +26,17 @@ from tff_fair.types import SumsOutput, TensorStructure
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 Terms: TypeAlias = Mapping[str, Any]
 
-# The names of the sums that every round has, and of the sums of scalars.
+# The names of sums: every round has the first two; the others are of scalars.
 COUNTS, UPDATE = "counts", "update"
 SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
 
 DEFAULT_BOUND = 1024.0
-# The bound of scalars, such as products of numbers of examples and losses.
+# The bound on scalars, which may be numbers of examples times losses.
 SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """A client's status, one-hot; or the sums of these numbers over clients."""
+  """One client's status, one-hot; or each status's number of clients."""
 
   counted: tf.Tensor  # float32[], 1 if the client is included.
   # float32[], 1 if the client has no examples, if its update or a signal is not
@@ -49,9 +50,9 @@ def with_counts(
   sent: Terms,
   within_bounds: tf.Tensor | bool = True,
 ) -> Terms:
-  """Returns a client's terms, and its status as `counts`.
+  """Adds a client's status to its terms, as `counts`.
 
-  The terms of an excluded client become zeros, even if they are NaN.
+  If the client does not count, the other terms become zeros, even from NaN.
   """
   reports = tf.equal(row.num_excluded, 0)
   counts = reports & within_bounds
@@ -69,7 +70,10 @@ def with_counts(
 
 @dataclasses.dataclass(frozen=True)
 class Transport:
-  """How terms are summed: by a factory or TFF's secure sum, and their bound."""
+  """How clients' terms are summed, and the bound on the scaled updates.
+
+  The sum is that of `sum_factory`; `None` is TFF's secure sum.
+  """
 
   sum_factory: Factory | None
   bound: float | None
@@ -78,7 +82,7 @@ class Transport:
   def from_options(
     cls, sum_factory: Factory | None, bound: float | None
   ) -> Self:
-    """Returns the transport for the options; see `RuleFactory`."""
+    """Returns the transport for two options of `RuleFactory`."""
     if sum_factory is None:
       bound = float(DEFAULT_BOUND if bound is None else bound)
     return cls(sum_factory, bound)
@@ -89,7 +93,7 @@ class Transport:
     return self.sum_factory is None
 
   def scalar_terms(self, values: tf.Tensor) -> Terms:
-    """Returns the terms that represent scalars, float64[n]."""
+    """Returns the terms by which clients send scalars, float64[n]."""
     if not self.uses_integers:
       return {SCALARS: values}
     whole = tf.round(values)
@@ -109,7 +113,7 @@ class Transport:
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
     """Returns an update times a factor, in float32 or the dtypes of `specs`."""
-    # The secure sum's 32-bit integers are not more exact than float32.
+    # The secure sum has 32-bit integers, so float64 would gain nothing.
     if self.uses_integers:
       specs = tf.nest.map_structure(
         lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
@@ -156,7 +160,7 @@ def secure_count_factory() -> Factory:
 
 
 def count_measurements(counts: Counts) -> collections.OrderedDict[str, Any]:
-  """Returns the measurements of a round's numbers of clients, int32[] each."""
+  """Returns a round's three numbers of clients as measurements, int32[]."""
   numbers = [tf.cast(tf.round(count), tf.int32) for count in counts]
   return collections.OrderedDict(
     num_clients=numbers[0],
@@ -172,7 +176,10 @@ def end_round(
   output: SumsOutput,
   factors: Sequence[tf.Tensor],
 ) -> rule_application.RoundOutput:
-  """Returns state, result and measurements of a round from its sums."""
+  """Returns the state, the result and the measurements of a round.
+
+  The direction is the sum of `factors` times the update sums in `totals`.
+  """
   measurements = count_measurements(totals[COUNTS])
   num_clients: tf.Tensor = measurements["num_clients"]
   direction = rule_application.weighted_sum(
@@ -193,15 +200,16 @@ def end_round(
 
 
 class Sums:
-  """Sums of clients' terms, none of which depends on another sum.
+  """Sums clients' terms by name; no sum depends on another.
 
-  `inner` is the type of the update sum's measurements; empty without this sum.
+  `inner` is the type of the update sum's measurements, and empty if there is no
+  update sum.
   """
 
   def __init__(
     self, terms_type: tff.StructType, factories: Mapping[str, Factory]
   ) -> None:
-    """Builds a process for each of the terms, by name."""
+    """Builds a process for each term by the factory of the same name."""
     unused_assertions.keep_out_of_log()
     self.terms_type = terms_type
     self._processes = {
@@ -222,7 +230,7 @@ class Sums:
     )
 
   def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
-    """Returns the states, the sums, and the measurements of the update sum."""
+    """Sums the terms, with the measurements of the update sum."""
     outputs = {
       name: process.next(state[name], terms[name])
       for name, process in self._processes.items()

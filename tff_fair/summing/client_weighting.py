@@ -1,4 +1,4 @@
-"""Numbers that callers pass for each client: weights and reference losses.
+"""Reads the numbers that callers pass for clients: weights, reference losses.
 
 The weights, normalized, are a rule's p_k. A rule gets each client's loss minus
 the client's reference loss.
@@ -22,14 +22,14 @@ NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
 
 class ClientNumbers(NamedTuple):
-  """The numbers that an option gives to clients, by ascending client id."""
+  """One number per client from `option`, in ascending order of client ids."""
 
   option: str
   ids: tuple[int, ...]
   numbers: tuple[float, ...]
 
   def lookup(self, client_id: tf.Tensor) -> tf.Tensor:
-    """Returns the clients' numbers, float64[m]; fails for unknown clients."""
+    """Returns the numbers of clients, float64[m]; fails if one has none."""
     ids = tf.constant(self.ids, tf.int64)
     place = tf.minimum(tf.searchsorted(ids, client_id), len(self.ids) - 1)
     is_known = tf.equal(tf.gather(ids, place), client_id)
@@ -44,10 +44,10 @@ class ClientNumbers(NamedTuple):
 
 
 def read_client_weighting(given: ClientWeighting) -> str | ClientNumbers:
-  """Checks and returns a client weighting.
+  """Checks the option `client_weighting`, and returns it in a standard form.
 
-  Raises `TypeError` if the weighting is neither text nor one number per client,
-  and `FieldError` if a value is wrong.
+  Raises `TypeError` if the weighting is neither a string nor one number per
+  client, and `FieldError` if a value is wrong.
   """
   name = "client_weighting"
   if isinstance(given, str):
@@ -73,11 +73,11 @@ def read_client_weighting(given: ClientWeighting) -> str | ClientNumbers:
 def read_loss_reference(
   given: Mapping[int, float] | None,
 ) -> ClientNumbers | None:
-  """Checks and returns the reference losses f_k*, by client id.
+  """Checks and returns the option `loss_reference`, f_k* by client id.
 
   `None` means no references. Raises `TypeError` if `given` is not a mapping of
-  client ids to numbers, and `FieldError` if it is empty or a number is not
-  finite.
+  client ids to numbers, and `FieldError` if the mapping is empty or a number is
+  not finite.
   """
   if given is None:
     return None
@@ -90,7 +90,7 @@ def read_loss_reference(
 
 
 def _read_numbers(option: str, given: Any) -> ClientNumbers:
-  """Reads finite numbers: a mapping by client id, or a sequence from id 0."""
+  """Checks an option's finite numbers: by client id, or in order from id 0."""
   by_id: dict[Any, Any] = dict(
     given.items() if isinstance(given, Mapping) else enumerate(given)
   )

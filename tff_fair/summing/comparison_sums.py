@@ -1,4 +1,4 @@
-"""Successive secure sums, by which clients compare themselves with others.
+"""Builds successive secure sums, by which clients compare themselves.
 
   phase i:  s_i = sum_k t_ki
   last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k
@@ -29,7 +29,7 @@ from tff_fair.summing import client_scalars, client_sums, rule_application
 
 
 class ComparingProcess(tff.templates.AggregationProcess):
-  """A process whose sums can also be computed one by one."""
+  """An aggregation process whose sums can also be computed one by one."""
 
   # Each phase computes one sum. It takes the arguments of `next`, followed by
   # the results of all earlier phases at the server. The last phase returns the
@@ -45,10 +45,10 @@ def build(
   bound: float | None = None,
   sum_factory: client_sums.Factory | None = None,
 ) -> ComparingProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+  """Builds the process of a `RuleFactory` with a `ComparingRule`.
 
-  `bound` limits e_kj Delta_k. Its default, and `sum_factory`, are as for
-  `secure.build_secure`.
+  `bound` limits the entries of e_kj Delta_k. Its default, and `sum_factory`,
+  are as for `secure.build_secure`.
   """
   rule = reader.rule
   assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
@@ -152,7 +152,7 @@ def _computation(
 
 
 def _earlier_sums(before: Sequence[Any]) -> Any:
-  """Returns the sums in the results of phases, at the server."""
+  """Returns the sums from the results of earlier phases, at the server."""
   return tff.federated_zip([result["total"] for result in before])
 
 
@@ -189,13 +189,13 @@ class _Phase:
 
 
 def _known_type(phases: Sequence[_Phase]) -> tff.Type:
-  """Returns the type of the phases' sums."""
+  """Returns the type of the sums of all `phases`."""
   return tff.to_type([phase.total.type_signature.result for phase in phases])
 
 
 @dataclasses.dataclass(frozen=True)
 class _Computations:
-  """The computations of a client and of the server in a round."""
+  """What clients and the server compute in a round, except sums."""
 
   reader: client_scalars.ScalarReader
   rule: types.ComparingRule
@@ -205,7 +205,10 @@ class _Computations:
   def terms(
     self, row: client_scalars.ScalarRows, known: Sequence[tf.Tensor]
   ) -> client_sums.Terms:
-    """Returns a client's terms in a phase; zeros for an excluded client."""
+    """Returns a client's terms in the phase after the sums `known`.
+
+    They are zeros if the client is excluded or a scalar exceeds its bound.
+    """
     cohort = self.reader.unordered_cohort(row)
     own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
     counted = client_sums.with_counts(
@@ -222,7 +225,7 @@ class _Computations:
     row: client_scalars.ScalarRows,
     known: Sequence[tf.Tensor],
   ) -> client_sums.Terms:
-    """Returns a client's terms in the last phase."""
+    """Returns a client's terms in the last phase, with its status."""
     cohort = self.reader.unordered_cohort(row)
     factors = tf.reduce_sum(self.rule.factors(cohort, known), axis=0)
     scaled = tuple(
@@ -237,7 +240,7 @@ class _Computations:
   def finish(
     self, totals: Any, known: Sequence[tf.Tensor]
   ) -> rule_application.RoundOutput:
-    """Returns state (empty), result and measurements of a round."""
+    """Returns the state (empty), the result and the measurements of a round."""
     levels, measurements = self.rule.levels(
       known, self.transport.scalar_sums(totals)
     )

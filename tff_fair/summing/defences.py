@@ -1,4 +1,4 @@
-"""Defences of the server against unusual updates.
+"""Defends the server against unusual updates, in one of four ways.
 
   zeroing:       an update whose largest entry exceeds a bound becomes zero
   clipping:      an update whose norm exceeds a bound is scaled to the bound
@@ -68,7 +68,7 @@ class Defence:
 
   @property
   def sum_factory(self) -> tff.aggregators.UnweightedAggregationFactory | None:
-    """The factory that sums the scaled updates; `None` for the plain sum."""
+    """The factory that replaces the sum; `None` keeps the plain sum."""
     if self.kind == MEDIAN:
       return TrimmedSumFactory()
     if self.kind == TRIMMED_MEAN:
@@ -81,14 +81,14 @@ class Defence:
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Wraps a sum of updates with the bound of the defence, if it has one.
+    """Adds clipping or zeroing of updates to a process, if that is the kind.
 
-    The process also measures the bound and the number of updates beyond it:
+    The new process also measures the bound and the number of updates beyond it:
     `clipping_norm` and `clipped_count`, or `zeroing_norm` and `zeroed_count`.
     """
     inner = _ProcessFactory(process)
     if self.kind == CLIPPING:
-      # The settings of `tff.learning.robust_aggregator`.
+      # As `tff.learning.robust_aggregator` sets them.
       bound = _Estimate.no_noise(
         initial_estimate=1.0, target_quantile=0.8, learning_rate=0.2
       )
@@ -110,7 +110,7 @@ class Defence:
 
 
 class _ProcessFactory(tff.aggregators.WeightedAggregationFactory):
-  """A factory that returns an existing process, for factories that wrap it."""
+  """Passes a finished process to TFF's factories, which wrap only factories."""
 
   def __init__(self, process: tff.templates.AggregationProcess) -> None:
     self._process = process
@@ -127,7 +127,7 @@ def _with_flat_measurements(
   value_type: tff.Type,
   weight_type: tff.Type,
 ) -> tff.templates.AggregationProcess:
-  """Returns a process whose measurements include the inner ones, unnested."""
+  """Returns `process` with the measurements of its inner process unnested."""
 
   @tff.tensorflow.computation(
     process.next.type_signature.result.measurements.member
@@ -165,8 +165,8 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     """Initializes the factory.
 
     Args:
-      share: The share of the values to leave out at each end, in (0, 1/2]; 1/2
-        takes the median.
+      share: The share of the values to leave out at each end, in (0, 1/2];
+        with 1/2, only the median is left.
 
     Raises:
       FieldError: If the share is out of range.
@@ -221,7 +221,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
     tf.floor(tf.constant(share, tf.float64) * tf.cast(count, tf.float64)),
     tf.int32,
   )
-  # Of an odd number of values, the median keeps one; of an even number, two.
+  # At least one value is left: the median of an odd number, or two of an even.
   cut = tf.maximum(tf.minimum(share_of_rows, (count - 1) // 2), 0)
   kept = tf.cast(tf.sort(rows, axis=0)[cut : count - cut], tf.float64)
   factor = tf.math.divide_no_nan(
@@ -231,7 +231,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
 
 
 def _counted_rows(value: object) -> tf.Tensor:
-  """Returns a value as a row, [1, d]; no row, [0, d], if it is excluded."""
+  """Returns a value flattened, [1, d]; [0, d] if it is zero or not finite."""
   row = stacking.flatten_update(value)
   counts = tf.logical_and(
     norms.all_finite(row), tf.reduce_any(tf.not_equal(row, 0))

@@ -12,7 +12,7 @@ from tff_fair.kernels import stacking
 
 
 class RememberedCohort(NamedTuple):
-  """The updates of a round, except of clients with an update in a later round.
+  """A round's updates, without those of clients that sent one in a later round.
 
   `client_id` is int64[r], and `updates` is float[r, d].
   """
@@ -26,8 +26,8 @@ class Memory(NamedTuple):
 
   # One cohort for each round, the latest first.
   cohorts: tuple[RememberedCohort, ...]
-  # float64[r, r], the inner products of all updates, in this order, kept
-  # because they take longer to compute than the rest of a round.
+  # float64[r, r], the inner products of the cohorts' r updates, in this order.
+  # They are kept because they take longer to compute than the rest of a round.
   gram: tf.Tensor
 
 
@@ -45,7 +45,7 @@ def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
 
 
 def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the client ids, int64[r], and ages, int32[r], of the updates."""
+  """Returns the updates' client ids, int64[r], and ages in rounds, int32[r]."""
   ids = tf.concat([cohort.client_id for cohort in memory.cohorts], 0)
   ages = tf.concat(
     [
@@ -75,10 +75,10 @@ def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
 def remember(
   memory: Memory, cohort: RememberedCohort, gram: tf.Tensor
 ) -> Memory:
-  """Returns the memory after a round, without its oldest cohort.
+  """Adds a round's cohort to the memory, and drops the oldest one.
 
-  Older updates of the round's clients are forgotten, too. An empty cohort does
-  not change the memory. `gram` is the result of `gram_with`.
+  Older updates of the new cohort's clients are dropped, too. An empty cohort
+  does not change the memory. `gram` is the result of `gram_with`.
   """
 
   def next_memory() -> Memory:

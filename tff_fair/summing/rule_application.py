@@ -1,4 +1,7 @@
-"""Applies a rule to a collected cohort, and builds the round's measurements."""
+"""Applies a rule to a collected cohort, and builds the round's measurements.
+
+All kinds of aggregation use it.
+"""
 
 import collections
 import math
@@ -31,11 +34,12 @@ def apply_rule(
   """Applies a rule to a cohort, whose rows may be in any order.
 
   `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
-  needs it. `remembered` is the client ids, int64[r], and the ages, int32[r], of
-  r remembered updates; `gram` is then float64[m + r, m + r]. The output's
+  needs it. `remembered` holds the client ids, int64[r], and the ages, int32[r],
+  of r remembered updates; `gram` is then float64[m + r, m + r]. The output's
   coefficients are in the order of `rows`. Its measurements are those of every
-  method, those of the rule, and with `tape`, which needs `gram`, those of
-  `tff_fair.summing.tape`. An empty cohort does not change the state.
+  method; with `gram`, the certificate; those of the rule; and with `tape`,
+  which needs `gram`, those of `tff_fair.summing.tape`. An empty cohort does not
+  change the state.
   """
   num_clients = tf.size(rows.client_id)
   num_remembered = 0 if remembered is None else tf.size(remembered[0])
@@ -91,7 +95,7 @@ def _ordered_cohort(
   rows: client_scalars.ScalarRows,
   order: tf.Tensor,
 ) -> types.Cohort:
-  """Returns the cohort of the rows in the given order; weights sum to 1."""
+  """Returns the cohort, `rows` taken in `order`; its weights sum to 1."""
   cohort = reader.unordered_cohort(
     rows._replace(
       client_id=tf.gather(rows.client_id, order),
@@ -137,7 +141,7 @@ def round_output(
 def with_inner_measurements(
   output: RoundOutput, inner: types.TensorStructure
 ) -> RoundOutput:
-  """Adds any measurements of the inner sum to those of a round, as `sum`."""
+  """Adds the inner sum's measurements, if any, to a round's as `sum`."""
   state, result, measurements = output
   if tf.nest.flatten(inner):
     measurements["sum"] = inner
@@ -149,9 +153,10 @@ def round_update(
   num_clients: tf.Tensor,
   for_finalizer: Mapping[str, tf.Tensor],
 ) -> types.RoundUpdate:
-  """Returns the result of an aggregation; no step if d is not finite.
+  """Returns the result of an aggregation, for the finalizer.
 
-  The sum of finite updates may still exceed the range of floats.
+  If the direction is not finite, the result says that no client was included,
+  so the finalizer takes no step. A sum of finite updates may overflow.
   """
   is_finite = tf.math.is_finite(norms.squared_norm(direction))
   return types.RoundUpdate(
@@ -166,7 +171,7 @@ def round_update(
 
 
 def direction_norm(direction: types.TensorStructure) -> tf.Tensor:
-  """Returns ||d|| as reported, float32[]."""
+  """Returns ||d|| as a measurement, float32[]."""
   return as_reported(tf.sqrt(norms.squared_norm(direction)))
 
 
@@ -174,7 +179,10 @@ def weighted_sum(
   specs: types.TensorStructure,
   terms: Sequence[tuple[tf.Tensor, types.TensorStructure]],
 ) -> types.TensorStructure:
-  """Returns the sum of factors times structures, in the dtypes of `specs`."""
+  """Returns the sum of the terms, each a factor times a structure.
+
+  It is computed in float64, and returned in the dtypes of `specs`.
+  """
 
   def add(spec: tf.TensorSpec, *layers: tf.Tensor) -> tf.Tensor:
     scaled = [
@@ -192,7 +200,10 @@ def _unless_empty(
   no_coefficients: tf.Tensor,
   state: types.TensorStructure,
 ) -> types.RuleOutput:
-  """Returns `apply()`; without clients, `no_coefficients` and the old state."""
+  """Returns `apply()` if there are clients, or else an output for none.
+
+  That has `no_coefficients`, the old state, and missing measurements.
+  """
   reported: list[Mapping[str, tf.Tensor]] = []
 
   def applied() -> tuple[types.TensorStructure, ...]:
@@ -208,7 +219,7 @@ def _unless_empty(
       no_coefficients,
       tf.nest.map_structure(tf.identity, state),
       (
-        # Scalars, or vectors with an entry for each client.
+        # A vector has an entry for each client, so here it is empty.
         tuple(tf.fill([0] * v.shape.rank, missing_value(v)) for v in measured),
         tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in for_finalizer),
       ),
@@ -225,7 +236,10 @@ def _unless_empty(
 def _cohort_measurements(
   cohort: types.Cohort, coefficients: tf.Tensor
 ) -> collections.OrderedDict[str, tf.Tensor]:
-  """Returns the measurements of a cohort that every method reports."""
+  """Returns the measurements that every method reports of a cohort.
+
+  They are of the coefficients and, if clients report losses, of the losses.
+  """
   num_clients = tf.size(cohort.client_id)
   of_cohort = coefficients[:num_clients]
   measurements = collections.OrderedDict(
@@ -249,7 +263,7 @@ def _certificate(
   coefficients: tf.Tensor,
   num_clients: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-  """Returns the measurements of a round that need the Gram matrix."""
+  """Returns the measurements of a round's certificate; see `RuleFactory`."""
   slopes = tf.linalg.matvec(gram[:num_clients], coefficients)
   stationarity = pareto_stationarity(
     gram[:num_clients, :num_clients],
@@ -264,11 +278,11 @@ def _certificate(
 
 
 def missing_value(value: tf.Tensor) -> tf.Tensor:
-  """Returns the value of a measurement without clients: NaN, or integer 0."""
+  """Returns what a measurement reports without clients: NaN, or integer 0."""
   zero = tf.zeros([], value.dtype)
   return zero * math.nan if value.dtype.is_floating else zero
 
 
 def as_reported(value: tf.Tensor) -> tf.Tensor:
-  """Returns a measurement in its reported dtype: float32 for floats."""
+  """Returns a measurement, with floats cast to float32 for the report."""
   return tf.cast(value, tf.float32) if value.dtype.is_floating else value

@@ -1,4 +1,4 @@
-"""A factory for any rule, with any kind of aggregation that the rule allows."""
+"""Builds the aggregation process of any rule, in any kind that it allows."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -102,7 +102,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
     Raises:
       TypeError: If `sum_factory` is not a factory, or `client_weighting` is
-        neither a text nor numbers.
+        neither a string nor numbers.
       FieldError: If the rule does not allow `aggregation`; if `sum_factory`
         does not fit `aggregation`, or does not return a sum; if a choice is
         unknown, the defence does not fit `aggregation` or `sum_factory`, or
@@ -138,8 +138,8 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   def sums_securely(self) -> bool:
     """Whether each number that a client sends goes into a secure sum.
 
-    It is False if a `tff.aggregators.SumFactory` replaces the secure sum, as in
-    tests.
+    The value is False if a `tff.aggregators.SumFactory` replaces the secure
+    sum, as in tests.
     """
     return self._aggregation == aggregation_kinds.SECURE and not isinstance(
       self._sum_factory, tff.aggregators.SumFactory
@@ -152,7 +152,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     *,
     updates_checked: bool = False,
   ) -> tff.templates.AggregationProcess:
-    """Creates a process as `create` does, but with a `RoundUpdate` as result.
+    """Creates the process of `create`, but with a `RoundUpdate` as its result.
 
     The result shows a finalizer whether any client was included: for a server
     optimizer with momentum, a step of zero differs from no step. With
@@ -183,7 +183,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     """Whether `create_phases` can build the sum.
 
     The rule must choose its coefficients without knowing the updates, and
-    neither noise nor the bound of a defence may change them before the sum.
+    neither noise nor a defence's bound may change updates before the sum.
     """
     defence = self._options.defence
     bounds_updates = defence and defence.sum_factory is None
@@ -232,7 +232,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Builds the process for the chosen kind of aggregation."""
+    """Builds the process of `create_for_rounds` for the kind of aggregation."""
     if self._options.dp is not None:
       from tff_fair.summing import secure  # noqa: PLC0415  Few rounds have it.
 
@@ -296,7 +296,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 class FactoryOptions(TypedDict, total=False):
-  """Options of every factory; see `RuleFactory`."""
+  """The options of every method's factory; see `RuleFactory`."""
 
   aggregation: aggregation_kinds.Aggregation | None
   client_weighting: ClientWeighting
@@ -315,7 +315,7 @@ _Factory = TypeVar("_Factory", bound=type[RuleFactory])
 def factory_of(
   rule_class: type[types.Rule],
 ) -> Callable[[_Factory], _Factory]:
-  """Decorates a subclass of `RuleFactory` as the factory of one rule.
+  """Decorates a subclass of `RuleFactory`, making it the factory of one rule.
 
   The subclass's constructor takes the rule's hyperparameters and the options of
   `RuleFactory` as keywords. The constructor's docstring lists them.

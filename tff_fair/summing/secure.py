@@ -46,10 +46,10 @@ def build_secure(
   bound: float | None = None,
   sum_factory: client_sums.Factory | None = None,
 ) -> tff.templates.AggregationProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+  """Builds the process of a `RuleFactory` with secure sums.
 
-  `bound` is the largest absolute value in e_k Delta_k; `None` is 1024, or no
-  bound with a `sum_factory`, which replaces TFF's secure sum.
+  `bound` limits the entries of e_k Delta_k; `None` is 1024, or no bound with a
+  `sum_factory`, which replaces TFF's secure sum.
   """
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
@@ -96,10 +96,10 @@ def build_secure(
 def client_terms(
   rule: types.SeparableRule, cohort: types.Cohort
 ) -> Mapping[str, tf.Tensor]:
-  """Returns a client's terms for the sums of scalars, float64[] by name.
+  """Returns one client's terms for the sums of scalars, float64[] by name.
 
-  They are the terms of `types.Sums`, with an unnormalized `weight`, and the
-  rule's own terms. All are zero if the client is excluded.
+  They are the terms of `types.Sums`, with a `weight` that is not normalized,
+  and the rule's own terms. All are zero if the client is excluded.
   """
   reference = tf.constant(rule.log_reference(), tf.float64)
   e = tf.exp(rule.log_weight(cohort) - reference)
@@ -112,7 +112,7 @@ def client_terms(
     "second_moment": e * tf.square(x),
     **rule.terms(cohort),
   }
-  # Sums over one client, or over no client.
+  # The vectors have one entry, or none if the client is excluded.
   return {name: tf.reduce_sum(value) for name, value in of_one.items()}
 
 
@@ -125,7 +125,7 @@ def build_private(
   sum_factory: client_sums.Factory | None = None,
   securely: bool = False,
 ) -> tff.templates.AggregationProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+  """Builds the process of a `RuleFactory` with noise for privacy.
 
   All clients have the same weight. `sum_factory` adds what clients send; `None`
   is a plain sum, or TFF's secure sum if `securely`.
@@ -167,7 +167,7 @@ def build_private(
 def _factories(
   clip: float, sum_factory: client_sums.Factory | None, securely: bool
 ) -> dict[str, client_sums.Factory]:
-  """Returns factories for counts, and for updates with entries up to `clip`."""
+  """Returns factories that sum counts, and updates with norms up to `clip`."""
   if securely and sum_factory is None:
     return {
       client_sums.COUNTS: client_sums.secure_count_factory(),

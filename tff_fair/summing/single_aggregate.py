@@ -1,7 +1,8 @@
-"""Aggregations in one mergeable aggregate: stacked and streaming sums.
+"""Builds aggregations that consist of one mergeable aggregate.
 
-Scalars and updates travel in the same aggregate, so that they cannot be matched
-wrongly, and several workers can share the clients.
+Stacked and streaming sums are such aggregations. Scalars and updates travel
+together, so that they cannot be matched wrongly, and several workers can share
+the clients.
 """
 
 import collections
@@ -80,7 +81,7 @@ def build_single_aggregate(
   return tff.templates.AggregationProcess(initialize, next_fn)
 
 
-# Maps a `tff.templates.MeasuredProcessOutput` to another one, at the server.
+# Maps one `tff.templates.MeasuredProcessOutput` to another, at the server.
 Convert: TypeAlias = Callable[[Any], Any]
 
 
@@ -90,7 +91,7 @@ def with_converted_output(
   weight_type: tff.Type,
   convert: Convert,
 ) -> tff.templates.AggregationProcess:
-  """Returns a process that converts the outputs of another process.
+  """Returns a process that applies `convert` to the outputs of `process`.
 
   `convert` must not change the state.
   """

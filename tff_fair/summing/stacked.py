@@ -22,7 +22,7 @@ from tff_fair.summing import (
 )
 from tff_fair.summing.aggregation_kinds import UPDATES
 
-# The scalars and the updates of some clients, in the same order.
+# The scalars and the updates of clients collected so far, in the same order.
 CollectedClients: TypeAlias = tuple[client_scalars.ScalarRows, stacking.Stack]
 
 
@@ -34,9 +34,9 @@ def build_stacked(
   certificate: bool = False,
   tape: bool | str = False,
 ) -> tff.templates.AggregationProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+  """Builds the process of a `RuleFactory` that collects the updates.
 
-  With `certificate`, the server computes M even if the rule does not need it.
+  With `certificate`, the server computes M even if the rule does not need M.
   """
   rule = reader.rule
   needs_gram = certificate or rule.geometry is types.Geometry.GRAM
@@ -104,7 +104,7 @@ def _round_output(
   tape: bool | str,
   update_specs: types.TensorStructure,
 ) -> rule_application.RoundOutput:
-  """Returns state, result and measurements of a round."""
+  """Returns the state, the result and the measurements of a round."""
   if reader.rule.remembered_rounds:
     output, direction = _apply_with_memory(
       reader, *collected, state, bool(tape)
@@ -136,7 +136,7 @@ def _apply(
   needs_gram: bool,
   tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
-  """Returns the rule's output and d, float[d], for a cohort without memory."""
+  """Applies a rule without memory; returns its output and the direction d."""
   updates = gram_lib.Columns(stacking.blocks(stack)).join()
   gram = gram_lib.gram_matrix(updates) if needs_gram else None
   output = rule_application.apply_rule(reader, rows, state, gram, tape=tape)
@@ -150,7 +150,7 @@ def _apply_with_memory(
   state: Any,
   tape: bool,
 ) -> tuple[types.RuleOutput, tf.Tensor]:
-  """Returns the rule's output and d, float[d], for a cohort with memory."""
+  """Applies a rule with memory; returns its output and the direction d."""
   memory = state["memory"]
   matrix = stacking.rows(stack)
   remembered = [cohort.updates for cohort in memory.cohorts]

@@ -31,7 +31,7 @@ _LEAST_SHARE = 1e-30
 
 
 class Moments(NamedTuple):
-  """The moments of the updates of some clients; see this module."""
+  """The moments of a set of clients' updates; the module defines them."""
 
   # float64[], the largest l_k; -inf if no client has a positive weight.
   log_scale: tf.Tensor
@@ -43,7 +43,7 @@ class Moments(NamedTuple):
   comoment: TensorStructure = ()
 
 
-# The scalars of some clients, and the moments of their updates.
+# The scalars of the clients so far, and the moments of their updates.
 ScalarsAndMoments: TypeAlias = tuple[client_scalars.ScalarRows, Moments]
 
 
@@ -52,7 +52,7 @@ def build_streaming(
   value_type: tff.Type,
   weight_type: tff.Type,
 ) -> tff.templates.AggregationProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`."""
+  """Builds the process of a `RuleFactory` that adds updates as they arrive."""
   rule = reader.rule
   assert isinstance(rule, types.SeparableRule)  # `RuleFactory` checks it.
   specs = tff.types.type_to_tf_tensor_specs(value_type)
@@ -107,7 +107,7 @@ def _client_moments(
   row: client_scalars.ScalarRows,
   client: single_aggregate.Client,
 ) -> Moments:
-  """Returns the moments of one client, which must be included."""
+  """Returns the moments of one client that is not excluded."""
   cohort = reader.unordered_cohort(row)
   covariate = rule.covariate(cohort)
   return moments_of_one(
@@ -133,7 +133,7 @@ def _slope(
   seen: Moments,
   output: types.RuleOutput,
 ) -> tf.Tensor:
-  """Returns v, from c_k = e_k (u + v x_k)."""
+  """Returns v, the slope in c_k = e_k (u + v x_k), from all coefficients."""
   cohort = reader.unordered_cohort(rows)
   weights = tf.exp(rule.log_weight(cohort) - seen.log_scale)
   covariate = rule.covariate(cohort)
@@ -160,7 +160,7 @@ def no_moments(update_specs: TensorStructure, with_covariate: bool) -> Moments:
 def moments_of_one(
   log_weight: tf.Tensor, covariate: tf.Tensor | None, update: TensorStructure
 ) -> Moments:
-  """Returns the moments of one client; l_k is -inf for a weight of zero."""
+  """Returns the moments of one client; `log_weight` -inf is a weight of 0."""
   weighs = log_weight > float("-inf")
   return Moments(
     log_weight,
@@ -192,7 +192,8 @@ def merge_moments(first: Moments, second: Moments) -> Moments:
   covariate = first.covariate + distance * tf.math.divide_no_nan(
     weight_2, weight
   )
-  # W1 W2 / W (x2 - x1) (T2/W2 - T1/W1), with the divisions cancelled.
+  # C gains W1 W2 / W (x2 - x1) (T2/W2 - T1/W1). The divisors W1 and W2, which
+  # may be zero, cancel.
   factor_1 = -distance * tf.math.divide_no_nan(weight_2, weight) * share_1
   factor_2 = distance * tf.math.divide_no_nan(weight_1, weight) * share_2
   comoment = tf.nest.map_structure(
@@ -213,8 +214,9 @@ def _scaled_sum(
 ) -> TensorStructure:
   """Returns a * first + b * second, for shares a, b in [0, 1].
 
-  If a share is too small for float32, it may scale an update near float32's
-  maximum. Then the sum is computed in float64, which takes twice as long.
+  A share that is too small for float32 may still matter, if its update is close
+  to float32's maximum. So the sum is then computed in float64, in twice the
+  time.
   """
   shares = tf.stack([a, b])
   in_range = tf.reduce_all(

@@ -1,4 +1,4 @@
-"""Records rounds on a tape, and applies rules to recorded rounds.
+"""Records rounds on a tape, and applies other rules to recorded rounds.
 
 A tape holds all that a rule may know about a round: the cohort's scalars and
 the Gram matrix M of the cohort's updates, in float64. It also holds the choice
@@ -22,22 +22,21 @@ from tff_fair.summing import memory as memory_lib
 PREFIX = "tape_"  # Begins the tape's names in a round's measurements.
 _REMEMBERED = ("remembered_id", "remembered_age")
 
-# Arrays by name: the fields of the `tff_fair.types.Cohort` that the rule got,
-# and the rule's choice: `coefficients` (float64[m], or [m + r] with r
-# remembered updates), `slopes` (float64[m]) and `direction_norm` (float64[]). A
-# tape with updates also has `updates` (float[m, d]) and `direction` (float[d]).
-# Clients are in ascending order of their ids.
+# One round as arrays by name: the fields of the `tff_fair.types.Cohort` that
+# the rule got, and the rule's choice: `coefficients` (float64[m], or [m + r]
+# with r remembered updates), `slopes` (float64[m]) and `direction_norm`
+# (float64[]). A tape with updates also has `updates` (float[m, d]) and
+# `direction` (float[d]). Clients are in ascending order of their ids.
 TapedRound: TypeAlias = Mapping[str, np.ndarray]
 
 
 def record_rule(
   cohort: types.Cohort, gram: tf.Tensor, coefficients: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the tape's record of a rule and its cohort.
+  """Returns the measurements that record a cohort and a rule's choice for it.
 
-  The m clients are in ascending order of ids. The Gram matrix is float64[m, m]
-  and the coefficients are float64[m]; with r remembered updates, m + r replaces
-  m.
+  The m clients are in ascending order of ids. `gram` is float64[m, m] and
+  `coefficients` is float64[m]; with r remembered updates, m + r replaces m.
   """
   num_clients = tf.size(cohort.client_id)
   slopes = tf.linalg.matvec(gram, coefficients)
@@ -58,7 +57,10 @@ def record_rule(
 def record_updates(
   client_id: tf.Tensor, updates: tf.Tensor, direction: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the tape's record of updates, [m, d], and direction, [d]."""
+  """Returns the measurements that record the updates and the direction.
+
+  `client_id` is int64[m], `updates` float[m, d], and `direction` float[d].
+  """
   order = tf.argsort(client_id, stable=True)
   return {
     f"{PREFIX}updates": tf.gather(updates, order),
@@ -80,11 +82,11 @@ class ReplayedStep(NamedTuple):
 class Replay:
   """Applies a rule to recorded rounds, one after the other.
 
-  It computes in TFF's default context, so that numbers round as in training.
+  The rule runs in TFF's default context, so that numbers round as in training.
   """
 
   def __init__(self, rule: types.Rule) -> None:
-    """Begins before the first round."""
+    """Initializes the rule's state, as before the first round."""
     self._rule = rule
     self._compute: tff.Computation | None = None
     self._state: Any = tff.tensorflow.computation(rule.initialize)()
@@ -95,7 +97,7 @@ class Replay:
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
   def next(self, taped: TapedRound) -> ReplayedStep | None:
-    """Applies the rule to the next round; `None` if the cohort is empty."""
+    """Applies the rule to the next round; an empty cohort returns `None`."""
     if not taped["client_id"].size:
       return None
     if self.needs_updates:
@@ -114,7 +116,7 @@ class Replay:
     )
 
   def _apply(self, known: TapedRound) -> np.ndarray:
-    """Returns the coefficients, and advances the rule's state."""
+    """Returns the coefficients for a cohort, and advances the rule's state."""
     cohort = collections.OrderedDict(
       (name, known[name])
       for name in types.Cohort._fields
@@ -126,7 +128,7 @@ class Replay:
     return np.asarray(coefficients)
 
   def _next_with_memory(self, taped: TapedRound) -> ReplayedStep:
-    """Applies a rule that remembers earlier updates to the next round."""
+    """Does the same as `next` for a rule that remembers earlier updates."""
     updates = tf.constant(taped["updates"])
     memory = self._memory or memory_lib.empty(
       self._rule.remembered_rounds,
@@ -135,7 +137,7 @@ class Replay:
     remembered = [of_round.updates for of_round in memory.cohorts]
     ids, ages = memory_lib.ids_and_ages(memory)
     if _has_remembered(taped, ids.numpy(), ages.numpy()):
-      # If computed again, the matrix might round differently on this machine.
+      # Computed again, the matrix might round differently on this machine.
       gram = tf.constant(taped["gram"])
     else:
       gram = memory_lib.gram_with(
@@ -168,7 +170,7 @@ class Replay:
 
 
 def _computation(rule: types.Rule, cohort: TapedRound) -> tff.Computation:
-  """Returns a computation of coefficients and next state from the cohort."""
+  """Builds a computation of (coefficients, new state) from cohort and state."""
   compute = tff.tensorflow.computation
   cohort_type = collections.OrderedDict(
     (name, tff.TensorType(array.dtype.type, [None] * array.ndim))
@@ -192,14 +194,17 @@ def gram_of_cohort(taped: TapedRound) -> np.ndarray:
 def _has_remembered(
   taped: TapedRound, ids: np.ndarray, ages: np.ndarray
 ) -> bool:
-  """Returns whether the rule that ran remembered the same updates."""
+  """Returns whether the rule that ran remembered just these updates."""
   return np.array_equal(taped.get("remembered_id", []), ids) and np.array_equal(
     taped.get("remembered_age", []), ages
   )
 
 
 def _angle(inner: float, norm: float, other: float) -> float:
-  """Returns the angle between vectors in degrees, from their inner product."""
+  """Returns the angle between two vectors in degrees; NaN if one is zero.
+
+  `inner` is their inner product; `norm` and `other` are their norms.
+  """
   if not (norm > 0 and other > 0):
     return float("nan")
   cosine = np.clip(inner / (norm * other), -1.0, 1.0)

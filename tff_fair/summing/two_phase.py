@@ -38,7 +38,7 @@ def build_two_phase(
   weight_type: tff.Type,
   sum_factory: tff.aggregators.UnweightedAggregationFactory,
 ) -> tff.templates.AggregationProcess:
-  """Builds the process; see `tff_fair.aggregators.RuleFactory`.
+  """Builds the process of a `RuleFactory` with two phases.
 
   `sum_factory` sums the scaled updates.
   """
@@ -71,11 +71,11 @@ def build_two_phase(
     tff.FederatedType(weight_type, tff.CLIENTS),
   )
   def next_fn(state: Any, update: Any, weight: Any) -> Any:
-    # Server: choose the coefficients from only the scalars.
+    # At the server, the rule sees only the scalars.
     row = tff.federated_map(computations.read, (update, weight))
     rows = computations.collect(row)
     output = tff.federated_map(computations.apply_rule, (state["rule"], rows))
-    # Clients: each scales its own update.
+    # Each client scales its own update, so the server sees only the sum.
     scaled = tff.federated_map(
       computations.scale,
       (
@@ -85,7 +85,7 @@ def build_two_phase(
         tff.federated_broadcast(output.coefficients),
       ),
     )
-    # Server: the sum, and the report.
+    # The server gets the sum and reports the round.
     total = sum_process.next(state["sum"], scaled)
     rule_state, result, measurements = tff.federated_map(
       finish, (rows, output, total.result, total.measurements)
@@ -96,7 +96,7 @@ def build_two_phase(
 
 
 class _Computations(NamedTuple):
-  """The TFF computations of a round, except its broadcasts and sum."""
+  """The TFF computations of a round, except the broadcasts and the sum."""
 
   # Returns the rule's state before the first round.
   initialize_rule: tff.Computation
@@ -145,7 +145,7 @@ def scale_update(
   rows: client_scalars.ScalarRows,
   coefficients: tf.Tensor,
 ) -> types.TensorStructure:
-  """Returns the update of a client, times its coefficient.
+  """Returns a client's update times the client's coefficient.
 
   The coefficients, float64[m], are in the order of `rows`. An excluded client
   has no `row`, and its update becomes zero, even if it is NaN.
@@ -173,22 +173,23 @@ def scale_update(
   )
 
 
-# The type of the ids of clients that were left out.
+# The type of the ids of clients that the second phase left out.
 LEFT_OUT_TYPE = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
-# `rows`, the rows of the cohort; `coefficients`, float64[m], in their order.
+# What the first phase chooses: `rows`, the cohort's rows, and `coefficients`,
+# float64[m], in the same order.
 CohortCoefficients = collections.OrderedDict[str, Any]
 
 
 class SumPhases(NamedTuple):
-  """The two phases of a sum."""
+  """The two phases of a sum, as computations that workers can share."""
 
-  # A computation of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): maps the
-  # state and the clients' signals to their coefficients.
+  # The first phase, of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): maps the
+  # state and the clients' signals to C, the `CohortCoefficients`.
   choose: tff.Computation
-  # Of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> -> <M, L>): maps
-  # state, updates, signals and coefficients to M, the output of the whole
-  # process's `next`, and L, of `LEFT_OUT_TYPE`, the ids of clients that
-  # `choose` included but `add` excluded.
+  # The second, of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> ->
+  # <M, L>): maps state, updates, signals and coefficients to M, the output of
+  # the whole process's `next`, and L, of `LEFT_OUT_TYPE`, the ids of clients
+  # that `choose` included but `add` excluded.
   add: tff.Computation
   # Of the type (<W, L> -> W): sets the number of examples in a client's signals
   # to 0 if its id is in L.
@@ -203,7 +204,10 @@ def build_sum_phases(
   weight_type: tff.Type,
   sum_factory: tff.aggregators.UnweightedAggregationFactory,
 ) -> SumPhases:
-  """Builds the phases of `build_two_phase`; `reader` must not need updates."""
+  """Builds the two phases of the process that `build_two_phase` builds.
+
+  `reader` must not need updates.
+  """
   sum_process = sum_factory.create(value_type)
   sum_output = sum_process.next.type_signature.result
   computations = _build_computations(reader, value_type, weight_type)
@@ -291,10 +295,10 @@ def finish_second_phase(
   direction: types.TensorStructure,
   inner: types.TensorStructure,
 ) -> rule_application.RoundOutput:
-  """Returns state, result and measurements of a round.
+  """Returns the state, the result and the measurements of a round.
 
-  `rows` has the clients included after training, `chosen` those included before
-  training.
+  `rows` holds the clients included after training, and `chosen` those included
+  before training. `direction` and `inner` are the sum and its measurements.
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)
@@ -309,7 +313,7 @@ def finish_second_phase(
 def exclude_client(
   signals: types.ClientSignals, left_out: tf.Tensor
 ) -> types.ClientSignals:
-  """Returns a client's signals, with no examples if it is left out."""
+  """Returns a client's signals, with 0 examples if its id is in `left_out`."""
   is_out = tf.reduce_any(tf.equal(left_out, signals.client_id))
   none = tf.zeros_like(signals.num_examples)
   return signals._replace(
@@ -329,7 +333,7 @@ def missing_ids(
 def coefficients_of(
   client_id: tf.Tensor, chosen: CohortCoefficients
 ) -> tf.Tensor:
-  """Returns the coefficients, float64[n], of the clients in `client_id`."""
+  """Returns the chosen coefficients, float64[n], of the clients `client_id`."""
   known = chosen["rows"].client_id
   order = tf.argsort(known, stable=True)
   places = tf.searchsorted(tf.gather(known, order), client_id)
