@@ -1,4 +1,4 @@
-"""Reads the CSV table of clients' results for an audit, and finds its score."""
+"""Reads and checks a CSV table of clients' results that a user audits."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ LOSS = dataclasses.replace(
   worst="largest loss",
   extra_scores=(),
 )
-# For losses below zero, such as negative log densities.
+# A score for losses that may be below zero, such as negative log densities.
 _SIGNED_LOSS = dataclasses.replace(
   LOSS,
   lowest=-math.inf,
@@ -35,8 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# By column of the table that `read` returns: the names that a file may use. The
-# last of several is the name in a run's clients.csv.
+# For each column of the table that `read` returns, the names that it may have
+# in a file. The last of several names is that in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
@@ -46,8 +46,8 @@ _NAMES = {
 }
 _SCORES = (CORRECT, ACCURACY.name, LOSS.name)
 _LARGEST_COUNT = 2**53  # Larger whole numbers are not exact in float64.
-_SHOWN = 40  # A message shows this many characters of a wrong cell.
-_ROUNDING = 0.006  # Rounding error of accuracies with two or more decimals.
+_SHOWN = 40  # The most characters of a cell that an error message shows.
+_ROUNDING = 0.006  # Allows accuracies to be rounded to two decimals.
 
 
 # The condition on the numbers of each column, in words and as a function.
@@ -69,14 +69,14 @@ _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the first of accuracy, RMSE and loss that a table contains."""
+  """Returns the score of a table: accuracy, else RMSE, else loss."""
   score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
   is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
   return _SIGNED_LOSS if is_signed else score
 
 
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
-  """Reads the results of clients, one row each, from a CSV file."""
+  """Reads the results of clients, one per row, from a CSV file; checks them."""
   path = pathlib.Path(path)
   table = _parse(path)
   columns = {

@@ -1,10 +1,10 @@
-"""The ceiling of a task, which no method can exceed, compared with runs.
+"""Finds the ceiling of a task: the least losses that any method can reach.
 
-A model that is linear in its trained weights has a least mean loss, a least
-CVaR and a least largest loss over the clients' training data, which
-`tff_fair.metrics.ceiling` finds with a proof. In other models, the last layer
-is linear in the features that a trained run computes: the ceiling then holds
-for models with these features.
+Runs are compared with it. If a model is linear in its trained weights,
+`tff_fair.metrics.ceiling` finds its least mean loss, least CVaR and least
+largest loss over the clients' training data, with a proof. In other models, the
+last layer is linear in the features that a trained run computes: the ceiling
+then holds for models with these features.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
 _TAILS = (0.25, 0.5, 0.75, 0.9)  # The weights s of the CVaR along the front.
-_RADIUS = 100.0  # The ball's radius; in units of the labels, for regression.
-# The ball's radius is at least this factor times the norm of each run.
+# The usual radius of the ball of weights; in regression, times the labels' RMS.
+_RADIUS = 100.0
+# The default radius is at least this factor times the norm of each run.
 _RADIUS_FACTOR = 2.0
 # Runs whose norm is above this factor times `_RADIUS` have diverged.
 _DIVERGENCE_FACTOR = 1000.0
-_ACCURACY = 1e-4  # The gap to reach, in units of the loss.
+_ACCURACY = 1e-4  # The largest gap between value and bound, in the loss's unit.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Ceilings:
     runs: A row for each run: `data`, `path`, `method`, `seed`, `norm`; its
       training losses `mean`, `tail`, `largest`; `excess_mean`, ..., how far
       these are above the values in `least`; test losses `test_mean`, ...
-    notes: Further remarks.
+    notes: Sentences for the user, such as on runs that are left out.
   """
 
   share: float
@@ -86,7 +87,7 @@ class Ceilings:
 
   @property
   def unit(self) -> str:
-    """The unit of the losses."""
+    """The unit of the losses in words: "squared errors" or "nats"."""
     is_squared = self.data["loss"].iloc[0] == "squared"
     return "squared errors" if is_squared else "nats"
 
@@ -105,7 +106,7 @@ def ceiling(
   trust: bool = False,
   tell: Callable[[str], object] = progress.say,
 ) -> Ceilings:
-  """Finds how fair any training of a model could be on its training data.
+  """Finds the least risks that any training of a model can reach, its ceiling.
 
       ceiling(task="digits").least[["risk", "value", "gap"]]
       ceiling("outputs/sweep").runs.groupby("method").excess_tail.mean()
@@ -208,7 +209,7 @@ class _Part(NamedTuple):
 def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds the ceilings of a problem, and how far its runs are above them."""
+  """Finds a problem's least risks for client weights `p`, and runs' excess."""
   losses = problem.train
   unit, length = _scale(losses)
   usual, tolerance = _RADIUS * length, _ACCURACY * unit
@@ -248,7 +249,7 @@ def _solve(
 
 
 class _ProblemRisks:
-  """The risks of a problem, and their values for given weights."""
+  """The risks of a problem, which `evaluate` computes for a model's weights."""
 
   def __init__(self, problem: Problem, p: Array, share: float) -> None:
     self.losses = problem.train
@@ -306,7 +307,7 @@ def _run_rows(
   measured: _ProblemRisks,
   rows: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-  """Returns the risks of each run, and how far they are above the least."""
+  """Returns a row for each run: its risks, and their excess over `rows`."""
   values = {row["risk"]: row["value"] for row in rows}
   found = []
   for run in runs:
@@ -327,7 +328,7 @@ def _run_rows(
 def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns a row, with the model of another row if its risk is smaller."""
+  """Returns `row` with the model, of all in `rows`, whose risk is smallest."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:
@@ -343,7 +344,7 @@ def _with_best_model(
 
 
 def _scale(losses: ClientLosses) -> tuple[float, float]:
-  """Returns the units of losses and of the radius; 1 except in regression."""
+  """Returns the unit of losses and that of the radius: in regression, not 1."""
   if losses.loss != "squared":
     return 1.0, 1.0
   squares = float((losses.y**2).mean()) or 1.0

@@ -1,4 +1,4 @@
-"""Loads the data of ceilings: clients' examples as inputs of a linear model."""
+"""Loads clients' examples as inputs of a linear model, for `ceiling`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Clients: TypeAlias = tuple[int, ...] | None  # Ids; None means all clients.
 
 
 class _Model(NamedTuple):
-  """A Keras model: its feature layers, its last dense layer, and its loss."""
+  """A Keras model, split into its feature layers and its last dense layer."""
 
   parts: Sequence[Callable[..., Any]]
   last: tf.keras.layers.Dense
@@ -40,7 +40,7 @@ class _Model(NamedTuple):
     return any(getattr(part, "weights", ()) for part in self.parts)
 
   def weights(self) -> Array:
-    """Returns the flattened W, whose last row is the biases."""
+    """Returns the last layer's weights W, flattened; its last row is biases."""
     kernel, *bias = self.last.get_weights()
     rows = [kernel, *(b[None] for b in bias)]
     return np.concatenate(rows).astype(np.float64).ravel()
@@ -66,7 +66,7 @@ class RunWeights(NamedTuple):
 
   @property
   def norm(self) -> float:
-    """The norm |W|."""
+    """The Euclidean norm of the weights."""
     return float(np.linalg.norm(self.weights))
 
 
@@ -88,7 +88,10 @@ def load(
   clients: _Clients = None,
   members: Sequence[tuple[Run, str]] = (),
 ) -> Iterator[Problem]:
-  """Yields the problem that runs share, or one for each representation."""
+  """Yields one problem for all runs in `members`.
+
+  If the model has weights before its last layer, yields one for each run.
+  """
   # Imported late: they import TensorFlow.
   from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
@@ -127,14 +130,14 @@ def load(
     )
 
 
-# Settings that, besides those of the task, determine a problem.
+# Settings that determine a problem, besides the task and its options.
 _FURTHER = ("task_file", "data_dir", "model", "model_file", "unseen_clients")
 
 
 def of_runs(
   runs: Run | Place | Iterable[Run | Place], *, trust: bool
 ) -> tuple[list[Problem], list[str]]:
-  """Returns a problem for each group of runs that share data, and notes."""
+  """Returns the problems of finished runs, and notes on runs left out."""
   found = discovery.find_intact(runs, ("clients",))
   notes = list(found.notes)
   finished = [run for run in found.runs if run.is_finished]
@@ -165,7 +168,7 @@ def of_runs(
 
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
-  """Returns the names of data that changed since a run; "" if unknown."""
+  """Returns the names of data that changed since a run; "" if none is known."""
   from tasks import digests  # noqa: PLC0415  Imports TensorFlow.
 
   before = run.config.get(configuration.DATA_DIGESTS)

@@ -1,4 +1,4 @@
-"""Reads and writes ceiling.json: the least losses that a run could reach."""
+"""Writes ceiling.json, the least losses for a run's data, and tabulates it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _NUMBERS = {
   "least": ("s", "value", "bound", "gap", "norm", *_MEASURED),
   "runs": (*_MEASURED, *(f"excess_{name}" for name in RISKS)),
 }
+# One table shows only ceilings that agree in these settings.
 _SETTINGS = (
   "share",
   "weighting",
-)  # One table shows only ceilings that agree in these.
+)
 
 
 def _identity(run: Run) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def write(found: Ceilings) -> None:
-  """Writes ceiling.json into each run's folder; may raise `RunError`."""
+  """Writes ceiling.json into each run's folder; `RunError` if it cannot."""
   for _, row in found.runs.iterrows():
     of_data, of_least = (
       table[table["data"] == row["data"]] for table in (found.data, found.least)
@@ -79,7 +80,10 @@ def as_json(found: Ceilings) -> dict[str, Any]:
 def read(
   groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
 ) -> tuple[Ceilings | None, list[str]]:
-  """Joins the ceilings of runs, and returns notes on runs that are left out."""
+  """Returns the runs' ceilings, joined, and notes on runs left out.
+
+  `rounds` has the round of each run to show; ceilings of others are left out.
+  """
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
   for group in groups:
@@ -143,7 +147,7 @@ def _check(content: dict[str, Any]) -> None:
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
-  """Joins the contents of files, and numbers the different data sets."""
+  """Joins the contents of files; gives equal data sets the same number."""
   numbers: dict[str, int] = {}
   rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
   for part in parts:
@@ -164,7 +168,10 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns a table of methods' excess over the least losses, and notes."""
+  """Returns a table of how far methods' losses are above the least, and notes.
+
+  The table is None if no run has a ceiling that can be shown.
+  """
   found, notes = read(groups, rounds)
   if found is None:
     return None, notes

@@ -1,4 +1,7 @@
-"""A run's Pareto stationarity, and its coefficients' distance from FedAvg's."""
+"""Computes a run's Pareto stationarity, and its method's distance from FedAvg.
+
+Both are entries of the run's summary.
+"""
 
 from typing import Any
 
@@ -18,7 +21,7 @@ _POSITIVE = 1e-6  # Smaller weights are rounding errors.
 
 
 def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
-  """Returns the measured Pareto stationarities by round."""
+  """Returns the Pareto stationarity of each round that measured it."""
   if STATIONARITY_COLUMN not in rounds:
     return {}
   found = rounds.dropna(subset=[STATIONARITY_COLUMN])
@@ -30,7 +33,7 @@ def measured_stationarity(rounds: pd.DataFrame) -> dict[int, float]:
 def stationarity(
   rounds: pd.DataFrame, cohorts: pd.DataFrame
 ) -> dict[str, Any] | None:
-  """Returns the last measured Pareto stationarity, with its details, if any."""
+  """Returns the last measured Pareto stationarity and its details, or None."""
   found = measured_stationarity(rounds)
   if not found:
     return None
@@ -47,15 +50,14 @@ def stationarity(
   }
 
 
-# A method whose coefficients hardly differ from the clients' weights computes
-# nearly the same mean as FedAvg; at its end, the run reports this. FedAvg is
-# left out: its coefficients are the weights by definition.
-
-
 def coefficient_change(
   spec: RunSpec, cohorts: pd.DataFrame, task: tasks.Task
 ) -> float | None:
-  """Returns the largest |c / p - 1| for coefficients c and client weights p."""
+  """Returns the largest |c / p - 1| for coefficients c and client weights p.
+
+  If it is small, the run reports that its mean is nearly FedAvg's. For FedAvg,
+  it is None, because its coefficients are the weights by definition.
+  """
   factory = methods.method(spec.algorithm).factory
   if factory is None or spec.algorithm == "fedavg":
     return None

@@ -1,4 +1,4 @@
-"""Selects the evaluation of each run to compare, and computes its measures."""
+"""Selects the evaluation by which a run is compared; computes its measures."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ _USUAL_CRITERION = "mean"
 
 @dataclasses.dataclass(frozen=True)
 class ChosenEvaluation:
-  """An evaluation of a run, or several whose measures are averaged."""
+  """The evaluation of a run that is compared, or several to be averaged."""
 
   run: Run
   rounds: tuple[int, ...]
@@ -37,7 +37,7 @@ class ChosenEvaluation:
     return self.rounds[-1]
 
   def value(self, measure: Measure) -> float:
-    """Returns a measure over the clients, unscaled."""
+    """Returns a measure's mean over the rounds, before `measure.scale`."""
     values = measure_over_rounds(
       self.run, measure, honest=self.honest, rounds=self.rounds
     )
@@ -49,13 +49,13 @@ class ChosenEvaluation:
     return [*_clients_of_rounds(self.run, self.rounds, left_out).values()]
 
   def left_out(self) -> set[int]:
-    """Returns the ids of clients that are left out because they attack."""
+    """Returns the ids of the attackers if `honest`, else an empty set."""
     return _attackers(self.run) if self.honest else set()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSelector:
-  """Selects the evaluation of each run to compare."""
+  """Selects the evaluation by which each run is compared."""
 
   round: str | int = LAST  # A round's number, LAST or BEST.
   criterion: str = _USUAL_CRITERION  # The measure by which BEST is selected.
@@ -85,7 +85,7 @@ class EvaluationSelector:
       )
 
   def select(self, run: Run) -> ChosenEvaluation | str:
-    """Returns the selected evaluation of a run, or why there is none."""
+    """Returns a run's selected evaluation, or in words why it has none."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
       return f"{state} ({self.inclusion_hint} includes it)"
@@ -107,7 +107,7 @@ class EvaluationSelector:
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
-    """Returns the average of the `last` evaluations that end with this one."""
+    """Returns the run's `last` evaluations up to this one, to be averaged."""
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
@@ -129,7 +129,10 @@ def measure_over_rounds(
   honest: bool,
   rounds: Collection[int] | None = None,
 ) -> pd.Series:
-  """Returns a run's unscaled values of a measure by evaluated round."""
+  """Returns a run's values of a measure, before `measure.scale`, by round.
+
+  By default, these are the values of all evaluated rounds.
+  """
   table = run.evaluations
   evaluated = pd.Index(table[ROUND] if rounds is None else list(rounds))
   if not measure.is_stored:
@@ -155,7 +158,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Makes a function of a run cache its results."""
+  """Decorates a function of a run to cache its results as long as the run."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )
@@ -175,7 +178,7 @@ def once_per_run(
 def _clients_of_rounds(
   run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
 ) -> dict[int, Clients]:
-  """Returns the results of all clients not left out, by ascending round."""
+  """Returns results by round, without clients in `left_out` and unseen ones."""
   table = run.client_evaluations
   return {
     number: _clients(of_round, left_out, run.score)

@@ -1,4 +1,7 @@
-"""Results of clients by seed, and pairs of two methods' results."""
+"""Holds clients' results by seed, and pairs those of two methods.
+
+`paired` compares methods by these pairs.
+"""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +24,7 @@ class Clients(NamedTuple):
   extra_columns: Mapping[str, Vector] = MappingProxyType({})
 
   def subset(self, ids: np.ndarray) -> "Clients":
-    """Returns the results of the clients with the given ids."""
+    """Returns the results of the clients in `ids`."""
     if np.array_equal(self.ids, ids):
       return self  # `paired.memoize` recognizes only the same object.
     chosen = np.isin(self.ids, ids)
@@ -36,15 +39,15 @@ class Clients(NamedTuple):
     )
 
 
-# A measure: maps clients and weights, float64[..., K], to float64[...].
+# A measure, which maps clients and weights float64[..., K] to float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
 # A method's evaluations by seed. A measure's value for a seed is its mean over
-# the evaluations of the seed.
+# the seed's evaluations.
 ResultsBySeed = Mapping[RunSeeds, Sequence[Clients]]
 
 
 def subset(method: ResultsBySeed, ids: Sequence[int]) -> ResultsBySeed:
-  """Returns the results of some clients, without seeds that lack them."""
+  """Returns the results of the clients in `ids`; drops seeds that have none."""
   chosen = {
     seed: [evaluation.subset(np.array(ids)) for evaluation in evaluations]
     for seed, evaluations in method.items()
@@ -64,7 +67,7 @@ class Pair(NamedTuple):
   def values(
     self, statistic: Statistic, weights: Vector
   ) -> tuple[Vector, Vector]:
-    """Returns a measure's values for method and baseline, float64[...] each."""
+    """Returns a measure's mean over evaluations for method and for baseline."""
     method, baseline = (
       np.mean([statistic(e, weights) for e in evaluations], 0)
       for evaluations in (self.method, self.baseline)
@@ -73,7 +76,7 @@ class Pair(NamedTuple):
 
 
 def are_identical(method: ResultsBySeed, baseline: ResultsBySeed) -> bool:
-  """Returns whether all clients have the same scores and losses with both."""
+  """Returns whether two methods give common clients equal scores and losses."""
   found = pairs(method, baseline)
   return bool(found) and all(
     np.array_equal(one.score, other.score, equal_nan=True)

@@ -1,4 +1,4 @@
-"""Columns of a table: measures over clients, noise, and single clients."""
+"""Builds the columns of comparison tables: measures, noise, single clients."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ _SPREADS = ("std", "variance", "relative_std")
 
 
 def noise_share(evaluation: ChosenEvaluation) -> float:
-  """Returns noise's share of the variance over clients, in [0, 1], or NaN."""
+  """Returns noise's share of the variance over clients; NaN if unknown."""
   if evaluation.run.score.name != ACCURACY.name:
     return math.nan  # The noise is known only for accuracies.
   found = [
@@ -44,7 +44,7 @@ def noise_share(evaluation: ChosenEvaluation) -> float:
 def noise_over_seeds(
   group: Group, evaluated: Mapping[Run, ChosenEvaluation]
 ) -> Value:
-  """Returns a method's share of noise over its seeds, in percent."""
+  """Returns the noise share in percent, its mean and std over the seeds."""
   return measures.over_seeds(
     NOISE_MEASURE, [noise_share(evaluated[run]) for run in group.runs]
   )
@@ -55,7 +55,10 @@ def noise_note(
   groups: Sequence[Group],
   evaluated: Mapping[Run, ChosenEvaluation],
 ) -> str:
-  """Returns a sentence about noise in the spreads of a table; may be empty."""
+  """Returns a sentence on how much of a table's spreads is noise.
+
+  It is empty if the table shows no spread, or has a column of noise.
+  """
   shown = set(names)
   if not shown.intersection(_SPREADS) or NOISE in shown:
     return ""
@@ -75,14 +78,14 @@ def noise_note(
 
 
 CLIENTS = "clients"  # Requests one column for each client.
-# Gains from joining, see `tff_fair.experiments.analysis.joining_gains`.
+# Columns of gains from joining: the key in `joining_gains`, and the title.
 _JOINING = {
   "gain": ("mean", "Mean gain"),
   "gain_min": ("min", "Least gain"),
   "gaining": ("gaining", "Clients gain"),
   "losing": ("losing", "Clients lose"),
 }
-# Measures after fine-tuning, by the names of their columns.
+# Columns of measures after fine-tuning: the names of the measures.
 _FINETUNED = {
   f"{summaries.FINETUNED}_{name}": name
   for name in ("mean", "std", "worst_10", "worst_20", "min")
@@ -92,14 +95,14 @@ MAX_CLIENTS = 10  # The most columns of clients that a reader can take in.
 
 
 class ComparedColumn(NamedTuple):
-  """A column of a table."""
+  """A column of a table, and how to compute its value for an evaluation."""
 
   measure: Measure
   evaluate: Callable[[ChosenEvaluation], float]
   client: int | None = None
 
   def results(self, method: ResultsBySeed) -> ResultsBySeed:
-    """Returns the results of a method for the column's clients."""
+    """Returns a method's results, only of the column's client if it has one."""
     if self.client is None:
       return method
     return client_results.subset(method, [self.client])
@@ -111,7 +114,7 @@ def build(
   task: str,
   score: Score = ACCURACY,
 ) -> dict[str, ComparedColumn]:
-  """Returns the columns by their names in data frames."""
+  """Returns the columns that `names` request, by their names in data frames."""
   columns: dict[str, ComparedColumn] = {}
   for name in names:
     if name == CLIENTS:
@@ -131,7 +134,7 @@ def build(
 
 
 def of_measure(measure: Measure) -> ComparedColumn:
-  """Returns the column of a measure."""
+  """Returns the column that shows a measure over clients."""
   return ComparedColumn(measure, lambda evaluation: evaluation.value(measure))
 
 
@@ -147,7 +150,7 @@ def _joining_column(name: str, score: Score) -> ComparedColumn:
 
 
 def _summary_column(part: str, key: str, measure: Measure) -> ComparedColumn:
-  """Returns the column of a value in runs' summaries; NaN where missing."""
+  """Returns the column of the value `key` in the `part` of runs' summaries."""
 
   def summary_value(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))

@@ -1,4 +1,4 @@
-"""Tables that compare runs: a row for each method, over its seeds."""
+"""Compares runs in tables: a row for each method, over its seeds."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,9 +35,9 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 from tff_fair.experiments.spec.spec_text import HPARAM
 from tff_fair.experiments.texts import run_warnings
 
-# The tables of runs that comparisons read.
+# The tables of a run that every comparison needs.
 _READ = ("evaluations", "client_evaluations", "clients")
-# Settings that usually differ between methods.
+# Settings that differ between methods as a rule, so that no note lists them.
 _EXPECTED = ("algorithm", "aggregation", "client_weighting")
 
 
@@ -60,7 +60,7 @@ def build(
   target: Target | None = None,
   question: str | None = None,
 ) -> list[Table]:
-  """Returns tables that compare the runs on each task, the baseline first."""
+  """Returns each task's tables: measures of its methods, then differences."""
   for name in columns:
     declared.check_choice("columns", name, table_columns.NAMES)
   questions.check(question)
@@ -126,7 +126,7 @@ def _task_tables(
       *notes,
     )
   if not found and any(any(row.marks) for row in tables[0].rows):
-    # The marks depend on the question.
+    # Without a table of differences, only this sentence explains the marks.
     notes = (first.question.sentence, *notes)
   above, unfit = ceiling_records.table(
     task, groups, {run: found.round for run, found in chosen.items()}
@@ -145,7 +145,7 @@ def _task_tables(
 def _changes(
   contents: TaskComparison, reference: Group, baselines: Sequence[Group]
 ) -> Table:
-  """Returns the changes of clients below and above a baseline's mean."""
+  """Returns a table of how clients below and above a baseline's mean change."""
   task, chosen, score = contents.task, contents.evaluations, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
@@ -247,7 +247,7 @@ _MOST_SHOWN = 10
 
 
 class Comparison(pd.DataFrame):
-  """A data frame that prints ten columns, and how many others it has."""
+  """A data frame that prints ten columns at most, and the number of others."""
 
   @property
   def _constructor(self) -> type[pd.DataFrame]:
@@ -310,8 +310,8 @@ def compare(
     question: The question that intervals and p-values answer: "these_clients",
       what other seeds would show for the same clients and test examples, or
       "other_clients", what other seeds and other clients like these would show.
-      By default the former if all clients take part in each round, and the
-      latter if rounds sample them; `attrs["notes"]` names the question.
+      By default "these_clients" if all clients take part in each round, else
+      "other_clients"; `attrs["notes"]` names the question.
 
   Returns:
     One row for each method of each task, the baseline first. The columns are

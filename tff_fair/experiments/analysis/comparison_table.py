@@ -1,4 +1,4 @@
-"""A table of methods: its cells, as text and as numbers, and its marks."""
+"""Defines tables of methods: cells as text and numbers, marks of the best."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Wins(NamedTuple):
-  """The numbers of clients that a method makes better, equally or worse off."""
+  """How many clients are better, equally well, or worse off with a method."""
 
   wins: int
   ties: int
@@ -43,7 +43,7 @@ def count_wins(
 def client_changes(
   method: ResultsBySeed, baseline: ResultsBySeed, score: Score
 ) -> tuple[Vector, Vector]:
-  """Returns each client's mean change over seeds, and its tie threshold."""
+  """Returns the clients' changes and tie thresholds, as means over seeds."""
   found: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):
@@ -59,12 +59,12 @@ def client_changes(
   return changes, ties
 
 
-# The column of wins, ties and losses; data frames have a column for each.
+# The name of the column of wins, ties and losses, of which data frames make 3.
 RECORD = "record"
 
 
 class Contrast(NamedTuple):
-  """A difference to a baseline, corrected for the number of differences."""
+  """A difference from a baseline, with Holm's correction for all methods."""
 
   difference: Difference
   p_holm: float
@@ -78,7 +78,10 @@ def contrasts(
   label: str,
   question: questions.Name,
 ) -> list[Contrast]:
-  """Returns the methods' scaled, Holm-corrected differences to a baseline."""
+  """Returns methods' scaled, Holm-corrected differences from a baseline.
+
+  `label` is the baseline's name in the results.
+  """
   assert measure.statistic is not None
   known = paired.memoize(measure.statistic)
   differences = [
@@ -98,7 +101,7 @@ Cell = Value | Contrast | Wins
 
 
 class Row(NamedTuple):
-  """A method in a table."""
+  """A method's row in a table: its cells, and marks of the best ones."""
 
   label: str
   num_seeds: int
@@ -118,7 +121,10 @@ class Table:
 
 
 def cell_text(measure: Measure, cell: Cell) -> str:
-  """Returns "12.30 ± 0.45", "+1.20 [-0.30, +2.70] p=0.105" or "12/3/15"."""
+  """Returns a cell as tables show it.
+
+  For example "12.30 ± 0.45", "+1.20 [-0.30, +2.70] p=0.105" or "12/3/15".
+  """
   if isinstance(cell, Wins):
     return "/".join(map(str, cell))
   if isinstance(cell, Contrast):
@@ -134,7 +140,7 @@ def cell_text(measure: Measure, cell: Cell) -> str:
 def cell_numbers(
   name: str, measure: Measure, cell: Cell, *, is_rounded: bool
 ) -> dict[str, float | str]:
-  """Returns the numbers of a cell by the names of their columns."""
+  """Returns a cell's numbers by the names of their data frame columns."""
 
   def number(value: float | None, digits: int) -> float:
     if value is None:
@@ -216,7 +222,7 @@ def marks_of_column(
 
 
 def marks_note(num_seeds: Mapping[str, int]) -> str:
-  """Returns a sentence about methods without marks; empty if there are none."""
+  """Returns a sentence on methods with too few seeds for marks, or ""."""
   single_seed_labels = [
     label for label, n in num_seeds.items() if n < NEEDED_SEEDS
   ]

@@ -1,4 +1,7 @@
-"""Compares finalists with the better FedAvg on test data of fresh seeds."""
+"""Compares a search's finalists with the better FedAvg on fresh seeds.
+
+The last stage of `sweeps.stages` uses it, with clients' results on test data.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -91,7 +94,10 @@ def sort_key(clients: Clients, score: Score, criterion: str) -> float:
 def largest_loss(
   method: ResultsBySeed, fedavg: ResultsBySeed, score: Score
 ) -> float:
-  """Returns the most a client loses against FedAvg, as a mean over seeds."""
+  """Returns how much the worst hit client loses against FedAvg; 0 if none does.
+
+  Each client's loss is a mean over seeds.
+  """
   changes, _ = comparison_table.client_changes(method, fedavg, score)
   sign = 1 if score.higher_is_better else -1
   return max(0.0, -float((sign * score.scale * changes).min()))

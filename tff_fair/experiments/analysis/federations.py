@@ -30,7 +30,7 @@ CRITERIA = ("mean", "worst_10")
 COLUMNS = ("mean", "worst_10", "std")
 FEDAVG, EQUAL_WEIGHTS = "fedavg", "FedAvg, equal weights"
 BETTER_FEDAVG = "the better FedAvg"
-# A column: 0 for the runs that select a setting, above 0 for repetitions.
+# A column of `rows`: 0 in runs that select a setting, above 0 in repetitions.
 MODEL_SEED = "model_seed"
 _MOST_ENUMERATED = 16
 
@@ -55,9 +55,9 @@ def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
 
 
 def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
-  """Returns a row for each client: its test results at the chosen settings.
+  """Returns each client's test score at the best setting by each criterion.
 
-  Results are means over model seeds.
+  Scores are means over model seeds.
   """
   tried = rows[rows[MODEL_SEED] == 0]
   found = pd.DataFrame()
@@ -102,7 +102,7 @@ def check(results: pd.DataFrame) -> None:
 
 
 class Result(NamedTuple):
-  """A method on a federation, compared with its baseline."""
+  """A method's comparison with the baseline on a federation, by a measure."""
 
   federation: str
   method: str
@@ -129,7 +129,7 @@ def compare(
   columns: Sequence[str] = COLUMNS,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[Result]:
-  """Compares the methods of each federation with its baseline."""
+  """Compares each federation's methods with the baseline, by each column."""
   return [
     result
     for federation, rows in results.groupby("federation", sort=False)
@@ -191,7 +191,7 @@ def _federation_results(
 
 
 def _results_by_seed(rows: pd.DataFrame, criterion: str) -> ResultsBySeed:
-  """Returns the results of a method by seed, for `paired`."""
+  """Returns a method's results by seed, in the form that `paired` takes."""
   found = {}
   ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
   known = rows[rows[f"score_{criterion}"].notna()]
@@ -211,7 +211,7 @@ def _results_by_seed(rows: pd.DataFrame, criterion: str) -> ResultsBySeed:
 
 
 class MethodSummary(NamedTuple):
-  """A method over federations."""
+  """A method's gains and losses over all federations, and their test."""
 
   method: str
   num_federations: int
@@ -232,7 +232,7 @@ def summarize_methods(
   spreads: Mapping[str, float],
   column: str = "worst_10",
 ) -> list[MethodSummary]:
-  """Returns each method's summary over all federations, by one measure."""
+  """Returns each method's summary over all federations by measure `column`."""
   chosen = [result for result in results if result.column == column]
   names = list(dict.fromkeys(result.method for result in chosen))
   rows = []
@@ -281,7 +281,10 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 def spreads(
   results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
 ) -> dict[str, float]:
-  """Returns the standard deviation over a baseline's clients by federation."""
+  """Returns each federation's standard deviation over a baseline's clients.
+
+  It is a mean over seeds, in the unit of tables.
+  """
   found = {}
   for federation, rows in results.groupby("federation", sort=False):
     score = BY_NAME[rows["score"].iloc[0]]

@@ -1,4 +1,4 @@
-"""Gaps between groups of people, over all clients and at each client.
+"""Computes gaps between groups of people, over all clients and at each client.
 
 The table of counts has a row for each client and group: `client_id`, `group`,
 `examples`, `hits` and, if there is a positive class, its name as
@@ -26,7 +26,7 @@ POSITIVE_CLASS_COUNTS = ("positives", "predicted", "true_positives")
 def _counts(
   table: pd.DataFrame, names: Sequence[str]
 ) -> group_gaps.GroupCounts:
-  """Returns the counts of groups over all rows of a table."""
+  """Sums the counts of each group over all rows of a table."""
   columns = list(group_gaps.GroupCounts._fields)
   known = table.groupby(GROUP)[[c for c in columns if c in table]].sum()
   sums = known.reindex(index=names, columns=columns, fill_value=0)
@@ -57,7 +57,7 @@ def client_gaps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarize(table: pd.DataFrame, client_ids: pd.Series) -> dict[str, Any]:
-  """Returns the gaps over some clients together, as values for JSON."""
+  """Returns the gaps over all clients in `client_ids` together, for JSON."""
   table = table[table["client_id"].isin(client_ids)]
   names = sorted(table[GROUP].unique())
   counts = _counts(table, names)

@@ -1,4 +1,4 @@
-"""Gaps between groups of people, over all clients together, as measures."""
+"""Defines measures of the gaps between groups of people, over all clients."""
 
 import functools
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def find(name: str, score: Score) -> Measure:
-  """Returns the measure with a name: a gap, or else a measure of a score."""
+  """Returns the measure called `name`: a gap, or else a measure of `score`."""
   if name not in NAMES:
     return measures.by_name(score)[name]
   return Measure(
@@ -72,7 +72,7 @@ def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
 
 
 def _counts(field: str, clients: Clients) -> npt.NDArray[np.int64]:
-  """Returns one kind of count by client and group, int64[K, G]."""
+  """Returns the counts `field` of each client and group, int64[K, G]."""
   prefix = f"{field}{_GROUP_SEPARATOR}"
   found = [
     v for name, v in clients.extra_columns.items() if name.startswith(prefix)

@@ -1,4 +1,4 @@
-"""Clients' gains from joining, and the model's scores at later clients.
+"""Summarizes clients' gains from joining, and scores of unseen, late clients.
 
 Up to three models are compared at each client: the federation's, a model that
 the client trained alone, and a model trained on pooled data.
@@ -26,7 +26,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Prefixes of the score's name in clients.csv.
+# Prefixes of scores' names in clients.csv, by the kind of model.
 LOCAL, POOLED, FINETUNED = "local", "pooled", "finetuned"
 EPOCHS = "finetuned_epochs"
 COLUMNS = ("gain", "gain_low", "gain_high", "gain_p_value")
@@ -35,7 +35,7 @@ LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns gains from joining; None if no other model was trained."""
+  """Summarizes gains from joining; None without local and pooled models."""
   known = clients.dropna(subset=[f"test_{score.name}"])
   means = {
     kind: float(known[f"{kind}_{score.name}"].mean())
@@ -64,7 +64,7 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 
 
 def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
-  """Returns how many clients gain, lose, or are undecided."""
+  """Returns how many clients gain, lose, or do neither with significance."""
   gains = clients.dropna(subset=[f"{prefix}{GAIN}"])
   is_significant = gains[f"{prefix}{P_VALUE}"] < LEVEL
   sign = gains[f"{prefix}{GAIN}"]
@@ -76,7 +76,7 @@ def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
 
 
 def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Returns the results of fine-tuned models; None without fine-tuning."""
+  """Summarizes fine-tuned models' scores; None without fine-tuning."""
   name = f"{FINETUNED}_{score.name}"
   if name not in clients:
     return None
@@ -89,9 +89,9 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   }
 
 
-# Bounds on the scores of unseen clients. For accuracies, a bound holds for a
-# client's accuracy on infinitely many examples; for other scores, for scores on
-# test data of the observed sizes.
+# The share of future clients that a lower bound on scores holds for, and the
+# confidence in this. For accuracies, the bound holds for a client's accuracy on
+# infinitely many examples; for others, for scores on similar test data.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95
@@ -101,7 +101,7 @@ _MISS = 0.1  # Largest probability that an accuracy's lower bound is too high.
 def of_unseen_clients(
   clients: pd.DataFrame, score: Score
 ) -> dict[str, Any] | None:
-  """Returns the scores of clients that did not take part, if there are any."""
+  """Summarizes the scores of clients that did not take part, if any."""
   if tables.UNSEEN not in clients:
     return None
   name = f"test_{score.name}"
@@ -123,7 +123,7 @@ def of_unseen_clients(
 def unseen_client_bound(
   values: np.ndarray, examples: np.ndarray, score: Score
 ) -> dict[str, Any]:
-  """Returns a lower bound on the scores of clients that join later."""
+  """Returns a summary's entries on a bound for scores of future clients."""
   is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
     values, examples
   )

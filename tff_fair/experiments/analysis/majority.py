@@ -1,4 +1,4 @@
-"""The score of always predicting the most frequent class, and rare classes.
+"""Compares models with always predicting the most frequent class.
 
 The most frequent class is that of the training examples of all clients that may
 take part. Predicting it always gives a client the accuracy a, the share of that

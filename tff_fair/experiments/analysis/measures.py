@@ -29,14 +29,14 @@ class Measure(NamedTuple):
   title: str
   higher_is_better: bool
   scale: float = 100.0  # The factor of values in tables: 100 for percent.
-  digits: int = 2  # Decimals in tables.
+  digits: int = 2  # The number of decimals in tables.
   is_signed: bool = False  # Whether positive numbers have a plus sign.
   lowest: float = 0.0  # The bounds of unscaled values.
   highest: float = math.inf
   missing: str = "-"  # The text of a missing value in tables.
   sign: str = ""  # The unit that follows a number, such as " %".
-  column: str = ""  # The name in the table of evaluations.
-  is_stored: bool = True  # Otherwise it is computed from the clients' rows.
+  column: str = ""  # The measure's column in the table of evaluations.
+  is_stored: bool = True  # False: it is computed from the clients' rows.
   statistic: Statistic | None = None  # None: the measure has no tests or marks.
 
   @property
@@ -66,14 +66,14 @@ class Value(NamedTuple):
 
 # A statistic T of `tff_fair.metrics.statistics` takes scores s_k and weights
 # w_k, which are 1, or how often a bootstrap drew client k. With n_k test
-# examples and accuracies a_k, measures are:
+# examples and accuracies a_k, the measures are computed so:
 #
 #   by examples   T(s, w n)     client k has the weight w_k n_k
 #   error         T(1 - a, w)   the share of examples that the model gets wrong
 #   loss, R^2     T(losses, w), T(R^2, w)
 
 
-# The statistics of the measures of losses and of errors.
+# The measures of losses and of errors, and their statistics T.
 _OF_LOSS = {"loss": "mean", "loss_std": "std", "loss_max": "max"}
 _OF_ERROR = {"error": "mean", "error_relative_std": "relative_std"}
 
@@ -233,14 +233,18 @@ NAMES = (
 
 
 def check(name: str, argument: str) -> None:
-  """Checks the name of a measure."""
+  """Raises a `FieldError` of `argument` if `name` is not that of a measure."""
   declared.check_choice(argument, name, NAMES)
 
 
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
-  """Returns the named measure of a score; raises an error if it has none."""
+  """Returns a measure of a score by name.
+
+  Raises a `FieldError` of `argument` if there is none; its text begins with
+  `whose`: a folder, a task, or "the search".
+  """
   found = by_name(score).get(name)
   if found is None:
     raise FieldError(
@@ -269,7 +273,10 @@ def changes(score: Score) -> Mapping[str, Measure]:
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
-  """Returns sizes of tails, such as "10 % = 1 of 3 clients"; may be empty."""
+  """Returns the sizes of the tails that measures in `names` have, if any.
+
+  For example "10 % = 1 of 3 clients".
+  """
   percents = {
     int(percent)
     for kind, _, percent in (name.partition("_") for name in names)
@@ -282,7 +289,7 @@ def tail_sizes(names: Iterable[str], num_clients: int) -> str:
 
 
 def clients_of(table: pd.DataFrame, score: Score) -> Clients:
-  """Returns the results of an evaluation's clients that have a score."""
+  """Returns an evaluation's results, without clients that lack the score."""
   if score.needs:
     table = table[table[score.name].notna()]
 
@@ -299,7 +306,7 @@ def clients_of(table: pd.DataFrame, score: Score) -> Clients:
 
 
 def of_equal(measure: Measure, clients: Clients) -> float:
-  """Returns the unscaled value of a measure over equally weighted clients."""
+  """Returns a measure's value over equally weighted clients, before scaling."""
   assert measure.statistic is not None
   weights = np.ones_like(clients.score)
   with np.errstate(invalid="ignore"):  # Losses and errors may be infinite.
@@ -309,7 +316,7 @@ def of_equal(measure: Measure, clients: Clients) -> float:
 def of_clients(
   clients: pd.DataFrame, score: Score = ACCURACY
 ) -> dict[str, float]:
-  """Returns the unscaled values of all measures of one evaluation, by name."""
+  """Returns an evaluation's values of all measures by name, before scaling."""
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
   if len(clients) and not of_all.ids.size:  # None of them has the score.
@@ -320,7 +327,7 @@ def of_clients(
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
-  """Returns mean and standard deviation over seeds, scaled for a table."""
+  """Returns the mean and the spread of seeds' `values`, scaled for a table."""
   scaled = measure.scale * np.asarray(values, np.float64)
   with np.errstate(invalid="ignore"):
     std = float(scaled.std(ddof=1)) if scaled.size > 1 else None
@@ -350,7 +357,7 @@ def difference_text(
 
 
 def sort_key(measure: Measure, mean: float) -> float:
-  """Returns a sort key: the best comes first, infinite values and NaN last."""
+  """Returns a key that sorts the best mean first, NaN and infinity last."""
   if not math.isfinite(mean):
     return math.inf
   return -mean if measure.higher_is_better else mean

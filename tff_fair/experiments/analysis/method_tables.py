@@ -1,4 +1,4 @@
-"""Tables of methods: measures, differences to a baseline, costs to a target."""
+"""Builds tables of methods: measures, differences from a baseline, costs."""
 
 import dataclasses
 import functools
@@ -39,15 +39,15 @@ _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
 @dataclasses.dataclass(frozen=True)
 class TaskComparison:
-  """The methods on one task, and the columns of their tables."""
+  """Builds the tables that compare methods on one task."""
 
   task: str  # The name, with the options and the number of clients.
   groups: Sequence[Group]
-  names: Sequence[str]  # The names of the columns.
+  names: Sequence[str]  # The names of the columns, as the user requests them.
   evaluations: Mapping[Run, ChosenEvaluation]
   question: Question
   honest: bool = False  # Whether attackers are left out.
-  last: int | None = None  # How many evaluations are averaged.
+  last: int | None = None  # How many evaluations are averaged; None for one.
 
   @property
   def clients(self) -> str:
@@ -55,7 +55,7 @@ class TaskComparison:
     return "honest clients" if self.honest else "clients"
 
   def statistics(self) -> Table:
-    """Returns a table of measures over seeds."""
+    """Returns a table of each method's measures, with means over its seeds."""
     cells, found_marks = [], []
     for column in self.columns.values():
       values = [
@@ -100,7 +100,7 @@ class TaskComparison:
   def best_reference(
     self, references: Sequence[Group], column: ComparedColumn
   ) -> Group:
-    """Returns the baseline with the best mean over its seeds."""
+    """Returns the one of `references` with the best mean of `column`."""
 
     def key(group: Group) -> float:
       values = [column.evaluate(self.evaluations[run]) for run in group.runs]
@@ -109,12 +109,16 @@ class TaskComparison:
     return min(references, key=key)
 
   def best_reference_by_mean(self, references: Sequence[Group]) -> Group:
-    """Returns the baseline whose clients have the best mean score."""
+    """Returns the one of `references` with the best mean score of clients."""
     mean = measures.by_name(self.score)["mean"]
     return self.best_reference(references, columns.of_measure(mean))
 
   def differences(self, references: Sequence[Group]) -> Table:
-    """Returns a table of paired differences, for methods with common seeds."""
+    """Returns a table of methods' paired differences from a baseline.
+
+    Of several `references`, each column takes the best. Methods without a seed
+    in common with each of them are left out.
+    """
     of_groups = list(zip(self.groups, self._results_by_seed, strict=True))
     of_references = {g.label: m for g, m in of_groups if g in references}
     others = [
@@ -181,7 +185,7 @@ class TaskComparison:
     compared: Mapping[str, ComparedColumn],
     chosen: Mapping[str, str],
   ) -> str:
-    """Returns a sentence that names the better baseline of each column."""
+    """Returns a sentence on each column's best reference; "" for only one."""
     if len(references) < 2:
       return ""
     titles: dict[str, list[str]] = {}
@@ -202,7 +206,7 @@ class TaskComparison:
 
   @functools.cached_property
   def columns(self) -> dict[str, ComparedColumn]:
-    """The columns by their names."""
+    """The columns of the tables, by their names in data frames."""
     evaluated = [
       self.evaluations[r] for group in self.groups for r in group.runs
     ]
@@ -217,7 +221,7 @@ class TaskComparison:
 
   @property
   def suffix(self) -> str:
-    """The suffix of the names of columns."""
+    """The suffix of column names: "_last_K" for a mean over K evaluations."""
     return "" if self.last is None else f"_last_{self.last}"
 
   def _caption_prefix(self) -> str:
@@ -244,7 +248,7 @@ def verdict(
   baseline: str,
   question: Question,
 ) -> str:
-  """Returns sentences on which methods clearly differ from a baseline."""
+  """Returns sentences that say which methods clearly differ from a baseline."""
   if not rows:
     return f"No method has a seed in common with {baseline}."
   found = []
@@ -268,7 +272,7 @@ def verdict(
 
 
 def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
-  """Returns a sentence about methods with a single seed; may be empty."""
+  """Returns a sentence on what one seed means for intervals, or ""."""
   single_seed_labels = [label for label, n in num_seeds.items() if n == 1]
   if not single_seed_labels:
     return ""
@@ -293,7 +297,7 @@ def _identity_note(
   methods: Iterable[tuple[Group, ResultsBySeed]],
   baselines: Mapping[str, ResultsBySeed],
 ) -> str:
-  """Returns a sentence on methods whose results equal a baseline's, if any."""
+  """Returns a sentence on methods with a baseline's very results, or ""."""
   found = [
     f"“{group.label}” and “{label}”"
     for group, method in methods
@@ -309,14 +313,14 @@ def _identity_note(
 
 
 def baseline_text(references: Sequence[Group]) -> str:
-  """Returns the label of a baseline, or "the better of" and several labels."""
+  """Returns the baseline's label; for two, "the better of" and their labels."""
   labels = [group.label for group in references]
   if len(labels) == 1:
     return labels[0]
   return f"the better of {labels[0]} and {'; '.join(labels[1:])}"
 
 
-# The tables of a run that contain its costs.
+# The tables of a run from which `Target` takes its costs.
 COST_TABLES = ("rounds", "costs")
 _LOCAL_STEPS = "client_work/train/num_batches"  # A column of metrics.csv.
 
@@ -331,14 +335,14 @@ _COST_COLUMNS: Mapping[str, Measure] = {
 
 
 class Target(NamedTuple):
-  """A value that a measure should reach."""
+  """A value that a measure should reach; tabulates the costs until it does."""
 
   value: float
   measure_name: str = _USUAL_TARGET
 
   @classmethod
   def from_options(cls, value: float | None, of: str) -> "Target | None":
-    """Returns the target that a user requests; None without a value."""
+    """Returns the target of a user's options; None if `value` is None."""
     measures.check(of, "target_of")
     if value is not None:
       return cls(value, of)
@@ -395,7 +399,10 @@ class Target(NamedTuple):
   def _costs(
     self, run: Run, measure: Measure, *, honest: bool
   ) -> tuple[float, float, float] | None:
-    """Returns rounds, bytes and local steps to the target, if it is reached."""
+    """Returns a run's rounds, bytes and local steps to the target.
+
+    They are None if the run does not reach it.
+    """
     values = chosen_evaluations.measure_over_rounds(run, measure, honest=honest)
     is_there = (
       values >= self.value if measure.higher_is_better else values <= self.value

@@ -1,4 +1,4 @@
-"""Evaluates a model on the clients of a task, without TFF's runtime."""
+"""Evaluates a user's model on a task's clients, without TFF; audits use it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SUM_SLACK = 1e-3  # Sums of float16 probabilities may differ from 1 by this.
 
 
 class Predictions(NamedTuple):
-  """A model's outputs, float64[n, ...], and its classes, int64[n], if any."""
+  """A model's outputs float64[n, ...], and classes int64[n] if it gives any."""
 
   outputs: np.ndarray
   classes: np.ndarray | None
@@ -49,7 +49,8 @@ class ClientOutputs(NamedTuple):
   """A model's outputs for the examples of a client."""
 
   labels: np.ndarray  # For regression, in the label's own units.
-  outputs: np.ndarray  # Logits or log probabilities, float64[n, C]; or numbers.
+  # Logits or log probabilities, float64[n, C]; in regression, numbers.
+  outputs: np.ndarray
   ranking: np.ndarray  # float64[n, C]: larger for more probable classes.
   classes: np.ndarray | None  # int64[n], if the model returns classes.
   groups: np.ndarray | None  # int[n], if the task has groups of people.
@@ -68,13 +69,13 @@ def evaluate(
   split: Split = "test",
   outputs: Outputs = "auto",
 ) -> tuple[pd.DataFrame, list[ClientOutputs]]:
-  """Returns a table with a row for each client, and the outputs by client."""
+  """Returns a table of scores with a row per client, and clients' outputs."""
   _check_labels(task)
   model.check_fits(task)
   raw = model.takes_columns(task)
   measure: _ClassificationScorer | _RegressionScorer
   if task.num_classes is None:
-    # Labels beside raw columns are not scaled.
+    # Unlike the labels beside x, those beside raw columns are not scaled.
     measure = _RegressionScorer(model, 1.0 if raw else task.label_scale)
   else:
     measure = _ClassificationScorer(model, task.num_classes, outputs)
@@ -105,7 +106,7 @@ def _by_client(found: ClientOutputs, part: _Part) -> list[ClientOutputs]:
   return [ClientOutputs(*arrays) for arrays in zip(*columns, strict=True)]
 
 
-_TINY = np.finfo(np.float64).eps  # scikit-learn clips probabilities to this.
+_TINY = np.finfo(np.float64).eps  # The least probability in scikit-learn.
 
 
 def _halves(task: tasks.Task, split: Split) -> list[tasks.Split]:
@@ -169,7 +170,7 @@ def _joined(parts: tuple[Columns | np.ndarray, ...]) -> Columns | np.ndarray:
 
 @dataclasses.dataclass
 class _ClassificationScorer:
-  """Accuracy and cross entropy of a classifier."""
+  """Computes a classifier's accuracy and cross entropy at each client."""
 
   model: Model
   num_classes: int
@@ -201,7 +202,7 @@ class _ClassificationScorer:
     return rows, ClientOutputs(labels, logits, ranking, found.classes, None)
 
   def class_outputs(self, outputs: np.ndarray) -> np.ndarray:
-    """Returns probabilities or logits, float64[n, classes]."""
+    """Returns probabilities or logits, float64[n, classes], after checks."""
     if outputs.ndim == 1:
       outputs = outputs[:, None]
     is_single = self.num_classes == 2 and outputs.shape[1:] == (1,)
@@ -231,7 +232,7 @@ class _ClassificationScorer:
 
 @dataclasses.dataclass
 class _RegressionScorer:
-  """RMSE and R² of a regression model with one or several numbers."""
+  """Computes the RMSE and R² of a regression model at each client."""
 
   model: Model
   scale: float
@@ -327,7 +328,7 @@ class Model:
       )
 
   def predict(self, x: np.ndarray | Columns) -> Predictions:
-    """Returns the model's outputs for n examples."""
+    """Returns the model's predictions for the examples `x`."""
     count = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
     parts = []
     for start in range(0, count, _BATCH):
@@ -347,7 +348,7 @@ class Model:
     )
 
   def _parse_output(self, output: Any) -> Predictions:
-    """Returns the outputs in the result of a call, and the classes, if any."""
+    """Splits the result of a call into outputs and, if any, classes."""
     classes = None
     if isinstance(output, Mapping):
       others = dict(output)
@@ -376,12 +377,12 @@ class Model:
     return tf.cast(x[batch], spec.dtype)
 
   def error(self, problem: str) -> FieldError:
-    """Returns the error for a problem with the model."""
+    """Returns a `FieldError` that names the model and states `problem`."""
     return FieldError("model", problem, value=self.name)
 
 
 def read_model(model: object, *, trust: bool = False) -> Model:
-  """Returns a user's model, given a Keras model or the path of a model."""
+  """Returns a user's model, which is a Keras model or the path of one."""
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):

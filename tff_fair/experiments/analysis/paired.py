@@ -199,7 +199,10 @@ def difference(
 def variance_parts(
   changes: Vector, covariance: Vector | None, num_clients: int, rounding: float
 ) -> tuple[Part, ...]:
-  """Returns those of the parts V_seeds and V_clients that are above 0."""
+  """Returns the parts V_seeds and V_clients, without those that are 0.
+
+  V_clients is 0 without `covariance`, the result of `_covariance_by_clients`.
+  """
   num_seeds = changes.size
   of_seeds = of_clients = 0.0
   if num_seeds > 1:
@@ -218,7 +221,7 @@ def variance_parts(
 
 
 def _grid_step(changes: Vector, rounding: float) -> float:
-  """Returns the step of the grid on which values lie; 0 if unknown."""
+  """Returns the step of the grid on which `changes` lie; 0 if unknown."""
   gaps = np.diff(np.sort(changes))
   steps = gaps[gaps > rounding]
   # Only values that lie on a grid can be equal.
@@ -226,7 +229,7 @@ def _grid_step(changes: Vector, rounding: float) -> float:
 
 
 def memoize(statistic: Statistic) -> Statistic:
-  """Returns a measure that caches its values by the identity of arguments."""
+  """Makes a measure cache its values by the identity of its arguments."""
   # Keep the arguments alive, so that Python does not reuse their ids.
   known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
 

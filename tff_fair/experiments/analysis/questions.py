@@ -38,18 +38,18 @@ class Question(NamedTuple):
 
   @property
   def population(self) -> str:
-    """The population that its intervals refer to, for captions."""
+    """What the intervals are over, in words for captions."""
     return "seeds" if self.name == THESE_CLIENTS else "seeds and clients"
 
   @property
   def scope(self) -> str:
-    """The clients for which its answer holds, for captions."""
+    """The clients for which the answer holds, in words for verdicts."""
     these = self.name == THESE_CLIENTS
     return "for these clients" if these else "for clients like these"
 
   @property
   def sentence(self) -> str:
-    """A sentence with the question; if it is the default, with the reason."""
+    """A sentence that names the question, and the reason if it is a default."""
     reason = f"; {_REASONS[self.name]}" if self.is_default else ""
     return (
       f"Intervals and p-values are for {_ANSWERS[self.name]} "
@@ -58,7 +58,7 @@ class Question(NamedTuple):
 
 
 def resolve(name: str | None, runs: Iterable[Run]) -> Question:
-  """Returns the question with a name; for None, the default for the runs."""
+  """Returns the question called `name`; for None, the one that fits `runs`."""
   check(name)
   for known in NAMES:
     if name == known:
@@ -68,7 +68,7 @@ def resolve(name: str | None, runs: Iterable[Run]) -> Question:
 
 
 def check(name: str | None) -> None:
-  """Checks the name of a question; None is valid and means the default."""
+  """Raises a `FieldError` unless `name` is a question or None, the default."""
   if name is not None:
     declared.check_choice("question", name, NAMES)
 

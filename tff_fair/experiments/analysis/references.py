@@ -1,4 +1,4 @@
-"""The baseline of a comparison, and the weights of clients in each method.
+"""Finds a comparison's baseline, and splits changes from it in two parts.
 
 FedAvg with weights by numbers of examples and FedAvg with equal weights are two
 baselines: measures of fairness weigh all clients equally, and many fair methods
@@ -30,7 +30,11 @@ _IN_WORDS = {
 
 
 def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
-  """Returns the methods with a label, or with a name and any client weights."""
+  """Returns the baseline: the group with the label or method `name`.
+
+  If the method has groups that differ only in client weights, and there are
+  groups of other methods, all of the former are the baseline.
+  """
   of_name = [
     group
     for group in groups
@@ -69,7 +73,7 @@ def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def weights_note(groups: Sequence[Group]) -> str:
-  """Returns a sentence if methods weigh clients differently, else nothing."""
+  """Returns a sentence on how methods weigh clients; "" if all do it alike."""
   labels: dict[str, list[str]] = {}
   for group in groups:
     labels.setdefault(group.runs[0].client_weights, []).append(group.label)
@@ -106,7 +110,10 @@ def _both_fedavgs(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def decompose(contents: TaskComparison) -> Table | None:
-  """Returns a table of gains from weights and rules, if both FedAvgs exist."""
+  """Returns a table of changes from FedAvg, split into weights and rule.
+
+  Returns None unless the runs of both FedAvgs are among the contents.
+  """
   of_fedavg = _both_fedavgs(contents.groups)
   columns = {
     name: column

@@ -1,4 +1,4 @@
-"""Applies rules to the tape of a run, and compares their effects."""
+"""Applies rules to a run's tape, its recorded rounds, and compares them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _rule(
   algorithm: str | types.Rule,
   hparams: Mapping[str, Any] | None,
 ) -> types.Rule:
-  """Returns the rule to apply; raises an error if the tape lacks its inputs."""
+  """Returns the rule to apply, and checks that the tape has its inputs."""
   from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  As above.
 
   described = trained_model.Architecture.read(folder.model)
@@ -161,7 +161,7 @@ def _last_round(run: Run) -> int:
 
 
 def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
-  """Returns eta_s if clients and server take steps of plain SGD; else NaN."""
+  """Returns the server's rate eta_s; NaN if not all steps are plain SGD."""
   spec = run.spec
   momenta = ("client_momentum", "server_momentum")  # Hyperparameters of FedFA.
   is_sgd = (
@@ -209,7 +209,7 @@ RULE = "rule"  # The column with the names of rules.
 
 
 class _Column(NamedTuple):
-  """A column of the comparison: a number from the rows of a round."""
+  """A column of the comparison; `measure` gives its number for a round."""
 
   title: str
   measure: Callable[[pd.DataFrame], float]
@@ -228,7 +228,7 @@ _COLUMNS: Mapping[str, _Column] = {
 
 
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
-  """Returns the means of each rule over common rounds, with 95 % intervals."""
+  """Returns each rule's means over the rounds of all, with 95 % intervals."""
   import pandas as pd  # noqa: PLC0415
 
   groups = dict(list(replays.groupby(RULE, sort=False)))
@@ -245,7 +245,7 @@ def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
-  """Returns columns of the mean over rounds and the ends of its interval."""
+  """Returns the mean of `values`, one per round, and its interval's ends."""
   mean, ends = math.nan, intervals.Interval(math.nan, math.nan)
   if values.size:
     mean = float(values.mean())
@@ -256,7 +256,7 @@ def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
 
 
 def cells(compared: pd.DataFrame) -> list[list[str]]:
-  """Returns the lines of a comparison's table as cells, the titles first."""
+  """Returns the rows of a comparison's table as cells, the titles first."""
   shown = [name for name in _COLUMNS if compared[name].notna().any()]
   lines = [["Rule", *(_COLUMNS[name].title for name in shown)]]
   for row in compared.to_dict("records"):

@@ -16,7 +16,7 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds
 from tff_fair.experiments.spec.spec_text import HPARAM, TASK_OPTION
 
-# Texts are sorted with their numbers by value; see `natural_sort_key`.
+# A sort key of strings that orders the numbers in them: `natural_sort_key`.
 _Order = list[list[tuple[bool, float, str]]]
 
 
@@ -28,7 +28,10 @@ class Group(NamedTuple):
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-  """Groups runs that differ only in their seeds; sorts groups by settings."""
+  """Groups runs that differ only in their seeds, and labels the groups.
+
+  The groups of a method are sorted by their settings.
+  """
   same: dict[str, dict[Seeds, Run]] = {}
   for run in runs:
     key = json.dumps([run.title, run.settings], sort_keys=True)
@@ -63,7 +66,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
-  """Groups runs by task, data settings and number of clients, under titles."""
+  """Returns runs of the same data and number of clients, by their title."""
   same: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     same.setdefault((*data_key(run), _num_clients(run)), []).append(run)
@@ -78,13 +81,16 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def data_key(run: Run, further: Sequence[str] = ()) -> tuple[object, ...]:
-  """Returns a run's task, its options, validation fraction, and `further`."""
+  """Returns a key for a run's data: its task and the settings of its data.
+
+  `further` names settings to include.
+  """
   found = _data_settings(run, further)
   return run.task, *sorted((name, str(value)) for name, value in found.items())
 
 
 def _data_settings(run: Run, further: Sequence[str]) -> dict[str, object]:
-  """Returns the settings of a run that determine its training data."""
+  """Returns a run's settings of its training data, and those in `further`."""
   return {
     name: value
     for name, value in run.settings.items()
@@ -95,7 +101,7 @@ def _data_settings(run: Run, further: Sequence[str]) -> dict[str, object]:
 def distinguishing_options(
   run: Run, others: Iterable[Run], further: Sequence[str] = ()
 ) -> list[str]:
-  """Returns a run's data settings that differ in another run, as texts."""
+  """Returns a run's data settings that differ in `others`, as "name=value"."""
   of_others = [_data_settings(other, further) for other in others]
   return [
     f"{short_name(name)}={value}"
@@ -142,13 +148,13 @@ def _num_clients(run: Run) -> int:
 
 
 def _order(names: Sequence[str], members: tuple[Run, ...]) -> _Order:
-  """Returns a sort key of groups: the values of some settings."""
+  """Returns a group's sort key: its values of the settings `names`."""
   values = (members[0].settings.get(name, "") for name in names)
   return [natural_sort_key(declared.as_text(value)) for value in values]
 
 
 def common_score(runs: Sequence[Run]) -> Score:
-  """Returns the score of runs, with the decimals that their numbers need."""
+  """Returns the runs' common score, with enough decimals to show its values."""
   first = runs[0]
   for other in runs[1:]:
     if other.score.name != first.score.name:

@@ -1,4 +1,7 @@
-"""The noise of small test sets in the spread of a run's clients."""
+"""How much of a spread of accuracies is noise of small test sets.
+
+The result is an entry of a run's summary.
+"""
 
 from typing import TypedDict
 
@@ -11,10 +14,10 @@ _ROUNDING = 1e-6  # Accuracies are ratios in float32.
 
 
 class Noise(TypedDict):
-  """The noise in the spread of clients' accuracies, as in a run's summary."""
+  """An entry of a run's summary on the noise in clients' accuracies."""
 
-  std: float  # The spread that comes only from finite test sets.
-  true_std: float  # The spread without that noise.
+  std: float  # The standard deviation that comes only from finite test sets.
+  true_std: float  # The standard deviation without that noise.
   share: float  # The noise's share of the variance, in [0, 1].
   median_examples: float
 
@@ -22,7 +25,7 @@ class Noise(TypedDict):
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread; None unless values are accuracies."""
+  """Returns the noise in accuracies; None for values that cannot be ones."""
   values = np.asarray(accuracies, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None
@@ -34,7 +37,7 @@ def of_clients(
 def of_accuracies(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in a spread of accuracies; None if unknown."""
+  """Returns the noise in accuracies; None if it is unknown."""
   found = metrics.sampling_noise(accuracies, num_examples)
   if found is None or found.share is None:
     return None

@@ -1,4 +1,4 @@
-"""One table of many runs, for the user's own plots and statistics."""
+"""Joins a table of many runs, for users' own plots and statistics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table(
   runs: Run | discovery.Place | Iterable[Run | discovery.Place],
   name: TableName = "client_evaluations",
 ) -> pd.DataFrame:
-  """Returns one table of all runs, with their differences as columns.
+  """Returns a table of all runs, with columns for the settings that differ.
 
   Args:
     runs: Runs, folders of runs, or folders at any depth above them; a single
@@ -57,7 +57,7 @@ def table(
   declared.check_choice("name", name, discovery.TABLES)
   found = discovery.find(runs)
   discovery.say_changes(found)
-  run_groups.group(found)  # Raises an error if two runs are the same.
+  run_groups.group(found)  # Raises a `RunError` if two runs are the same.
   tables = [getattr(run, name) for run in found]
   taken = {_METHOD, *(c for t in tables if t is not None for c in t)}
   settings = _settings(found, taken)
@@ -76,7 +76,7 @@ def table(
 
 
 def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
-  """Returns the differing seeds and settings of each run, by column."""
+  """Returns each run's method, seed and differing settings, by column."""
   seeds = {
     _SEED: [run.seeds.draws for run in runs],
     "data_seed": [run.seeds.data for run in runs],
@@ -103,7 +103,10 @@ def _settings(runs: Sequence[Run], taken: set[str]) -> list[dict[str, object]]:
 
 
 def _values(values: Sequence[object]) -> list[object]:
-  """Returns a column: texts as numbers if all are numbers, lists as texts."""
+  """Returns a column's cells, parsed if all of them are numeric strings.
+
+  Otherwise scalars are kept, and lists become strings.
+  """
   texts = [v if isinstance(v, str) else None for v in values]
   try:
     numbers = [None if t is None else float(t) for t in texts]
