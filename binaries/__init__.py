@@ -1,4 +1,4 @@
-"""Programs that train fair models: from flags to a folder of results."""
+"""The command-line programs: they train, compare, audit and export models."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 from tff_fair import shadowing
 
 _TRAINING = ("binaries.train", "tff-fair-train")
-_SHOWING = ("--help", "--list")  # These flags import no TensorFlow.
+_SHOWING = ("--help", "--list")  # With these, no TensorFlow is imported.
 
 
 def _is_starting() -> bool:

@@ -139,7 +139,7 @@ _OF_TRAINING = (
 
 @interruption.exit_on_signal()
 def main() -> None:
-  """Trains the remaining runs, and shows the tables."""
+  """Trains the remaining runs or reads results, then shows the tables."""
   _check_combinations()
   outputs = {
     flag.name: paths.parse(flag.name, flag.value)
@@ -227,7 +227,7 @@ def _bench_of_flags() -> bench.Bench:
 
 
 def _show(asked: bench.Bench) -> None:
-  """Prints the settings that methods try for each kind of label."""
+  """Prints the settings to try for each kind of label, and numbers of runs."""
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
@@ -296,7 +296,7 @@ def _read(path: pathlib.Path) -> pd.DataFrame:
 
 
 def _titles(found: pd.DataFrame) -> dict[str, str]:
-  """Returns the titles of federations; the names of those without a title."""
+  """Returns the title of each federation; its name if it is unknown."""
   return {
     name: federations.get(name).title if name in federations.NAMES else name
     for name in found["federation"].unique()
@@ -304,7 +304,7 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns how many differences are significant, as a text with percentages.
+  """Returns sentences on how many differences are significant, in percent.
 
   The baseline is always FedAvg by examples, since a choice of the better of two
   baselines would depend on the numbers that are compared.
@@ -322,7 +322,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
     plain = [
       r
       for r in compared
-      # These are significant without correction, as for a single method.
+      # Significant without Holm's correction, as if one method was compared.
       if r.difference.p_value < comparison_table.LEVEL
     ]
     lines.append(

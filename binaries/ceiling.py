@@ -17,7 +17,7 @@ from tff_fair.experiments.analysis.ceiling import WEIGHTINGS
 from tff_fair.experiments.presenting import ceiling as presenting
 from tff_fair.experiments.spec import spec_text
 
-# Folders of runs are arguments without a flag.
+# Errors about `runs` say RUN, as folders of runs are positional arguments.
 FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(

@@ -1,7 +1,7 @@
-"""Runs programs with flags; mistakes give one line on stderr and status 2.
+"""Defines and runs the programs; mistakes exit with one line and status 2.
 
-This module defines flags, parses them and reports errors, because an error
-names the flag at fault. `paths` handles the files and folders that flags name.
+Flags and error reports are in the same module because errors name the flag at
+fault. `paths` handles the files and folders that flags name.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tff_fair.declared import Field
 from tff_fair.experiments import FieldError, RunError, interruption
 from tff_fair.experiments.spec import spec_text
 
-# The start of absl's error about a wrong boolean, which is printed as a tuple.
+# The start of absl's error about a boolean flag, whose text is a tuple's repr.
 _NOT_BOOLEAN = "('Non-boolean argument"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
@@ -47,13 +47,13 @@ class OptionalValueFlag(flags.Flag):
 
 
 class _Parser(flags.ArgumentParser):
-  """Parses the texts of a declared value."""
+  """Parses a flag's string as the value of a declared setting."""
 
   def __init__(self, setting: Field) -> None:
     self._setting = setting
 
   def parse(self, argument: object) -> object:
-    """Returns the value that a text stands for, or a default unchanged."""
+    """Returns the value of a string; leaves a default as it is."""
     if not isinstance(argument, str):
       return argument
     try:
@@ -105,11 +105,11 @@ class Flags(flags.FlagValues):
     return define(*arguments, flag_values=self, **bounds)
 
   text = functools.partialmethod(_define, flags.DEFINE_string)
-  # A flag that is repeated for each of several texts.
+  # A repeatable flag, which collects strings.
   texts = functools.partialmethod(_define, flags.DEFINE_multi_string)
-  # A list of texts, separated by commas.
+  # A list of strings, separated by commas.
   names = functools.partialmethod(_define, flags.DEFINE_list)
-  # One of several texts, given as the first argument after the name.
+  # One of the strings in the argument after the name.
   choice = functools.partialmethod(_define, flags.DEFINE_enum)
   # A boolean flag: --name or --noname.
   switch = functools.partialmethod(_define, flags.DEFINE_boolean)
@@ -152,7 +152,7 @@ class Program(NamedTuple):
   namespace: flags.FlagValues = flags.FLAGS  # The program's flags.
   # Maps an unknown flag to a hint if another program has the flag.
   flag_hint: Callable[[str], str | None] | None = None
-  # By field: the flag, if it is not called --FIELD.
+  # Flags by field, if they are not called --FIELD.
   flag_names: Mapping[str, str] = MappingProxyType({})
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
@@ -272,7 +272,7 @@ def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
 def flag_values(
   groups: Sequence[Group], namespace: flags.FlagValues = flags.FLAGS
 ) -> dict[str, object]:
-  """Returns the values of all flags in the given groups, by name."""
+  """Returns the values of the groups' flags, by name."""
   return {
     name: namespace[name].value for group in groups for name in group.names
   }
@@ -284,7 +284,10 @@ def parse(
   namespace: flags.FlagValues,
   elsewhere: Callable[[str], str | None] | None = None,
 ) -> list[str]:
-  """Sets the flags; returns the positional arguments."""
+  """Sets the flags; returns the positional arguments.
+
+  `elsewhere` maps an unknown flag to a hint, or to None.
+  """
   for name in _HELP_NAMES:
     if name not in namespace:
       flags.DEFINE_boolean(
@@ -340,7 +343,7 @@ def _with_values_joined(
 def _with_later_assignments(
   words: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Drops a flagfile's NAME=VALUE if a later argument sets NAME again."""
+  """Expands flagfiles; drops their NAME=VALUE if NAME is set again later."""
   found: list[tuple[str, int, tuple[str, str] | None]] = []
   of_files: set[int] = set()
   for place, word in enumerate(words):

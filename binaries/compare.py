@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.comparison_table import Table
 from tff_fair.experiments.analysis.method_tables import Target
 from tff_fair.experiments.presenting import text_tables
 
-# Folders of runs are arguments without a flag.
+# Errors about `runs` say RUN, as folders of runs are positional arguments.
 FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
@@ -43,7 +43,7 @@ _BASELINE = _FLAGS.text(
   "client; and how many of its suffering clients, those below its mean, "
   "improve, and how many others degrade.",
 )
-# Python does not parse integers with more than a few thousand digits.
+# Python refuses to parse integers of more than a few thousand digits.
 _MOST_DIGITS = 18
 _ROUND = _FLAGS.text(
   "round",

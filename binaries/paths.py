@@ -19,7 +19,7 @@ _LONGEST_NAME = 255  # The longest name of a file or folder on Linux, in bytes.
 
 
 def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
-  """Puts the flag --output_dir before errors that start with its folder."""
+  """Adds --output_dir to each `RunError`, whose text begins with the folder."""
   return prefixing_errors("--output_dir=", RunError)
 
 
@@ -63,7 +63,7 @@ def new_output(
   endings: Sequence[str] = (),
   makes_folder: bool = False,
 ) -> pathlib.Path:
-  """Returns the file to write, named by --output."""
+  """Returns the path that --output names, if it can be written."""
   if not text:
     raise UsageError("--output: is empty; name the file to write.")
   found = parse("output", text)

@@ -44,7 +44,7 @@ _OUTPUT = _FLAGS.text(
 
 
 class RuleChoice(NamedTuple):
-  """A rule to apply."""
+  """A method whose rule is applied, and the hyperparameters that flags set."""
 
   algorithm: str
   hparams: Mapping[str, Value] | None
@@ -85,7 +85,7 @@ def main(*words: str) -> None:
 
 
 def _rules(own: str) -> list[RuleChoice]:
-  """Returns the rules to apply, each with its hyperparameters."""
+  """Returns the rules that flags request; `own` is the run's method."""
   names = [methods.canonical_name(name) for name in _ALGORITHMS.value]
   if not names:
     raise UsageError(

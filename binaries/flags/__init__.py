@@ -1,1 +1,1 @@
-"""Flags of the programs."""
+"""The flags that describe runs and sweeps."""

@@ -25,7 +25,7 @@ _SECONDS_TO_DASK = 5.0
 # The errors if an address is invalid, or if no program answers there.
 _CONNECTION_ERRORS = (ConnectionError, ValueError)
 
-# The catalog: all tasks and methods, with defaults and meanings.
+# The catalog that --list shows: all tasks and methods, with their options.
 
 
 def catalog() -> str:
@@ -64,7 +64,7 @@ def check_name(name: str) -> None:
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
-    raise ValueError(methods.unknown_message(name))  # A class is a method.
+    raise ValueError(methods.unknown_message(name))  # Only methods are classes.
   try:
     tasks.check_name(name)
   except declared.FieldError as error:
@@ -187,7 +187,7 @@ def compute_options(
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 
-# The help of flags that set a mapping entry by entry, by field.
+# The help, by field, of flags that each set one entry of a mapping.
 _ASSIGNMENTS = {
   "task_options": "NAME=VALUE, an option of the task; --list shows all",
   "hparams": "NAME=VALUE, a hyperparameter of the method; --list shows all",
@@ -200,7 +200,7 @@ class _ListParser(flags.ArgumentParser):
   syntactic_help = "the name of a task or of an algorithm"
 
   def parse(self, argument: Any) -> bool | str:
-    """Returns whether to show the whole catalog, or the name of one entry."""
+    """Returns an entry's name, or whether the whole catalog is shown."""
     try:
       return bool(flags.BooleanParser().parse(argument))
     except ValueError:

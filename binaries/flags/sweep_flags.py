@@ -185,7 +185,7 @@ def base() -> RunSpec | None:
 
 
 def _with_code(run: Run) -> RunSpec:
-  """Returns a run's settings; raises an error for user code without --trust."""
+  """Returns a run's settings; refuses user code without --trust."""
   code = ", ".join(configuration.user_files(run.spec))
   if code and not NAMESPACE["trust"].value:
     raise RunError(
@@ -259,7 +259,7 @@ def criterion() -> str:
 
 
 def _settings(flag: str, texts: list[str]) -> dict[str, str]:
-  """Parses settings; task_option=NAME=VALUE is valid, as in training."""
+  """Parses settings; "task_option=N=V" means the same as "task_option.N=V"."""
   for prefix in spec_text.PREFIXES.values():
     word = f"{prefix[:-1]}="
     texts = [

@@ -1,1 +1,1 @@
-"""Output for people: tables, pages, cards, and exported models."""
+"""Output for users: tables, reports, audits, model cards, exported models."""

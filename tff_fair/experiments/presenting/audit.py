@@ -1,4 +1,4 @@
-"""An audit: how fair an existing model or its results are to clients."""
+"""Audits of existing models or of their results: fairness to clients."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Audit:
       all clients are served equally well; `newcomers`, a lower bound on the
       scores of clients on which the model was not trained.
     title: The names of the model and its data.
-    about: A line about the data.
+    about: The kind and the amount of the data, in one line.
   """
 
   clients: pd.DataFrame
@@ -120,7 +120,7 @@ def audit(
   score_class: str | None = None,
   threshold_for: str | None = None,
 ) -> Audit:
-  """Measures how fair a model is to clients, by its outputs or by results.
+  """Measures how fair a model is to clients, from the model or its results.
 
       audit("model.keras", "digits").write("outputs/audit")
       audit(results="per_client.csv").summary["test_accuracy"]["worst_10"]
@@ -187,7 +187,7 @@ def audit(
       {name: of_model[name] for name in ("task_options", "data_dir", "seed")},
       "goes with the name of a task, not with a task; leave it out.",
     )
-  # Imported late: they import TensorFlow, which results do not need.
+  # Not at the top: they import TensorFlow, which `results` do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
   from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
 
@@ -229,7 +229,7 @@ _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
 def _check_unused(arguments: Mapping[str, object], problem: str) -> None:
-  """Checks that all arguments have their defaults."""
+  """Raises a `FieldError` with `problem` if an argument is not a default."""
   for name, value in arguments.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(
@@ -245,7 +245,7 @@ _SPLIT_TITLES = {
 
 
 def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that an audit may be written into a folder."""
+  """Checks that `Audit.write` can write its files into a folder."""
   if os.path.lexists(folder) and not folder.is_dir():
     raise RunError(f"{folder}: is not a folder; name another.")
   RunFolder(folder).check_writable()
@@ -307,7 +307,7 @@ _WITH_INTERVAL = (
 
 
 def _with_intervals(clients: pd.DataFrame) -> pd.DataFrame:
-  """Adds Wilson's interval of each accuracy, if any, to a table of clients."""
+  """Returns `clients`, with Wilson intervals if the table has accuracies."""
   accuracy = ACCURACY.name
   if accuracy not in clients:
     return clients

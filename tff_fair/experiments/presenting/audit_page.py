@@ -30,7 +30,7 @@ from tff_fair.experiments.texts import layout, sentences
 from tff_fair.metrics.statistics import tail_size
 
 _WORST = 5  # The number of worst-off clients that are listed.
-# Titles by statistic; those in `_UNIFORMITY` have no unit.
+# Titles of statistics in the score's unit; those in `_UNIFORMITY` have no unit.
 _ROWS = {
   "mean": "mean",
   "std": "std",
@@ -62,7 +62,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
 
 
 def score_of(clients: pd.DataFrame, summary: Mapping[str, Any]) -> Score:
-  """Returns the score of an audit."""
+  """Returns the score by which an audit compares clients."""
   if summary["score"] == audit_table.LOSS.name:
     return audit_table.score_of(clients)
   return BY_NAME[summary["score"]]
@@ -77,7 +77,7 @@ def _caption(score: Score, summary: Mapping[str, Any]) -> str:
 
 
 def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
-  """Returns title, value and interval (maybe empty) of each statistic."""
+  """Returns title, value and interval ("" if unknown) of each statistic."""
   found = summary[f"test_{score.name}"]
   ratio = dataclasses.replace(score, scale=1.0, digits=4)
   lines = []
@@ -173,7 +173,7 @@ def _model_sentences(
 # The most clients in the page's table and in its chart; clients.csv has all.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
-# The population of intervals, without and with the noise of examples.
+# What intervals sample anew; test examples only if the score is an accuracy.
 _SAMPLES = ("clients", "clients and their test examples")
 
 

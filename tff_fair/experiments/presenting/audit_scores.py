@@ -66,7 +66,11 @@ def measure(
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-  """Returns the table of clients with all scores, and parts of the summary."""
+  """Returns `clients` with the requested scores, and parts of the summary.
+
+  The parts are extra scores, a threshold for `goal`, gaps between groups, and a
+  comparison with the most frequent class, as far as the data allow them.
+  """
   positive, score = requested.positive_class, requested.score
   if positive is None and task.num_classes == 2:
     positive = predictions.rarer_class(client.labels for client in found)

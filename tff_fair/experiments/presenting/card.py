@@ -34,7 +34,7 @@ _SHOWN = (
   *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
   *("client_optimizer", "client_learning_rate", "seed"),
 )
-# Settings that the card shows in another place, or that are machine paths.
+# Settings that the card shows elsewhere, or that may be paths on a machine.
 _NOT_SHOWN = ("task", "algorithm", "data_dir")
 _PATHS = (
   *("model", "initial_model", "initial_run"),
@@ -117,7 +117,7 @@ def text(subject: Subject) -> str:
 
 
 def _gain(subject: Subject) -> dict[str, str]:
-  """Returns texts that compare the worst clients with those of baselines."""
+  """Returns template values that compare worst clients with baselines."""
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}
@@ -146,7 +146,7 @@ def _settings(run: Run) -> Mapping[str, str]:
 
 
 def _anonymize(name: str, value: str) -> str:
-  """Returns a setting's value without folders and clients' names."""
+  """Returns a setting's value, without folders in paths and client names."""
   if name == "unseen_clients":
     return ", ".join(map(_without_name, value.split(",")))
   if name == "join_round":
@@ -159,7 +159,7 @@ def _anonymize(name: str, value: str) -> str:
 
 
 def _without_name(client: str) -> str:
-  """Returns "a client" for a name, and a share of the clients unchanged."""
+  """Returns "a client" for a client's name; leaves a share as it is."""
   try:
     is_share = 0 < float(client) < 1
   except ValueError:

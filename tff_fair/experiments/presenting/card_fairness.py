@@ -37,7 +37,7 @@ class LastEvaluation:
 def read(
   run: Run, round_num: int, *, of_global: bool, client_id: int | None
 ) -> LastEvaluation:
-  """Reads the last evaluation of a run's model up to a round."""
+  """Returns the last evaluation up to `round_num`, of one client or of all."""
   table = run.client_evaluations
   table = table[table[ROUND] <= round_num]
   if table.empty:
@@ -68,7 +68,7 @@ def read(
 def paragraphs(
   evaluation: LastEvaluation, round_num: int, question: Question
 ) -> str:
-  """Returns the numbers of an evaluation, in Markdown."""
+  """Returns the statistics of an evaluation as Markdown paragraphs."""
   score, everyone = evaluation.score, evaluation.clients
   data: dict[str, Any] = {}
   if evaluation.is_single_client and evaluation.round_num is not None:
@@ -174,7 +174,7 @@ def _rows(
 def _examples_of_shares(
   clients: pd.DataFrame, score: Score
 ) -> np.ndarray | None:
-  """Returns numbers of examples, or None if scores are not shares of them."""
+  """Returns numbers of examples if scores are shares of examples, else None."""
   values, examples = clients[score.name], clients["num_examples"]
   if _is_accuracy(score) and metrics.are_shares_of_examples(values, examples):
     return examples.to_numpy(np.float64)
@@ -191,7 +191,7 @@ def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
-  """Returns texts on the spread that small test sets cause by chance."""
+  """Returns the std, and its share, that small test sets cause by chance."""
   noise = _is_accuracy(score) and sampling_noise.of_clients(
     clients[score.name], clients["num_examples"]
   )
@@ -206,7 +206,7 @@ def _is_accuracy(score: Score) -> bool:
 
 
 def _formatter(score: Score, unit: str = "") -> Callable[[float], str]:
-  """Returns a function that formats a value; `unit` is only for accuracies."""
+  """Returns a function that formats values; `unit` applies to accuracies."""
   if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f}{unit or score.sign}"
   return score.text

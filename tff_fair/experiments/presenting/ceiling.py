@@ -1,4 +1,7 @@
-"""Shows the ceiling of a task, and its runs, as text, JSON or a page."""
+"""Shows a task's runs, and its ceiling: the least losses that models can reach.
+
+The formats are text, JSON, an HTML page and a section of reports.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def page(found: Ceilings) -> str:
 
 
 def build_section(task: task_runs.TaskRuns) -> section.Section:
-  """Returns a report's section, which is empty if no run has a ceiling."""
+  """Returns a report's section, without content if no run has a ceiling."""
   title = "The ceiling"
   found, notes = ceiling_records.read(
     Group(method.label, method.runs) for method in task.methods
@@ -116,7 +119,7 @@ def parts(
 
 
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
-  """Groups the tables by data title, loss, and whether models have features."""
+  """Splits the tables by data, loss and kind of model, each with a title."""
   parts = {}
   is_deep = found.data["representation"] != ""
   for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):

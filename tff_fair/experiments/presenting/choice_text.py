@@ -1,4 +1,4 @@
-"""The choice of a method, in the sentences that tff-fair-choose prints."""
+"""The output of tff-fair-choose: sentences about the chosen method."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -64,7 +64,7 @@ def _reason(choice: Choice) -> str:
 
 
 def _differences(choice: Choice, row: Mapping[str, Any]) -> str:
-  """Returns "worst 10 % +6.1 [+2.0, +10.2], mean ... against FedAvg"."""
+  """Returns text like "worst 10 % +6.1 [+2.0, +10.2], ... against FedAvg"."""
   shown = []
   for name in dict.fromkeys([choice.criterion, "mean"]):
     measure, column = _measure(choice, name), f"{name}_difference"

@@ -1,4 +1,4 @@
-"""Exports of a run: its trained model with a model card, or one round."""
+"""Exports a run's trained model with a model card, or its round in TFF."""
 
 from __future__ import annotations
 
@@ -163,14 +163,14 @@ def export(
 
 
 def _open_verified(run: Run | str | os.PathLike[str]) -> Run:
-  """Returns a run; reports its files that changed since it wrote them."""
+  """Returns a run; prints which of its files changed since it ended."""
   found = run if isinstance(run, Run) else discovery.read_run(run)
   discovery.say_changes([found], verify=True, below=False)
   return found
 
 
 def _ceiling(run: Run) -> Ceilings | None:
-  """Returns the ceiling in a run's folder; reports why it does not fit."""
+  """Returns the ceiling in a run's folder; prints why one cannot be used."""
   found, notes = ceiling_records.read([run_groups.Group(run.title, (run,))])
   for line in notes:
     progress.say(line)
@@ -222,7 +222,7 @@ def _threshold(
 
 @contextlib.contextmanager
 def _reporting_bad_description(run: Run) -> Iterator[None]:
-  """Names the model's description file in errors about its values."""
+  """Turns errors from a model's description file into a `RunError` on it."""
   try:
     yield
   except FieldError:
@@ -278,13 +278,16 @@ def _client_id(run: Run, name: str, trust: bool) -> int:
 def _ids_by_name(
   run: Run, trust: bool, is_enough: Callable[[Mapping[str, int]], bool]
 ) -> dict[str, int]:
-  """Returns client ids by name; loads the task if a run's are not enough."""
+  """Returns client ids by name, from the run if they satisfy `is_enough`.
+
+  Otherwise, loads the task for the names of all clients.
+  """
   if run.clients is not None and "client" in run.clients:
     ids = run.clients["client_id"].tolist()
     found = dict(zip(run.clients["client"].astype(str), ids, strict=True))
     if is_enough(found):
       return found
-  # Imported late, since it imports TensorFlow Federated.
+  # Not at the top, since it imports TensorFlow Federated.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
   task = task_loading.load(
@@ -357,7 +360,7 @@ def export_form(
       "stacked sums.",
       value=MAPREDUCE,
     )
-  # Imported late: it takes seconds more than TensorFlow.
+  # Not at the top: this takes seconds longer than importing TensorFlow.
   import tensorflow_federated as tff  # noqa: PLC0415
 
   computations = _computations(spec, trust)

@@ -33,7 +33,7 @@ _SAVED_MODEL_FILE = "saved_model.pb"
 def format_of(
   output: pathlib.Path, given: str | None, *, of_several: bool = False
 ) -> str:
-  """Returns the given format of an output, or else the one its name implies."""
+  """Returns the format `given`, or else the format that `output` implies."""
   if given is not None:
     declared.check_choice("format", given, FORMATS)
   if of_several:
@@ -75,7 +75,7 @@ def card_path(output: pathlib.Path) -> pathlib.Path:
 
 
 def check_free(output: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a model and its card may be written."""
+  """Checks that an export can write the output and its model card."""
   if not output.name:
     raise FieldError("output", "has no name; name a file or a new folder.")
   with _reporting_output_errors():

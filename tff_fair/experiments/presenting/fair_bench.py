@@ -1,4 +1,4 @@
-"""The tables and the picture of fair-bench."""
+"""The output of tff-fair-bench: tables in Markdown, and an SVG picture."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def method_title(name: str) -> str:
 
 
 def difference_cell(result: Result) -> str:
-  """Returns a difference and its interval, in bold if it is clear."""
+  """Returns a difference and its interval, in bold if it is significant."""
   found = result.difference
   text = _signed_text(result, found.estimate)
   if not math.isnan(found.low):
@@ -96,7 +96,7 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 def picture(
   results: Sequence[Result], titles: Mapping[str, str], column: str = "worst_10"
 ) -> str:
-  """Returns an SVG picture: a cell for each method and federation."""
+  """Returns an SVG grid of methods by federations, coloured by verdict."""
   chosen = [result for result in results if result.column == column]
   federations = list(dict.fromkeys(r.federation for r in chosen))
   names = sorted(

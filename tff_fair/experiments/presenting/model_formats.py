@@ -26,7 +26,7 @@ from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.model_files import PREDICTED_CLASS, PROBABILITIES
 from tff_fair.experiments.runs.trained_model import BuildableModel
 
-# See `training.predictions.choose_threshold`.
+# A result of `training.predictions.choose_threshold`.
 Threshold: TypeAlias = Mapping[str, Any]
 
 # An exported model takes raw columns if the task has a preprocessing, else x.
@@ -51,12 +51,12 @@ class Predictor:
 
   @property
   def arguments(self) -> Mapping[str, str]:
-    """The names of the inputs after export, by column."""
+    """The names of an exported model's inputs, by column."""
     return {column: x.name for column, x in self.model.input.items()}
 
   @property
   def takes_columns(self) -> bool:
-    """Whether inputs are raw columns instead of x."""
+    """Whether the model's inputs are raw columns instead of x."""
     return isinstance(self.model.input, Mapping)
 
   @property
@@ -83,7 +83,7 @@ def _build_of_x(
   fixed_shape: bool = False,
   batch_size: int | None = None,
 ) -> Predictor:
-  """Builds a run's model for input x, with initial weights."""
+  """Builds a run's model with input x, before `assign` sets its weights."""
   described = found.architecture
   trained = found.build()
   shape = described.x_shape if fixed_shape else trained.input_shape[1:]
@@ -112,7 +112,7 @@ def _predictor(
 def _with_predicted_class(
   model: tf.keras.Model, threshold: Threshold
 ) -> tf.keras.Model:
-  """Adds the class that a threshold chooses, int64[n], to a model's outputs."""
+  """Returns a model that also outputs the threshold's class, int64[n]."""
   positive, least = threshold["class_number"], threshold["probability"]
   of_positive = model.output[:, positive]
   is_second = of_positive >= least if positive == 1 else of_positive < least
@@ -163,7 +163,7 @@ class Writer:
         path.write_bytes(self._to_tflite(weights))
 
   def _to_tflite(self, weights: Sequence[np.ndarray]) -> bytes:
-    """Converts the model, without preprocessing that TFLite cannot run."""
+    """Converts the model; omits its preprocessing if TFLite cannot run it."""
     if self.predictor.takes_columns:
       with contextlib.suppress(_NoOperationError):
         return _convert(self.predictor.model)
@@ -187,7 +187,7 @@ class Writer:
 
 
 class _NoOperationError(Exception):
-  """TensorFlow Lite lacks operations of a model; the text names them."""
+  """TensorFlow Lite lacks the operations that the message names."""
 
 
 def _check_plain(model: tf.keras.Model) -> None:

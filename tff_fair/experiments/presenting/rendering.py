@@ -1,4 +1,4 @@
-"""The templates of pages and cards, which escape every text from data."""
+"""Renders the templates of pages and cards; they escape all data."""
 
 import base64
 import hashlib
@@ -61,14 +61,14 @@ def markdown(template: str, **data: Any) -> Markup:
 
 
 def sentences(template: str, **data: Any) -> list[str]:
-  """Returns a rendered template's paragraphs, not escaped for any format."""
+  """Returns the paragraphs of a rendered template, without any escapes."""
   text = _TEXT.get_template(template).render(data)
   parts = (re.sub(r"[ \n]+", " ", part).strip() for part in text.split("\n\n"))
   return [part for part in parts if part]
 
 
 class TemplateRecord:
-  """A record that renders itself by a template, in which it is called `it`."""
+  """A record that HTML templates render by `template`, where it is `it`."""
 
   template: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""Tables of runs as text, CSV, Markdown and LaTeX."""
+"""Formats comparison tables of runs as text, CSV, Markdown and LaTeX."""
 
 import math
 import re
@@ -28,7 +28,7 @@ _OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
 def csv(tables: Sequence[Table]) -> str:
-  """Returns all tables as one CSV table; numbers are not rounded."""
+  """Returns all tables as one CSV table, with unrounded numbers."""
   return csv_cells.csv_text(comparison_table.frame(tables))
 
 
@@ -90,7 +90,10 @@ def marked_cells(
   marks: tuple[Escape, Escape],
   show: Show | None = None,
 ) -> list[list[str]]:
-  """Returns head and rows as texts; marks the best and second best cells."""
+  """Returns a table's head and rows as strings.
+
+  `marks` are applied to the best and to the second-best cells.
+  """
   shown = show or (lambda m, c: escape(cell_text(m, c)))
   lines = [[escape(_METHOD), _SEEDS]]
   lines[0] += [escape(measure.title) for measure in table.measures.values()]
@@ -108,7 +111,7 @@ def marked_cells(
 
 
 def has_marks(table: Table) -> bool:
-  """Returns whether a cell of a table is marked."""
+  """Returns whether a table marks any best or second-best cell."""
   return any(mark is not None for row in table.rows for mark in row.marks)
 
 
@@ -127,8 +130,8 @@ def _spaced(notes: Sequence[str]) -> list[str]:
   return ["", "\n\n".join(notes)] if notes else []
 
 
-# For siunitx 2 and 3, columns of numbers are `S` columns: they align 90.65(331)
-# at the decimal point, and print it as 90.65 ± 3.31.
+# siunitx 2 and 3 align the numbers of an `S` column at the decimal point, and
+# print 90.65(331) as 90.65 ± 3.31.
 
 
 # The symbols of settings in docs/methods.md.
@@ -209,7 +212,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
 
 
 def _siunitx_cell(measure: Measure, cell: Cell) -> str:
-  """Returns a number for siunitx, or a text in braces, which siunitx copies."""
+  """Returns a number for siunitx; text is in braces, so that it is copied."""
   if not isinstance(cell, Value) or not math.isfinite(cell.mean):
     return f"{{{escaping.latex(cell_text(measure, cell))}}}"
   number = value_text(measure, Value(cell.mean, None))
@@ -220,7 +223,7 @@ def _siunitx_cell(measure: Measure, cell: Cell) -> str:
 
 
 def _siunitx_column(measure: Measure, cells: Sequence[Cell]) -> str:
-  """Returns the LaTeX type of an S column that fits all numbers of a column."""
+  """Returns the LaTeX type of an S column with room for all its numbers."""
   numbers = [
     number
     for number in (_siunitx_cell(measure, cell) for cell in cells)
@@ -242,9 +245,9 @@ def _siunitx_num(cell: str) -> str:
 
 
 def _latex_label(label: str) -> str:
-  r"""Returns the label of a row, with settings as symbols: $\gamma$=0.1."""
+  r"""Returns a row's label in LaTeX, with symbols as in $\gamma$=0.1."""
   parts = _SETTING.split(label)
-  # In the parts, texts and names of settings alternate.
+  # Names of settings are at odd places, the text between them at even ones.
   return "".join(
     f"${_SYMBOLS[part]}$="
     if place % 2
