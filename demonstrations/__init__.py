@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["NAMES", "Check", "Demonstration", "demonstrate"]
 
-# The module of each demonstration, which is a function of that name there.
+# The module of each demonstration; it defines a function of the same name.
 _MODULES: Mapping[str, str] = MappingProxyType(
   {
     "adafed_figure_1": "adafed",
@@ -112,7 +112,7 @@ class Demonstration:
     )
 
   def save(self, path: pathlib.Path) -> None:
-    """Writes the drawing."""
+    """Writes the drawing to an image file."""
     # pyplot would look for a display.
     from matplotlib import figure  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ class Demonstration:
 
 
 def demonstrate(name: str) -> Demonstration:
-  """Computes a demonstration, which imports TensorFlow."""
+  """Returns the demonstration `name`; imports TensorFlow to compute it."""
   if name not in _MODULES:
     raise ValueError(
       f"unknown demonstration {name!r}; valid: {', '.join(NAMES)}."

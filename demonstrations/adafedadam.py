@@ -75,7 +75,7 @@ def _problem() -> _Problem:
 
 
 def _settings(problem: _Problem) -> certain_adam.CertainAdamSettings:
-  """Returns settings with the largest step and least beta2 that are allowed."""
+  """Returns settings with the largest step and least beta2 allowed above."""
   return certain_adam.CertainAdamSettings(
     learning_rate=_EPSILON / (2 * problem.smoothness),
     beta1=0.0,

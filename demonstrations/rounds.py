@@ -1,4 +1,4 @@
-"""Rounds on vectors: applies the library's rules to given gradients."""
+"""Applies the library's rules to given gradients, for the demonstrations."""
 
 import functools
 from typing import Any

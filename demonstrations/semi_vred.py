@@ -29,7 +29,7 @@ _SHARES = np.array(
   ]
 )
 _STEP = 1e-5  # The step of difference quotients.
-# For expectations over a standard normal distribution.
+# Quadrature points for expectations over a standard normal distribution.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 
