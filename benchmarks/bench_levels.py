@@ -194,7 +194,7 @@ def detectable_table(found: pd.DataFrame) -> str:
 
 
 def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
-  """Returns how far the results agree with those of the bench."""
+  """Returns the shares of rows that agree with those in the bench's file."""
   keys = ["federation", "method", "seed", "client"]
   both = found.merge(pd.read_csv(results), on=keys, suffixes=("", "_bench"))
   gap = (both["score_worst_10"] - both["score_worst_10_bench"]).abs()

@@ -168,7 +168,7 @@ def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
 def compare_with_hindsight(
   runner: NumPyRunner, spec: RunSpec, found: ChoiceFindings
 ) -> dict[str, Any]:
-  """Returns the gains of the chosen method, and of the best in hindsight."""
+  """Returns the gain and regret of the choice, and the best method's gain."""
   names = (FEDAVG, f"{FEDAVG}:uniform", *METHODS)
   best: dict[str, float] = {}
   for method in sweep_file.from_methods(names, "algorithms").methods:

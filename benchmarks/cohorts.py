@@ -2,9 +2,9 @@
 
   python -m benchmarks.cohorts --show=parts,growth
 
-  parts      A cohort in parts and the same cohort as a whole, in turns.
-  growth     The second round of growing cohorts, by default of 10 to 3,000
-             clients.
+  parts      Rounds that compute a cohort in parts or as a whole, in turns.
+  growth     The second round of cohorts of several sizes, by default from 10 to
+             3,000 clients.
 
 A memory peak is that of the whole program so far. So, to compare peaks, start
 the program once for each entry of `--show` and of `--ways`.

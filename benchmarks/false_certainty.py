@@ -70,7 +70,7 @@ def draw_methods(
   size: int,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[ResultsBySeed]:
-  """Returns the results of methods that differ only by chance."""
+  """Returns drawn results of five methods that differ only by chance."""
   shape = (_METHODS, num_seeds, num_clients)
   shares = generator.beta(*_BETA, num_clients).clip(0.001, 0.999)
   logits = np.log(shares / (1 - shares))
@@ -114,7 +114,10 @@ def differences(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> dict[str, list[Difference]]:
-  """Returns the differences of all pairs, by measure and for single clients."""
+  """Returns the differences of all pairs of methods, by measure.
+
+  Differences at single clients are included if the question is about them.
+  """
   better = [_with_gain(method, gain) for method in drawn] if gain else drawn
   places = list(itertools.combinations(range(len(drawn)), 2))
   found: dict[str, list[Difference]] = {}
@@ -141,7 +144,7 @@ def differences(
 
 
 def _shares(found: Sequence[Difference]) -> np.ndarray:
-  """Returns the shares of p below each level, and of zero-width intervals."""
+  """Returns the shares of p-values below each level, and of zero widths."""
   p_values = np.array([d.p_value for d in found])
   widths = np.array([d.high - d.low for d in found])
   below = [p_values < level for level in LEVELS]
@@ -157,7 +160,7 @@ def rows(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Iterator[tuple[tuple[int, int, int], Mapping[str, np.ndarray]]]:
-  """Yields the sizes of each row, and its shares by measure."""
+  """Yields each row: numbers of seeds, clients and examples, and shares."""
   for row in itertools.product(seeds, clients, sizes):
     generator = np.random.default_rng(row)
     found: dict[str, list[Difference]] = {}

@@ -4,7 +4,7 @@ All three do the same local training: one epoch of SGD on every client's
 examples. Plain TensorFlow runs it as one compiled function over the clients'
 arrays and averages the updates, without transport or signals. This project is
 timed with the losses f_k from a separate pass ("before"), and without that pass
-("training"). Stock TFF is timed in this project's runtime, and in its own. A
+("training"). Stock TFF is timed in this project's runtime, and in TFF's own. A
 round without training shows TFF's overhead: clients return the weights that
 they receive, and TFF sums them.
 
@@ -42,7 +42,7 @@ _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
 def _no_training(
   model: tff.learning.models.FunctionalModel, data: list[tf.data.Dataset]
 ) -> Callable[[], Any]:
-  """Returns a round in which clients return the weights they receive."""
+  """Returns a function that runs a TFF round without training."""
   weights = tuple(model.initial_weights[0])
   weights_type = tff.types.tensorflow_to_type(
     tuple(tf.TensorSpec.from_tensor(tf.constant(w)) for w in weights)

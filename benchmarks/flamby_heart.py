@@ -1,4 +1,4 @@
-r"""Repeats FLamby's benchmark on four hospitals, and compares with its results.
+r"""Repeats FLamby's benchmark on four hospitals, and compares both results.
 
   python -m benchmarks.flamby_heart --heart=heart_disease_4hospitals.tar.gz \
     --results=DIR
@@ -43,7 +43,7 @@ _MOMENTUM, _TAU = 0.9, 1e-8
 
 _Arrays: TypeAlias = tuple[np.ndarray, np.ndarray]
 _Weights: TypeAlias = list[np.ndarray]
-# Maps the weights before a round, and FedAvg's weights after it, to new ones.
+# Maps the weights before a round and FedAvg's weights after it to new weights.
 _ServerStep: TypeAlias = Callable[[_Weights, _Weights], _Weights]
 
 
@@ -224,7 +224,7 @@ def read_results(folder: pathlib.Path) -> pd.DataFrame:
 
 
 def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-  """Returns a table that compares both by strategy and hospital."""
+  """Returns FLamby's and our accuracies by strategy and hospital, compared."""
 
   def summarize(rows: pd.DataFrame) -> pd.DataFrame:
     by = rows.groupby(["strategy", "hospital"], sort=False)["accuracy"]

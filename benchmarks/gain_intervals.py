@@ -52,7 +52,7 @@ DISAGREEMENTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
 
 def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
-  """Returns the lowest coverage over disagreements, and the mean width."""
+  """Returns the lowest coverage over `DISAGREEMENTS`, and the mean width."""
   counts, ends = _accuracy_ends(size)
   covers = (ends[:, 0] <= gain + 1e-12) & (ends[:, 1] >= gain - 1e-12)
   coverages, widths = [], []
@@ -69,8 +69,10 @@ def accuracy_coverage(size: int, gain: float) -> tuple[float, float]:
 
 @functools.cache
 def _accuracy_ends(size: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-  """Returns all pairs of the numbers of examples that only the second and only
-  the first model gets right, and the interval for each pair.
+  """Returns all possible results on `size` examples, and their intervals.
+
+  A result is the number of examples that only the second model gets right, and
+  the number of those that only the first model gets right.
   """
   counts = [(b, c) for b in range(size + 1) for c in range(size + 1 - b)]
   logits, ends = np.eye(2), []
@@ -122,7 +124,7 @@ def outputs(
   *,
   of_numbers: bool = False,
 ) -> Outputs:
-  """Returns the outputs of two models for a client's examples."""
+  """Draws the labels of a client's examples, and two models' outputs."""
   noises = [noise * generator.normal(size=size) for noise in kind.noises]
   if not math.isinf(kind.tail):
     noises[1] = kind.noises[1] * generator.standard_t(kind.tail, size)
@@ -142,9 +144,7 @@ def outputs(
 
 @functools.cache
 def true_gain(score: str, kind: Kind, improvement: float) -> float:
-  """Returns the gain on 100,000 examples; `kind` and `improvement` are as in
-  `outputs`.
-  """
+  """Returns the gain on 100,000 examples, drawn by `outputs`."""
   drawn = outputs(
     np.random.default_rng(0),
     _TRUTH,
@@ -198,7 +198,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns a function that draws outputs with equal scores, unequal errors."""
+  """Returns a function that draws unlike outputs with equal expected scores."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3

@@ -261,10 +261,10 @@ def _outcome(name: str) -> str:
 
 
 def _in_child(compute: Callable[[], Any]) -> Any:
-  """Returns a result of plain values from a child process, which may crash.
+  """Returns what `compute` returns in a child process, or how this crashed.
 
-  The parent process must not have computed before the call: a child of a
-  process with TensorFlow's threads would fail.
+  The result must be JSON. The parent process must not have computed before the
+  call: a child of a process with TensorFlow's threads would fail.
   """
   reading, writing = os.pipe()
   child = os.fork()
@@ -272,7 +272,7 @@ def _in_child(compute: Callable[[], Any]) -> Any:
     os.close(reading)
     try:
       outcome = compute()
-    except Exception as error:  # Refusals have many classes.
+    except Exception as error:  # Keras and TFF raise many classes.
       text = f"refused: {type(error).__name__}: {error}"
       outcome = text.splitlines()[0][:120]
     os.write(writing, json.dumps(outcome).encode())

@@ -1,6 +1,6 @@
 """Fair methods for linear models in NumPy (float64), for many settings at once.
 
-Benchmarks with tens of thousands of short runs use it: a run takes a hundredth
+Used by benchmarks with tens of thousands of short runs: a run takes a hundredth
 of the time of a federated run. All clients take part in each round, with one
 epoch of SGD in batches of 64. The rules share no code with the library's.
 """

@@ -61,7 +61,7 @@ text { fill: var(--quiet); font-size: 11.5px; }
 def curve(
   folder: pathlib.Path, title: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns rounds, means and deviations over seeds, in percent."""
+  """Returns a method's rounds, and mean and std over seeds, in percent."""
   runs = [r for r in discovery.find([folder]) if r.title == title]
   seeds = [run.seed for run in runs]
   if not seeds or len(set(seeds)) < len(seeds):

@@ -57,7 +57,7 @@ _COMMAND = (
   *("--total_rounds=100", "--rounds_per_evaluation=20", "--output_dir=run"),
 )
 _SECONDS_TO_END = 10.0
-_LONGEST = 300.0  # Seconds within which a program must end without a signal.
+_LONGEST = 300.0  # Seconds in which a program must end if it gets no signal.
 _SECONDS_OF_START = 8.0  # About the time to import and build.
 _SECONDS_OF_TRAINING = 15.0
 _LIMITS_OF_FILES = (2_000, 400_000)  # The range of size limits, in bytes.
@@ -98,7 +98,7 @@ class Program:
     )
 
   def wait(self, seconds: float) -> bool:
-    """Waits at most some seconds; returns whether the program has ended."""
+    """Waits at most `seconds`; returns whether the program has ended."""
     try:
       output, _ = self.process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired as expired:
@@ -223,7 +223,7 @@ class Soak:
   """Disturbs runs; counts outcomes, and lists violated requirements."""
 
   def __init__(self, place: pathlib.Path) -> None:
-    """Trains an undisturbed run."""
+    """Trains an undisturbed run, whose results all runs must have."""
     self._place = place
     self._deadline = time.monotonic() + _SECONDS.value
     self._left = _CASES.value

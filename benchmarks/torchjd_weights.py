@@ -108,7 +108,7 @@ def answer(number: int) -> dict[str, np.ndarray]:
 
 
 def our_weights(name: str, updates: np.ndarray) -> np.ndarray:
-  """Returns the coefficients of this project's rule."""
+  """Returns the coefficients of this project's rule `name`, float64[m]."""
   import tensorflow as tf  # noqa: PLC0415  Not installed beside TorchJD.
 
   from tff_fair import methods, types  # noqa: PLC0415
@@ -127,7 +127,7 @@ def our_weights(name: str, updates: np.ndarray) -> np.ndarray:
 
 
 def compare(answers: dict[str, np.ndarray], number: int) -> str:
-  """Returns the table."""
+  """Returns a Markdown table of distances from TorchJD's `answers`."""
   lines = ["| rule | answers | direction | coefficients |", "|---|---|---|---|"]
   for name in RULES:
     start, answered, direction, coefficients = 0, 0, 0.0, 0.0

@@ -100,7 +100,7 @@ class Row(NamedTuple):
 
 
 class Timed(NamedTuple):
-  """The times of a program."""
+  """A program's time in total, and the median time of its rounds."""
 
   seconds: float
   round_seconds: float
@@ -206,8 +206,9 @@ def _show_mnist() -> None:
 
 
 def _first_round_seconds(cache: str | None = None) -> float:
-  """Returns the seconds until the first round ends; `cache` is the folder of
-  compiled computations, if any.
+  """Returns the seconds until the first round of a new run ends.
+
+  `cache` is the folder of compiled computations, or None for no cache.
   """
   with tempfile.TemporaryDirectory() as folder:
     output = pathlib.Path(folder) / "run"
