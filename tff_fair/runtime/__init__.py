@@ -1,4 +1,4 @@
-"""Where computations run: in this program or in Dask workers."""
+"""Chooses where computations run: in this program or in Dask workers."""
 
 import typing
 

@@ -257,7 +257,10 @@ class NotAdmittedError(Exception):
 
 
 def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
-  """Checks that a graph contains only `known` operations."""
+  """Raises `NotAdmittedError` unless all operations of a graph are `known`.
+
+  The graph's functions must neither be compiled by XLA nor create variables.
+  """
   functions = graph_def.library.function
   known = known | {function.signature.name for function in functions}
   _check_operations((node.op for node in graph_def.node), known)
@@ -285,7 +288,10 @@ def check_function(message: Message) -> None:
 
 
 def check_function_runs_once(message: Message) -> None:
-  """Checks that a function may be part of a graph that runs it once."""
+  """Checks all TensorFlow graphs in a function that runs once per graph run.
+
+  In addition to `check_function`, it may draw random numbers without a seed.
+  """
   for graph_def in _graphs(message):
     check_graph(graph_def, _KNOWN | RANDOM_OPS)
     for node in nodes(graph_def):
@@ -294,7 +300,7 @@ def check_function_runs_once(message: Message) -> None:
 
 
 def has_operation(message: Message, names: frozenset[str]) -> bool:
-  """Returns whether a computation has any of these operations."""
+  """Returns whether a computation contains one of the operations `names`."""
   return any(
     node.op in names
     for graph_def in _graphs(message)
@@ -348,7 +354,7 @@ def _is_written_for_parts(argument: Message) -> bool:
 
 
 def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
-  """Returns whether a computation uses any of these TFF intrinsics."""
+  """Returns whether a computation uses one of the TFF intrinsics `uris`."""
   message = tff.framework.serialize_computation(comp)
   content = message.SerializeToString()
   if not any(uri.encode() in content for uri in uris):
@@ -379,7 +385,7 @@ def _subcomputations(message: Message) -> Iterator[Message]:
 
 
 def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
-  """Returns whether a value is a NumPy array of exactly this type."""
+  """Returns whether a value is a numeric NumPy array of exactly this type."""
   return (
     isinstance(type_spec, tff.TensorType)
     and type(value) is np.ndarray
@@ -420,5 +426,5 @@ def read_limit(dataset_graph: bytes) -> ReadLimit:
 
 
 def log(line: str, reason: object) -> None:
-  """Writes a line about a computation that is not rewritten, and the reason."""
+  """Logs a line about a computation that is not rewritten, and the reason."""
   _LOG.debug("%s: %s", line, reason)

@@ -1,7 +1,8 @@
-"""Limits of this process's control group, as set by containers and Slurm.
+"""Reads the limits of this process's control group.
 
-Linux has two versions of control groups, and a machine may use both. A group's
-limit also applies to all of its subgroups.
+Containers and Slurm set such limits. Linux has two versions of control groups,
+and a machine may use both. A group's limit also applies to all of its
+subgroups.
 """
 
 import contextlib
@@ -45,8 +46,8 @@ def _folders(controller: str) -> Iterator[pathlib.Path]:
     if controllers and controller not in controllers.split(","):
       continue
     top = _ROOT / controller if controllers else _ROOT
-    # In a container, the path may be the host's. Then only its top folder
-    # exists here.
+    # In a container, the path may be the host's. Then only the top folder
+    # exists.
     folder = top / path.lstrip("/")
     yield from (
       place for place in (folder, *folder.parents) if place.is_relative_to(top)
@@ -54,7 +55,7 @@ def _folders(controller: str) -> Iterator[pathlib.Path]:
 
 
 def _read(path: pathlib.Path) -> str:
-  """Returns the text of a file; the empty text if it cannot be read."""
+  """Returns the text of a file; "" if it cannot be read."""
   try:
     return path.read_text()
   except OSError:

@@ -49,7 +49,10 @@ def replace(
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
-  """Makes TFF's current context the chosen one, and closes its predecessor."""
+  """Makes TFF's current context the chosen one, and closes its predecessor.
+
+  `resources` closes the context; the other arguments are those of `_Choice`.
+  """
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
   _choice = _Choice(context, local, natively, ask)
@@ -73,7 +76,7 @@ def _is_chosen() -> bool:
 
 
 def compiles_natively() -> bool:
-  """Returns whether `use_default` accepts natively compiled computations.
+  """Returns whether the chosen context takes natively compiled computations.
 
   Contexts with Dask workers, or with simulated secure sums, need another form.
   """

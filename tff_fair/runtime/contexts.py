@@ -50,7 +50,7 @@ def use_local(
   program: bool = False,
   keep_memory: bool = True,
 ) -> None:
-  """Computes in this program.
+  """Sets the context that computes in this program.
 
   Replaces the context of an earlier `use_local` or `use_dask`.
 
@@ -141,7 +141,7 @@ def use_dask(
   timeout: float = 10.0,
   worker_timeout: float = 300.0,
 ) -> Any:
-  """Computes in the workers of a Dask cluster, on any number of hosts.
+  """Sets the context that computes in a Dask cluster's workers, on any hosts.
 
   Dask schedules the parts of a round, repeats the work of lost workers, and
   moves partial sums from worker to worker. Results equal those of `use_local`

@@ -1,4 +1,7 @@
-"""Finds whether a file's code is this project's, a package's, or a user's."""
+"""Detects a user's code: files of neither this project, Python nor a package.
+
+Programs with such code do not use the compilation cache.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def is_known(file: str) -> bool:
   if file.startswith("<frozen "):
     return True
   path = os.path.realpath(file)
-  # Compares text: with thousands of files, `pathlib` would be slow.
+  # Compares strings: with thousands of files, `pathlib` would be slow.
   return path.startswith(_known_folders())
 
 

@@ -1,4 +1,4 @@
-"""The context that computes in this program."""
+"""Computes in this process: the context of `use_local` and Dask's workers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_not_forked() -> None:
 
 
 def keep_freed_memory() -> None:
-  """Keeps up to 1 GiB of the memory that this program frees.
+  """Makes glibc keep up to 1 GiB of the memory that this program frees.
 
   A round allocates and frees the same large tensors over and over. By default,
   glibc returns their memory to the kernel at once, and every reuse causes page
@@ -68,7 +68,10 @@ def keep_freed_memory() -> None:
 
 
 class LocalContext(part_by_part.PartsContext):
-  """Computes cohorts as one graph, in parts, or step by step."""
+  """Computes a cohort in one graph if possible, otherwise step by step.
+
+  Cohorts with more clients than a part are computed part by part.
+  """
 
   def __init__(
     self,
@@ -107,7 +110,7 @@ class LocalContext(part_by_part.PartsContext):
     return super()._cut(comp, arg)
 
   def put(self, value: Any, type_spec: tff.Type) -> values.TypedValue:
-    """Returns a value in the form that `call` takes."""
+    """Converts a value to the form of arguments that `call` takes."""
     found = values.ingest(value, type_spec)
     return values.TypedValue(found, type_spec)
 
@@ -116,7 +119,7 @@ class LocalContext(part_by_part.PartsContext):
     return values.to_containers(result.value, result.type_spec)
 
   def call(self, comp: tff.Computation, *args: Any) -> values.TypedValue:
-    """Computes `comp(*args)` in this thread; later calls accept the result."""
+    """Computes `comp(*args)` in this thread, for `fetch` or a later `call`."""
     arg = part_by_part.pack_arguments(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
@@ -148,7 +151,7 @@ class LocalContext(part_by_part.PartsContext):
 
 
 def _message(comp: tff.Computation) -> admission.Message:
-  """Returns a computation in the form that TFF compiles for native workers."""
+  """Returns the message to which TFF compiles `comp`; compiles it only once."""
   return tff_internals.cached_on(
     comp, "compiled", lambda: native.compile_now(comp)
   )
@@ -160,16 +163,16 @@ def _steps(comp: tff.Computation) -> stepwise.StepwiseComputation:
   )
 
 
-# Errors, in one line that names the client.
+# Error messages of one line that name the client.
 
 
 _Parts: TypeAlias = Sequence[tuple[values.Value, tff.Type]]
-# TensorFlow's message for labels that a model has no output for.
+# TensorFlow's message for a label without a model output.
 _OUT_OF_RANGE = re.compile(
   r"Received a label value of (-?\d+) which is outside the valid range of "
   r"\[0, (\d+)\)"
 )
-# The part of a message that names the operation, and where it was created.
+# The parts of a message that name an operation and where it was created.
 _PLACES = re.compile(
   r"(?s)^Graph execution error:\s*|Detected at node.*?(?=\n\S*\n\S)|"
   r"\s*\[\[\{\{node.*$|\n\nOriginal stack trace.*$|\nTraceback \(most.*$"
@@ -182,10 +185,10 @@ def _explain_errors(
   parts: _Parts,
   step_by_step: Callable[[], Any] | None,
 ) -> Iterator[None]:
-  """Turns TensorFlow's errors into errors that name the client.
+  """Turns TensorFlow's errors in the block into errors that name the client.
 
-  A graph of all clients does not show which client failed, so the computation
-  is repeated step by step.
+  A graph of all clients does not show which client failed, so `step_by_step`
+  repeats the computation.
   """
   try:
     yield
@@ -210,7 +213,7 @@ def _explain_errors(
 
 
 def _one_line_message(error: Exception) -> str:
-  """Returns the message of an error, without the operation's name and place."""
+  """Returns an error's message without the operation's name and place."""
   message = error.message if isinstance(error, tf.errors.OpError) else error
   text = _PLACES.sub("", str(message or error)).strip()
   lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -237,7 +240,7 @@ def _client_error(error: stepwise.ClientError, parts: _Parts) -> Exception:
 
 
 def _name(number: int, parts: _Parts) -> str:
-  """Returns a client's id if its data has one, else its position."""
+  """Returns a client's name in errors: the id in its data, or its position."""
   for value, type_spec in parts:
     if values.is_at_clients(type_spec) and isinstance(
       type_spec.member, tff.SequenceType

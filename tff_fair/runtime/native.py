@@ -30,12 +30,12 @@ class Origin:
   def computation(
     self, name: str, build: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    """Compiles a derived computation; subclasses may load it from a cache."""
+    """Compiles the result of `build`; subclasses may cache it by name."""
     del name
     return compile_ahead(build())
 
   def text(self, name: str, find: Callable[[], str]) -> str:
-    """Returns a text about the computation; subclasses may cache it."""
+    """Returns the result of `find`; subclasses may cache it by name."""
     del name
     return find()
 
@@ -72,7 +72,7 @@ def origin_of(comp: tff.Computation) -> Origin:
 
 
 def compile_ahead(comp: tff.Computation) -> NativeComputation:
-  """Returns a computation in its compiled form."""
+  """Compiles a computation, unless it is a compiled one."""
   if isinstance(comp, NativeComputation):
     return comp
   return NativeComputation(
@@ -83,7 +83,7 @@ def compile_ahead(comp: tff.Computation) -> NativeComputation:
 
 
 def compile_now(comp: tff.Computation) -> admission.Message:
-  """Returns a computation as TFF's native backend would execute it."""
+  """Compiles a computation to the message that TFF's native backend runs."""
   require_no_secure_sums(comp)
   if not isinstance(comp, NativeComputation):
     tff_internals.install_graph_optimizer()
@@ -129,5 +129,5 @@ def _has_secure_sums(comp: tff.Computation) -> bool:
 def secure_sum_transform(
   simulated: bool,
 ) -> Callable[[tff.Computation], tff.Computation]:
-  """Returns a function that simulates secure sums, or refuses them."""
+  """Returns a function that replaces secure sums if `simulated`, or refuses."""
   return with_plain_sums if simulated else require_no_secure_sums

@@ -1,8 +1,9 @@
-"""Computations with a second form: phases that workers can share.
+"""Computations that run either as a whole or in phases that workers share.
 
 TFF can cut a computation into parts for several workers if none of its sums
-depends on another. A round that first sums scalars, then updates scaled by
-these sums, cannot be cut as a whole, but each of its two halves can.
+depends on another. A round that sums scalars, and then updates scaled by these
+sums, cannot be cut as a whole, but as two phases. `tff_fair.rounds` and
+`tff_fair.evaluation` create such computations; `parts` cuts their phases.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
 
 
 class Conversions(NamedTuple):
-  """Conversions between the arguments and results of a call and of its phases.
+  """Converts a call's arguments for its first phase, and the last result back.
 
-  All are module-level functions of Python values.
+  Each attribute is a module-level function of Python values.
 
   Attributes:
     first_arguments: Maps the call's arguments to those of the first phase.
@@ -38,7 +39,7 @@ class Conversions(NamedTuple):
 
 
 def same_arguments(args: Sequence[Any]) -> Sequence[Any]:
-  """Passes the arguments of a call to its first phase unchanged."""
+  """Returns `args`: the first phase takes the arguments of the call."""
   return args
 
 
@@ -49,7 +50,7 @@ def last_result(args: Sequence[Any], result: Any) -> Any:
 
 
 def never_retry(first: Sequence[Any], result: Any) -> None:
-  """Returns `None`, which accepts each result."""
+  """Returns `None`: the phases never run again."""
   del first, result
 
 
@@ -72,7 +73,10 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     conversions: Conversions = NO_CONVERSIONS,
     single_phase: Callable[[], tff.Computation] | None = None,
   ) -> PhasedComputation:
-    """Returns a computation with phases."""
+    """Returns `whole` with the phases that `build` returns when first needed.
+
+    `single_phase`, if given, builds the property of the same name.
+    """
     phased = cls(
       computation_proto=tff.framework.serialize_computation(whole),
       context_stack=tff.framework.get_context_stack(),
@@ -88,11 +92,11 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     """The phases: computations in which no sum depends on another.
 
     The first phase takes the arguments of this computation by the same names,
-    or what `conversions.first_arguments` returns. Each later phase takes the
+    or the result of `conversions.first_arguments`. Each later phase takes the
     same arguments, followed by the results of all earlier phases, at the
-    server. Up to rounding, this computation's result is the last phase's, or
-    what `conversions.final_result` returns for it. Raises `TypeError` if the
-    types of a phase do not fit.
+    server. `conversions.final_result` converts the last phase's result to that
+    of this computation, equal up to rounding. Raises `TypeError` if the types
+    of a phase do not fit.
     """
     phases = tuple(self._build())
     self._check(phases)
@@ -100,7 +104,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
 
   @functools.cached_property
   def single_phase(self) -> tff.Computation | None:
-    """A computation that does the work of all phases, if there is one."""
+    """One computation that does the work of all phases; None if not given."""
     return (
       None if self._build_single_phase is None else self._build_single_phase()
     )

@@ -1,7 +1,7 @@
-"""Checks that a Dask scheduler's address is valid, and the scheduler answers.
+"""Checks that a Dask scheduler's address is valid and answers.
 
-Imports nothing slow, so that a program can report a wrong address before it
-loads TensorFlow.
+This module imports nothing slow, so that a program can report a wrong address
+before it loads TensorFlow.
 """
 
 import importlib.util
@@ -22,7 +22,10 @@ def check_dask_installed() -> None:
 
 
 def check_scheduler(address: str, *, timeout: float) -> None:
-  """Raises unless some program accepts connections at an address."""
+  """Checks an address, and that a program accepts connections there.
+
+  Raises `ValueError` or `ConnectionError`.
+  """
   scheme, _, place = address.partition("://")
   found = re.fullmatch(_HOST_AND_PORT, place)
   port = int(found[2]) if found else 0

@@ -19,7 +19,7 @@ from tff_fair.runtime.one_graph import inlining
 
 
 class Session:
-  """A TensorFlow computation that can be called."""
+  """A TensorFlow computation of TFF, callable in its own session."""
 
   def __init__(self, message: admission.Message) -> None:
     """Takes the computation, as TFF serializes it."""
@@ -68,7 +68,7 @@ class Session:
       self._initialize = session.make_callable([operation])
 
   def __call__(self, *args: values.Value) -> values.Value:
-    """Runs the session for an argument; returns the result."""
+    """Calls the computation with its argument, if any; returns the result."""
     fed: list[Any] = []
     for arg in args:
       leaves = inlining.leaves(arg, self._type.parameter)

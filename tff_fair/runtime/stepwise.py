@@ -42,7 +42,7 @@ class StepwiseComputation:
     self._sessions: dict[bytes, sessions.Session] = {}
 
   def __call__(self, arg: values.Value, num_clients: int) -> values.Value:
-    """Computes the steps for an argument; returns the result."""
+    """Computes all steps for `arg` and `num_clients`; returns the result."""
     run = _Run(self._session, num_clients)
     function = inlining.evaluate_calls(self._message, run.value)
     parameter = self._type.parameter
@@ -63,7 +63,7 @@ class StepwiseComputation:
 def _map_all_equal(
   function: Callable[[Any], Any], value: Any, type_spec: tff.Type
 ) -> Any:
-  """Applies a function to each part that is the same at all clients."""
+  """Replaces each part that is equal at all clients by `function` of it."""
   if isinstance(type_spec, tff.StructType):
     return tuple(
       _map_all_equal(function, member, member_type)
@@ -84,7 +84,7 @@ def _first(of_clients: Sequence[Any]) -> Any:
 
 
 class _Run:
-  """One run of a computation, with its intrinsics."""
+  """Evaluates graphs, literals and intrinsics in one run of a computation."""
 
   def __init__(
     self,
@@ -211,7 +211,7 @@ def _call_for_client(
 def _data(
   elements: Sequence[Any], type_spec: tff.Type
 ) -> values.SerializedData:
-  """Returns a dataset of these elements."""
+  """Returns a dataset of `elements`, which have the type `type_spec`."""
   returned = [values.to_structs(element, type_spec) for element in elements]
   return values.SerializedData(
     values.serialize_list(returned, tff.SequenceType(type_spec))

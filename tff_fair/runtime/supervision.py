@@ -42,7 +42,7 @@ def supervised(
   check: Callable[[], None] = _nothing,
   say: Callable[[str], None] = _nothing,
 ) -> Iterator[None]:
-  """Checks, while computations run, whether to end them.
+  """Calls `check` while computations in the block run, so that it can end them.
 
   Args:
     check: Called several times a second while a computation runs; an error that
@@ -83,7 +83,7 @@ def wait(call: threads.Call) -> Any:
     raise
 
 
-# The clients that have begun, in graphs and step by step.
+# Counts the clients that have begun, whether in a graph or step by step.
 
 
 @functools.cache
@@ -100,5 +100,5 @@ def count_client() -> tf.Operation | None:
 
 
 def num_started_clients() -> int:
-  """Returns how many clients have begun; each pass over the data counts."""
+  """Returns how many passes over clients' datasets this process has begun."""
   return int(_count().numpy())

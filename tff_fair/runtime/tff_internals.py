@@ -118,7 +118,7 @@ def _node_of(name: str) -> str:
 
 
 def install_graph_optimizer() -> None:
-  """Has TFF optimize graphs without large inputs and without recomputation.
+  """Makes TFF's graph optimizer fill no inputs and recompute no activations.
 
   The optimizer fills a tensor for each input in a graph's signature, though it
   uses only the input's name. It does the same for each placeholder that no node
@@ -132,7 +132,7 @@ def install_graph_optimizer() -> None:
   order. VGG-11 took 1.6 times as long with that, since its graph could not be
   joined with others.
 
-  If TFF has renamed the module, its optimizer does all of this again.
+  If TFF has renamed its module, this function has no effect.
   """
   optimizer = getattr(graph_optimizations, "tf_optimizer", None)
   if hasattr(optimizer, "OptimizeGraph") and not isinstance(
@@ -161,7 +161,7 @@ class _WatchedWorker(subprocess.Popen):
     super().__init__(command, stdin=subprocess.PIPE, **options)
 
   def wait(self, timeout: float | None = None) -> int:
-    """Waits for the worker's end, and ends the second shell."""
+    """Waits for the worker, ends the second shell; returns the exit status."""
     status = super().wait(timeout)
     if self.stdin is not None:
       self.stdin.close()
@@ -182,9 +182,9 @@ def end_workers_with_program() -> None:
 
 @contextlib.contextmanager
 def options_of_calls(config: tf.compat.v1.ConfigProto) -> Iterator[None]:
-  """Sets the options of graphs that this thread first calls in this context.
+  """Sets `config` for the graphs that this thread first calls in the block.
 
-  Without them, TensorFlow optimizes the graphs again, which takes time, and
+  By default, TensorFlow would optimize the graphs again, which takes time, and
   fails for some loops within branches.
   """
   if not hasattr(eager_context, "FunctionCallOptions"):

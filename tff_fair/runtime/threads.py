@@ -40,7 +40,7 @@ class _Worker:
     self._work.put(work)
 
 
-# With a new thread for each computation, a call takes 1 to 3 ms more.
+# Workers are reused: with a new thread, a call takes 1 to 3 ms more.
 _idle: list[_Worker] = []
 # A forked child does not have its parent's threads.
 os.register_at_fork(after_in_child=_idle.clear)
@@ -49,7 +49,7 @@ os.register_at_fork(after_in_child=_idle.clear)
 def submit(
   compute: Callable[[], _Result],
 ) -> concurrent.futures.Future[_Result]:
-  """Computes in a separate thread; returns the future."""
+  """Calls `compute` in a separate thread; returns the result's future."""
   result: concurrent.futures.Future[_Result] = concurrent.futures.Future()
 
   def run() -> None:
@@ -107,7 +107,7 @@ class Call:
     """Cancels the computation, and waits a moment for it to end."""
     with self._lock:
       self._is_cancelled = True
-      # Under the lock, so that each is called within its context.
+      # Under the lock, so that no `on_cancel` block ends during its call.
       for cancel in self._cancels:
         cancel()
     concurrent.futures.wait([self.result], timeout=_SECONDS_TO_END)
@@ -120,7 +120,7 @@ _abandoned_results: list[concurrent.futures.Future[Any]] = []
 
 
 def exit_if_computing() -> None:
-  """Ends the process if TensorFlow still computes, lest it hang or abort."""
+  """Ends the process if a cancelled call still runs, as exiting might hang."""
   if all(result.done() for result in _abandoned_results):
     return
   with contextlib.suppress(OSError, ValueError):
@@ -138,7 +138,7 @@ _status = 1
 
 
 def record_exit_status(error: BaseException) -> None:
-  """Records the exit status that a `SystemExit` asks for."""
+  """Records the exit status of a `SystemExit` for `exit_if_computing`."""
   global _status  # noqa: PLW0603
   if isinstance(error, SystemExit):
     _status = (

@@ -50,15 +50,15 @@ class DataAtWorker:
   client_id: int
 
 
-# The specs of datasets that are known to match a type, as text: a spec may be a
-# dictionary, which cannot be hashed.
+# For each type, the specs of datasets that match it. They are strings, since a
+# spec may be a dictionary, which cannot be hashed.
 _known_specs: weakref.WeakKeyDictionary[tff.Type, set[str]] = (
   weakref.WeakKeyDictionary()
 )
 
 
 def _check_spec(dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
-  """Raises TFF's error if a dataset does not have the type."""
+  """Raises TFF's error unless the dataset has the type `type_spec`."""
   known = _known_specs.setdefault(type_spec, set())
   spec = repr(dataset.element_spec)
   if spec not in known:
@@ -128,7 +128,7 @@ def _sequence(value: Any, type_spec: tff.SequenceType) -> Value:
 
 
 def serialize_list(value: Any, type_spec: tff.SequenceType) -> bytes:
-  """Serializes a dataset, or a list of elements, as a graph, as TFF does."""
+  """Returns the graph by which TFF serializes a dataset or list of elements."""
   try:
     message, _ = tff.framework.serialize_value(value, type_spec)
   except (TypeError, ValueError) as error:
@@ -139,7 +139,7 @@ def serialize_list(value: Any, type_spec: tff.SequenceType) -> bytes:
 
 
 def serialize(data: Value) -> bytes:
-  """Returns the graph of a dataset."""
+  """Returns the serialized graph of a dataset."""
   if isinstance(data, SerializedData):
     return data.graph
   variant = tf.data.experimental.to_variant(data)
@@ -148,7 +148,7 @@ def serialize(data: Value) -> bytes:
 
 
 def to_structs(value: Value, type_spec: tff.Type) -> Any:
-  """Returns a value as TFF's contexts return it, but without containers."""
+  """Returns a value as TFF's contexts do, but with `Struct`s as containers."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
       return to_structs(value, type_spec.member)
@@ -176,7 +176,7 @@ def to_structs(value: Value, type_spec: tff.Type) -> Any:
 
 
 def to_containers(value: Value, type_spec: tff.Type) -> Any:
-  """Returns a value as TFF's contexts return it."""
+  """Returns a value as TFF's contexts do, in its type's Python containers."""
   found = to_structs(value, type_spec)
   return tff.tensorflow.transform_result(
     tff.types.type_to_py_container(found, type_spec)
@@ -186,7 +186,7 @@ def to_containers(value: Value, type_spec: tff.Type) -> Any:
 def placed_parts(
   value: Value, type_spec: tff.Type | None
 ) -> Iterator[tuple[Value, tff.Type]]:
-  """Yields the parts of an argument, whether or not they are placed."""
+  """Yields the parts of an argument that are not structures, with types."""
   if isinstance(type_spec, tff.StructType):
     for member, member_type in zip(value, type_spec, strict=True):
       yield from placed_parts(member, member_type)

@@ -1,4 +1,4 @@
-"""The version of this project."""
+"""Finds the versions of this project, Python and TensorFlow Federated."""
 
 import functools
 import importlib.metadata
@@ -10,7 +10,7 @@ _PROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
 
 
 def find() -> str:
-  """Returns the version of the source tree, else of the installed package."""
+  """Returns the project's version: of the source tree, else as installed."""
   if _PROJECT.exists():
     return str(tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["version"])
   return importlib.metadata.version("tff-fair")

@@ -56,7 +56,7 @@ class Folder:
     return None
 
   def write(self, name: str, content: bytes) -> None:
-    """Writes a file if possible, replacing an earlier one."""
+    """Writes or replaces a file if possible, and removes the oldest files."""
     if 4 * len(content) > self._most_bytes:
       return
     with contextlib.suppress(OSError):
@@ -135,18 +135,18 @@ class CompilationCache:
     return found
 
   def number(self, key: object, count: Callable[[], int]) -> int:
-    """Returns a number that this or an earlier program counted."""
+    """Returns the result of `count`, from this or an earlier program."""
     return int(self.text(key, lambda: str(count())))
 
   def text(self, key: object, find: Callable[[], str]) -> str:
-    """Returns a text that this or an earlier program found."""
+    """Returns the result of `find`, from this or an earlier program."""
     name = self._name("text", key)
     if name is None:
       return find()
     return self._load_or_create(name, find, bytes.decode, str.encode)
 
   def _name(self, kind: str, key: object) -> str | None:
-    """Returns the name of an entry's file; `None` if it cannot be cached."""
+    """Returns the name of an entry's file; `None` if `key` cannot be cached."""
     if self._files is None:
       return None
     try:

@@ -1,4 +1,4 @@
-"""Compiled computations as file content.
+"""Converts compiled computations to file content, and back.
 
 An entry is a zip file with two members for each computation: the TFF message,
 and the containers of its type as JSON. Both are data; reading them executes
@@ -77,7 +77,7 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
 
 
 def _containers_of(type_spec: tff.Type) -> Containers:
-  """Returns the names of the containers in a type."""
+  """Returns the names of the containers in a type, outer ones first."""
   is_structure = isinstance(type_spec, tff.StructType)
   outer = [_name(type_spec.python_container)] if is_structure else []
   inner = [n for part in type_spec.children() for n in _containers_of(part)]
@@ -87,7 +87,7 @@ def _containers_of(type_spec: tff.Type) -> Containers:
 def _with_containers(
   type_spec: tff.Type, containers: Iterator[str | None]
 ) -> tff.Type:
-  """Returns a type with these containers in it."""
+  """Returns a type whose structures have the named containers, in order."""
 
   def convert(part: tff.Type) -> tff.Type:
     return _with_containers(part, containers)
@@ -128,7 +128,7 @@ def _name(container: type[object] | None) -> str | None:
 
 
 def _container(name: object) -> type[object]:
-  """Returns the named class, which must be a plain container of fields."""
+  """Returns the class called `name`, which must be a container of fields."""
   if name in _BUILT_IN:
     return _BUILT_IN[str(name)]
   module, _, attribute = str(name).partition(":")

@@ -1,4 +1,4 @@
-"""An engine of Dask workers: Dask schedules, repeats and moves their work.
+"""Computes in Dask's workers; Dask schedules, repeats and moves their work.
 
 The program submits each phase of a round as a graph of tasks: one for each
 part, further ones that merge partial sums, and one that ends the phase. A task

@@ -1,4 +1,4 @@
-"""Connections to Dask's schedulers, and clusters on this machine."""
+"""Connects to Dask's schedulers, and starts clusters on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WARNING_OF_STATES = "Sending large graph"
 def connect(
   resources: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
-  """Returns a connection to a scheduler whose workers compute parts."""
+  """Connects to a scheduler; checks and prepares its workers."""
   warnings.filterwarnings("ignore", message=_WARNING_OF_STATES)
   client = connect_unprepared(resources, scheduler, timeout)
   try:
@@ -49,7 +49,7 @@ def connect(
 def connect_unprepared(
   resources: contextlib.ExitStack, scheduler: Any, timeout: float
 ) -> distributed.Client:
-  """Returns a connection to a scheduler, without preparing its workers."""
+  """Connects to a scheduler, but neither checks nor prepares its workers."""
   if isinstance(scheduler, distributed.Client):
     client = scheduler
   else:
@@ -62,7 +62,7 @@ def connect_unprepared(
 
 
 def _prepare_workers(client: distributed.Client) -> list[distributed.Future]:
-  """Makes workers import TensorFlow while the program prepares its own part."""
+  """Makes all workers import TensorFlow now; returns the tasks' futures."""
   return [
     client.submit(
       tasks.prepare, key=f"tff-prepare-{uuid.uuid4().hex}", workers=[worker]
@@ -77,7 +77,7 @@ def start_local(
   *,
   limits_memory: bool = True,
 ) -> distributed.LocalCluster:
-  """Starts a scheduler and workers on this machine."""
+  """Starts a Dask cluster on this machine; `resources` will close it."""
   resources.enter_context(_silence_logs())
   folder = resources.enter_context(
     tempfile.TemporaryDirectory(
@@ -156,7 +156,10 @@ def _client(scheduler: Any, timeout: float) -> distributed.Client:
 def check_versions(
   client: distributed.Client, expected: Mapping[str, str]
 ) -> None:
-  """Checks the present workers' versions; `tasks.compute` checks later ones."""
+  """Raises `ValueError` if a worker has other versions than `expected`.
+
+  `tasks.compute` checks the workers that join later.
+  """
   found = client.run(version.installed, on_error="return")
   for worker, versions in found.items():
     if isinstance(versions, OSError):

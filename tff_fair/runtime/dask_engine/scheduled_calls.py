@@ -1,4 +1,4 @@
-"""The engine that submits calls as tasks to a Dask scheduler."""
+"""The engine of `use_dask`: submits calls as tasks to a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class DaskEngine:
     return values.to_containers(value, result.type_spec)
 
   def _send_once(self, comp: tff.Computation) -> tuple[str, distributed.Future]:
-    """Sends a computation, if it is new; returns its task name and future."""
+    """Sends `comp` only once; returns the name of its tasks, and its future."""
     sent: weakref.WeakKeyDictionary[
       DaskEngine, tuple[str, distributed.Future]
     ] = tff_internals.cached_on(comp, "sent", weakref.WeakKeyDictionary)
@@ -173,7 +173,7 @@ class DaskEngine:
   def _call_dask(
     self, function: Callable[..., _Result], *args: Any, **options: Any
   ) -> _Result:
-    """Calls a Dask function; reports a lost scheduler as `WorkerLostError`."""
+    """Calls a function of Dask; raises `WorkerLostError` if Dask is gone."""
     try:
       return function(*args, **options)
     except (distributed.CancelledError, OSError) as error:

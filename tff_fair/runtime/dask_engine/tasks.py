@@ -24,15 +24,19 @@ class VersionError(RuntimeError):
 
 
 def prepare() -> None:
-  """Imports all that `compute` needs."""
-  # This import, like the same one in `compute`, imports TensorFlow Federated.
+  """Prepares a worker for `compute`: imports TFF and creates the context."""
+  # Not at the top, here and in `compute`: it imports TensorFlow Federated,
+  # which Dask's scheduler must not do.
   from tff_fair.runtime.dask_engine import worker_execution  # noqa: PLC0415
 
   worker_execution.context()
 
 
 def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
-  """Computes a call of a TFF computation; raises if versions differ."""
+  """Returns the result of a TFF computation, given as `content`, for `arg`.
+
+  Raises `VersionError` if the worker has other `versions` than the program.
+  """
   version_error = version_difference(versions, version.installed())
   if version_error:
     raise VersionError(f"A Dask worker {version_error}.")
@@ -42,7 +46,7 @@ def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-  """Returns a value with each `PickledValue` part unpickled."""
+  """Unpickles a `PickledValue`, or each one within nested tuples."""
   if isinstance(value, PickledValue):
     return pickle.loads(value.content)
   if isinstance(value, tuple):
@@ -53,7 +57,7 @@ def unpack(value: Any) -> Any:
 def version_difference(
   expected: Mapping[str, str], found: Mapping[str, str]
 ) -> str | None:
-  """Returns how a worker's versions differ from the program's, if they do."""
+  """Returns a phrase about a worker's first wrong version, or None."""
   for name, of_program in expected.items():
     of_worker = found.get(name, "none")
     if of_worker != of_program:

@@ -1,7 +1,7 @@
 """Computes calls in a Dask worker, in its own process.
 
-Arguments and results are in a portable form, which Dask pickles and moves: that
-of `values`, with arrays for tensors and graphs for datasets.
+Arguments and results have a portable form, which Dask can pickle and move: the
+form of `values`, but with arrays for tensors, and graphs for datasets.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tff_fair.runtime import local_context, native, values
 
 # A run has several computations for its rounds, and several for evaluations.
 _MOST_COMPUTATIONS = 64
-# The largest number of clients' datasets that a worker keeps. It need not build
-# them again, and its runtime recognizes them.
+# The most clients' datasets that a worker keeps, so that it need not build them
+# again and the runtime recognizes them.
 _MOST_DATASETS = 256
 # The graphs of datasets, kept since a client may be sampled again.
 _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
@@ -41,7 +41,7 @@ def _read(content: bytes) -> tff.Computation:
 
 @functools.cache
 def context() -> local_context.LocalContext:
-  """Returns the context of this process."""
+  """Returns the context that computes all calls in this worker's process."""
   local_context.keep_freed_memory()
   return local_context.LocalContext(
     clients_per_part=0,
@@ -50,7 +50,7 @@ def context() -> local_context.LocalContext:
 
 
 def to_portable(value: values.Value) -> values.Value:
-  """Returns the portable form of a value from `values`."""
+  """Converts a value in the form of `values` to the portable form."""
   if type(value) in (tuple, list):
     return type(value)(map(to_portable, value))
   if isinstance(value, tf.Tensor | tf.Variable):
@@ -63,7 +63,7 @@ def to_portable(value: values.Value) -> values.Value:
 
 
 def with_built_data(value: Any) -> Any:
-  """Returns a portable value, with datasets built from `DataAtWorker`s."""
+  """Replaces each `DataAtWorker` in a portable value by its dataset."""
   if type(value) in (tuple, list):
     return type(value)(map(with_built_data, value))
   return _built(value) if isinstance(value, values.DataAtWorker) else value

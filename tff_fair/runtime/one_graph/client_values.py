@@ -1,8 +1,8 @@
-"""Arguments as inputs of a graph that computes all clients.
+"""Converts arguments to the inputs of a graph that computes all clients.
 
 The graph takes a column of variants for each dataset and each tensor in the
-clients' values. It takes a dataset that shuffles as a string instead: each
-function that reads the dataset builds it from the string, as in TFF's
+clients' values. For datasets that shuffle, the column contains strings: each
+function that reads such a dataset builds it from the string, as in TFF's
 executors.
 """
 
@@ -28,7 +28,7 @@ _FAIL = 2
 
 
 class ServerValue:
-  """A tensor for each leaf of an argument at the server."""
+  """Inputs for an argument at the server: one tensor per leaf."""
 
   def __init__(self, type_spec: tff.Type) -> None:
     leaves = inlining.leaf_types(type_spec)
@@ -40,7 +40,7 @@ class ServerValue:
     ]
 
   def to_tensors(self, value: inlining.Value) -> list[tf.Tensor]:
-    """Returns the leaves of the value."""
+    """Converts an argument to the inputs: its leaves as tensors."""
     leaves = inlining.leaves(value, self._type)
     return [
       tf.convert_to_tensor(leaf, spec.dtype)
@@ -48,15 +48,15 @@ class ServerValue:
     ]
 
   def read(self, given: Sequence[tf.Tensor]) -> inlining.Value:
-    """Returns the value, from its leaves."""
+    """Returns the argument in the graph, from the inputs `given`."""
     return inlining.unflatten(given, self._type)
 
 
 class Columns:
-  """A column of variants or strings for each leaf of the clients' values."""
+  """Inputs for an argument at clients: per leaf, a column over the clients."""
 
   def __init__(self, member: tff.Type, reading: ReadLimit) -> None:
-    """Takes the type of each client's value, and how often data are read."""
+    """Takes the type of a client's value, and how often its data are read."""
     self._member = member
     self._types = inlining.leaf_types(member)
     self._reading = reading
@@ -72,7 +72,7 @@ class Columns:
     ]
 
   def to_tensors(self, clients: Sequence[Any]) -> list[tf.Tensor]:
-    """Returns the leaves of all clients' values, a column per leaf."""
+    """Converts all clients' values to the inputs: a column per leaf."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
       tf.constant([_text(row[place]) for row in rows], tf.string)
@@ -93,7 +93,7 @@ class Columns:
     )
 
   def read(self, given: Sequence[tf.Tensor]) -> ClientReader:
-    """Returns a function that reads a client's value from the columns."""
+    """Returns a function that reads a client's value from inputs `given`."""
 
     def of_client(client: tf.Tensor) -> inlining.Value:
       with tf.control_dependencies([supervision.count_client()]):
@@ -107,7 +107,7 @@ class Columns:
     return of_client
 
 
-# The inputs of the graph for one argument.
+# The graph's inputs for one argument.
 Input: TypeAlias = Columns | ServerValue
 
 
@@ -157,7 +157,7 @@ _read_limits: weakref.WeakKeyDictionary[Any, ReadLimit] = (
 
 
 def single_element_dataset(element: Any, element_spec: Any) -> tf.data.Dataset:
-  """Returns a dataset of one element, three times as fast as TensorFlow."""
+  """Builds a dataset of one element, three times as fast as TensorFlow."""
   components = [*map(tf.convert_to_tensor, tf.nest.flatten(element))]
   variant = tf.raw_ops.TensorDataset(
     components=components, output_shapes=[c.shape for c in components]

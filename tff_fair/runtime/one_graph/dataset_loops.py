@@ -30,7 +30,7 @@ def with_loops(graph_def: Any) -> Any:
 
 
 def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
-  """Replaces reductions by calls of loops; returns the names of their nodes."""
+  """Replaces reductions in `nodes` by calls of loops; returns their names."""
   found = {node.name for node in nodes if node.op == REDUCE}
   for node in nodes:
     if node.name in found:
@@ -46,7 +46,7 @@ def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
 
 
 def _call(node: Any, function: str) -> None:
-  """Turns a reduction node into a call of a function."""
+  """Turns a reduction node into a call of the loop named `function`."""
   state = [*node.attr["Tstate"].list.type]
   arguments = [*node.attr["Targuments"].list.type]
   node.op = _CALL
@@ -58,13 +58,13 @@ def _call(node: Any, function: str) -> None:
 
 
 def _output(name: str, calls: set[str]) -> str:
-  """Returns a tensor's name in a function: OP:output:INDEX for a call."""
+  """Returns a tensor's new name: OP:output:INDEX if OP is in `calls`."""
   node, *rest = name.split(":")
   return ":".join([node, "output", *rest[1:]]) if node in calls else name
 
 
 def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
-  """Returns the name of the loop's function, and all definitions it needs."""
+  """Builds a reduction's loop; returns its name, and all its functions."""
   function = node.attr["f"].func
   state = [
     tf.TensorSpec(shape, dtype)

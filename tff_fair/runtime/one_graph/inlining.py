@@ -56,9 +56,10 @@ def evaluate_calls(
   message: admission.Message,
   evaluate_other: Callable[[admission.Message], Value],
 ) -> Value:
-  """Like `evaluate`, but also calls functions; lambdas become Python functions.
+  """Returns the value of an expression, including its calls and lambdas.
 
-  `evaluate_other` computes the remaining kinds of expressions.
+  Lambdas become Python functions. `evaluate_other` computes the kinds of
+  expressions that have a case neither here nor in `evaluate`.
   """
 
   def evaluate_part(part: admission.Message, known: Bindings) -> Value:
@@ -85,7 +86,7 @@ def evaluate(
   evaluate_other: Callable[[admission.Message, Bindings], Value],
   select: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
-  """Returns the value of an expression.
+  """Returns the value of an expression whose names have the values `known`.
 
   `evaluate_other` computes calls and all other expressions without a case here;
   `select` selects from values that are not tuples.
@@ -171,9 +172,9 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   """Returns a value whose origin TensorFlow's optimizer cannot see.
 
   In a TFF session, the optimizer works within one computation and knows only
-  the types of its inputs. Across several, it would simplify 0 times NaN to 0,
-  replace division by multiplication with a reciprocal, and reorder additions. A
-  placeholder stops it; an identity op does not.
+  the types of its inputs. Across computations, it would simplify 0 times NaN to
+  0, replace division by multiplication with a reciprocal, and reorder
+  additions. A placeholder stops it; an identity op does not.
   """
   if not isinstance(leaf, tff.TensorType):
     if value.dtype == tf.string:  # A serialized dataset.
@@ -185,10 +186,10 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 def _wait_for_all(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-  """Returns results that become available only when all are computed.
+  """Returns `results` that are available only after all are computed.
 
   So an error in one result is raised even if only another result is used. The
-  variables of the computation are dropped before that, too.
+  computation's `variables` are dropped before the results are available.
   """
   if len(results) < 2 and not variables:
     return results
@@ -260,7 +261,7 @@ def tensor_names(binding: Any) -> list[str]:
 
 
 def unflatten(tensors: Iterable[Any], type_spec: tff.Type) -> Value:
-  """Packs tensors into a value of a type, whether or not it is placed."""
+  """Packs tensors, in order, into a value of a type with or without places."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:
@@ -305,7 +306,7 @@ def _with_unique_variables(graph_def: Any, initializer: str) -> Any:
   """Returns a graph that creates its own variables first.
 
   TFF runs the graph of each client in a new session: first the initializers of
-  its variables, then the rest. In a loop, all clients would share variables.
+  variables, then the other nodes. In a loop, all clients would share variables.
   Here each run creates variables without a name, which no other run can find,
   and drops them at the end.
   """
@@ -340,7 +341,7 @@ def _ready_variable(name: str) -> str:
 
 
 def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
-  """Removes nodes that no result needs; returns the names of the others."""
+  """Removes nodes that no result needs; returns the needed nodes' names."""
   needed = _ancestors(graph_def, *map(_node, results))
   kept = [node for node in graph_def.node if node.name in needed]
   if len(kept) < len(graph_def.node):
@@ -364,5 +365,5 @@ def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
 
 
 def _node(name: str) -> str:
-  """Returns the node that an input comes from."""
+  """Returns the name of the node that an input of this name comes from."""
   return name.removeprefix("^").split(":")[0]

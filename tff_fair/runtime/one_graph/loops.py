@@ -48,7 +48,7 @@ class Graph:
       (self.of_client if step.at_clients else self.at_server)[step] = argument
 
   def result(self) -> inlining.Value:
-    """Adds all steps; returns the result."""
+    """Adds all steps to the graph; returns the computation's result."""
     last = max((step.loops for step in self._needed), default=0)
     for number in range(last + 1):
       self._add_server_steps(number)

@@ -113,7 +113,7 @@ class Plan:
 
 
 def read(message: admission.Message) -> Plan:
-  """Returns the plan of a computation."""
+  """Returns a computation's plan; `NotAdmittedError` if it has another form."""
   if message.WhichOneof("computation") != "lambda":
     raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")
@@ -172,7 +172,7 @@ def _is_at_clients(placed: Placed) -> bool:
 
 
 def _read(message: admission.Message, known: inlining.Bindings) -> Placed:
-  """Returns the steps that an expression stands for."""
+  """Returns the step, or the tuple of steps, for a placed expression."""
   return inlining.evaluate(message, known, _read_call, _select)
 
 

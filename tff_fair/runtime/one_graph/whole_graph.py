@@ -20,7 +20,7 @@ from tff_fair.runtime.one_graph import client_values, inlining, loops, steps
 
 
 class WholeGraph:
-  """A computation as one graph."""
+  """A TFF computation as one TensorFlow graph that computes all clients."""
 
   def __init__(
     self,
@@ -28,7 +28,10 @@ class WholeGraph:
     columns: Sequence[client_values.Columns],
     clients_at_a_time: int,
   ) -> None:
-    """Builds the graph."""
+    """Builds the graph of `message`; `columns` are its inputs at clients.
+
+    Raises `NotAdmittedError` if a graph could give another result.
+    """
     plan = steps.read(message)
     steps.check_works_as_one_graph(plan)
     if any(spec.dtype == tf.string for c in columns for spec in c.signature):
@@ -73,7 +76,7 @@ class WholeGraph:
   def __call__(
     self, arguments: Sequence[values.Value], num_clients: int
   ) -> values.Value:
-    """Computes the graph for some arguments; returns the result."""
+    """Runs the graph for the placed `arguments`; returns the result."""
     given = [tf.constant(num_clients)]
     for each, value in zip(self._inputs, arguments, strict=True):
       given += each.to_tensors(value)
@@ -95,7 +98,10 @@ def try_build(
   read: Callable[[], admission.Message],
   clients_at_a_time: int,
 ) -> WholeGraph | None:
-  """Returns a computation as one graph, if that works for these arguments."""
+  """Returns `comp` as one graph, or None if that is not possible.
+
+  `parts` are the values and types of its arguments; `read` compiles `comp`.
+  """
   clients = [
     (type_spec.member, value)
     for value, type_spec in parts

@@ -35,9 +35,9 @@ _OURS = re.compile(r"tff_fair(\.\w+)*:\w+")
 
 
 class Phase:
-  """A computation in which no sum depends on another, cut for parts.
+  """A phase of a computation, as smaller computations for parts of a cohort.
 
-  Its parameter is split into the arguments at the server and at clients.
+  The phase's parameter is split into the arguments at server and clients.
 
   Attributes:
     server_type: The type of the arguments at the server, in their order.
@@ -87,7 +87,7 @@ class Phase:
     return self.up_to_merge.type_signature.result
 
   def _merge(self, num_parts: int) -> tff.Computation:
-    """Returns the computation that merges the sums of two parts or more."""
+    """Returns a computation that merges the sums of `num_parts` parts."""
     return self._keep(
       f"merge {num_parts}",
       lambda: tff.federated_computation(
@@ -96,7 +96,7 @@ class Phase:
     )
 
   def _finish(self, num_parts: int) -> tff.Computation:
-    """Returns the computation that merges parts and ends the phase."""
+    """Returns a computation that merges `num_parts` sums and ends the phase."""
 
     def build() -> tff.Computation:
       form = self._form()
@@ -114,7 +114,7 @@ class Phase:
     return self._keep(f"finish {num_parts}", build)
 
   def _original(self, server: Any, clients: Any) -> Any:
-    """Returns the argument of the phase before it was split."""
+    """Joins the arguments at server and clients to the phase's argument."""
     sources = {False: iter(server), True: iter(clients)}
     return tff.structure.Struct(
       [
@@ -171,7 +171,7 @@ class _PhaseBuilder:
     return [compile_form(native.with_plain_sums(c)) for c in self._computations]
 
   def _check(self) -> None:
-    """Checks that the phases, in parts, give the computation's result."""
+    """Checks that the phases, computed in parts, give the right result."""
     for comp in self._computations:
       admission.check_aggregates(comp)
       if tff.types.contains(
@@ -261,14 +261,14 @@ def _find(comp: tff.Computation) -> Phases:
 
 
 def function_names(ends: phases.Conversions) -> str:
-  """Returns the functions' names; "" unless all are in tff_fair's modules."""
+  """Returns the names of functions in `ends`; "" if one is not in tff_fair."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
 
 
 def functions_by_name(text: str) -> phases.Conversions | None:
-  """Returns the functions named in a text; `None` if it names none."""
+  """Returns the conversions that `function_names` named, else `None`."""
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None
@@ -279,7 +279,7 @@ def functions_by_name(text: str) -> phases.Conversions | None:
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
-  """Returns the number of clients in arguments; 0 if the numbers differ."""
+  """Returns the number of clients in `arg`; 0 if its lists differ in length."""
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
@@ -293,7 +293,7 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
 
 
 def returns_rows(result: tff.Type) -> bool:
-  """Returns whether a result has only tensors with any number of rows."""
+  """Returns whether a result consists of tensors with any number of rows."""
   if isinstance(result, tff.FederatedType):
     return returns_rows(result.member)
   if isinstance(result, tff.StructType):
@@ -314,7 +314,7 @@ _has_warned = False
 
 @contextlib.contextmanager
 def in_parts_of(clients_per_part: int) -> Iterator[None]:
-  """Cuts cohorts into parts of this size, whatever size the context has.
+  """Sets the size of parts for the block, in place of the context's size.
 
   Args:
     clients_per_part: The most clients in a part; 0 never cuts.
@@ -332,7 +332,7 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
 
 
 def part_size_or_default(clients_per_part: int | None) -> int:
-  """Returns the size of parts, `CLIENTS_PER_PART` for None."""
+  """Returns the size of parts, by default 32; refuses negative numbers."""
   if clients_per_part is None:
     return CLIENTS_PER_PART
   if clients_per_part < 0:

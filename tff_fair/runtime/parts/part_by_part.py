@@ -1,7 +1,7 @@
 """Computes rounds with large cohorts in parts, on any engine.
 
 The sums of parts are merged in a fixed tree: groups of neighbours, then groups
-of these, until few sums are left. The call that ends the phase merges those.
+of these, until few sums are left. The call that ends the phase merges them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartsContext(tff.framework.SyncContext):
     self._is_closed = False
 
   def close(self) -> None:
-    """Refuses further calls."""
+    """Makes the context refuse further calls."""
     self._is_closed = True
 
   def invoke(self, comp: Any, arg: Any) -> Any:
@@ -160,5 +160,5 @@ def _struct(values: Sequence[Any]) -> tff.structure.Struct:
 
 
 def pack_arguments(args: Sequence[Any]) -> Any:
-  """Returns the argument of a call: the only one, or a `Struct` of several."""
+  """Returns a call's `args` as one argument: the only one, or a `Struct`."""
   return args[0] if len(args) == 1 else _struct(args)
