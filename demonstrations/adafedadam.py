@@ -101,7 +101,7 @@ class _Path(NamedTuple):
 
 
 def _descend(problem: _Problem, pseudo_gradient: _PseudoGradient) -> _Path:
-  """Takes the library's Adam steps, starting from zero weights."""
+  """Returns the path of the library's Adam steps from zero weights."""
   x = np.zeros(problem.features.shape[1])
   specs = (tf.TensorSpec(x.shape, tf.float64),)
   state = certain_adam.initial_state(_settings(problem), specs)
@@ -161,7 +161,7 @@ def _pseudo_gradient(
 
 
 def n_accadam_theorem_1() -> Demonstration:
-  """Shows the bound for Adam with the accumulated updates of N steps."""
+  """Shows the bound of Theorem 1, for Adam with updates of N local steps."""
   problem = _problem()
   rule = NAccAdamRule()
   paths = {
@@ -189,7 +189,7 @@ def n_accadam_theorem_1() -> Demonstration:
 
 
 def adafedadam_theorem_2() -> Demonstration:
-  """Shows the bound for AdaFedAdam, for clients with the same data."""
+  """Shows the bound of Theorem 2, for clients with the same data."""
   problem = _problem()
   rule = AdaFedAdamRule(alpha=0.0)
 
