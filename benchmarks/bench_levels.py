@@ -61,7 +61,7 @@ _LEVEL, _POWER = 0.05, 0.8
 def evaluate_seed(
   table: bench.Table, seed: int, known: dict[object, np.ndarray]
 ) -> list[pd.DataFrame]:
-  """Returns the results of all methods on a table with one data seed."""
+  """Returns the results of all methods on a table's split with `seed`."""
   shared = table.spec().replace(seed=seed)
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
@@ -128,7 +128,7 @@ def summary(found: pd.DataFrame) -> str:
 
 
 def _misses_mean(differences: pd.Series) -> np.ndarray:
-  """Returns which intervals miss the mean of all estimates."""
+  """Returns which differences' intervals miss the mean of all estimates."""
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
     return np.full(len(estimates), np.nan)
@@ -148,10 +148,10 @@ def detectable_difference(
 ) -> float:
   """Returns the true difference that would be significant in 80 % of draws.
 
-  Estimates are drawn from a normal distribution around it, with the variance of
-  `difference` for `num_seeds`; the parts of this variance are estimated with
-  their degrees of freedom. Holm's factor is the number of compared methods, as
-  one of them differs.
+  Estimates are drawn from a normal distribution around this difference, with
+  the variance of `difference` for `num_seeds`; the parts of this variance are
+  estimated with their degrees of freedom. Holm's factor is the number of
+  compared methods, as one of them differs.
   """
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)

@@ -63,7 +63,7 @@ class NumPyRunner(choice_runs.ChoiceRunner):
   """Trains runs in NumPy, and keeps them only in memory."""
 
   def __init__(self, table: bench.Table, base: RunSpec) -> None:
-    """Reads the data of a table."""
+    """Reads the data of the task of `base`, which `table` describes."""
     super().__init__(pathlib.Path(), progress=False)
     self._base = base
     self._first: dict[int, np.ndarray] = {}  # Initial weights by seed.

@@ -94,7 +94,7 @@ def _fresh_rounds(
 
 
 def main() -> None:
-  """Prints the table."""
+  """Prints the times of all rounds as a table."""
   tff_fair.runtime.use_local()
   model = workload.MODELS[_MODEL.value]()
   size = (_CLIENTS.value, _EXAMPLES.value)

@@ -137,7 +137,7 @@ def _train(
 
 
 def _adagrad(rate: float) -> _ServerStep:
-  """Returns FLamby's server step of FedAdagrad."""
+  """Returns FLamby's server step of FedAdagrad, which keeps its own state."""
   first, second = [0.0, 0.0], [0.0, 0.0]
 
   def step(before: _Weights, after: _Weights) -> _Weights:
@@ -239,7 +239,7 @@ def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-  """Prints the table."""
+  """Prints both accuracies as a table, if the data are there."""
   source, folder = pathlib.Path(_HEART.value), pathlib.Path(_RESULTS.value)
   if not source.is_file() or not [*folder.glob("heart_seed*.csv")]:
     sys.exit(

@@ -287,7 +287,7 @@ def _print_tests() -> None:
 
 
 def main() -> None:
-  """Prints a table."""
+  """Prints the table that --of selects."""
   {
     "accuracy": _print_accuracy,
     "scores": _print_scores,

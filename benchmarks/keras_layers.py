@@ -70,7 +70,7 @@ def _layers(names: str, ending: str = "") -> Mapping[str, Build]:
 
 
 def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
-  """Returns the shape of an example and a builder of layers, by name."""
+  """Returns by layer's name the shape of an example, and a builder."""
   found: dict[str, tuple[tuple[int, ...], Build]] = {}
 
   def add(shape: tuple[int, ...], **layers: Build) -> None:

@@ -40,7 +40,7 @@ class Model(NamedTuple):
   is_number: bool
 
   def residual(self, out: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns the gradient of examples' losses with respect to outputs."""
+    """Returns the gradient of each example's loss with respect to `out`."""
     if self.is_number:
       return 2 * (out - y)
     return special.softmax(out, -1) - y
@@ -72,7 +72,7 @@ def outputs(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def gradient(x: np.ndarray, residual: np.ndarray) -> np.ndarray:
-  """Returns gradients [K, F, S, C], which are sums over examples."""
+  """Returns gradients [K, F, S, C], summed over each client's examples."""
   flat = residual.reshape(*residual.shape[:2], -1)
   found = np.swapaxes(x, 1, 2) @ flat
   return found.reshape(*found.shape[:2], *residual.shape[2:])

@@ -150,7 +150,7 @@ _RUNS = {
 
 
 def stationarity(folder: pathlib.Path, picture: pathlib.Path) -> None:
-  """Trains missing runs, and draws runs' accuracy and stationarity."""
+  """Trains missing runs; draws accuracy and stationarity into `picture`."""
   drawing = figure.Figure(figsize=(9, 3.4), layout="constrained")
   left, right = drawing.subplots(1, 2)
   for title, (spec, color) in _RUNS.items():
@@ -175,7 +175,7 @@ def stationarity(folder: pathlib.Path, picture: pathlib.Path) -> None:
 
 
 def main(*words: str) -> None:
-  """Draws a picture."""
+  """Draws the picture that `words` describe, as in the module's docstring."""
   match words:
     case "stationarity", folder, picture:
       stationarity(pathlib.Path(folder), pathlib.Path(picture))

@@ -20,11 +20,11 @@ _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Times each is timed.")
 
 
 def main() -> None:
-  """Prints the table."""
+  """Prints the times with and without the certificate as a table."""
   tff_fair.runtime.use_local()
   model = workload.MODELS[_MODEL.value]()
   data = workload.client_data(model)
-  # Draw updates that have a direction in common.
+  # With a common direction, the least-norm point is not 0.
   rng = np.random.default_rng(0)
   rows = rng.normal(size=(workload.NUM_CLIENTS, 300)) + rng.normal(size=300)
   gram = tf.constant(rows @ rows.T)

@@ -62,7 +62,7 @@ def _run_timed(
   checkout: pathlib.Path = _ROOT,
   cache: str | None = None,
 ) -> tuple[float, str]:
-  """Returns the seconds of a Python program, and its output."""
+  """Runs a Python program; returns its seconds and its output."""
   python = sys.executable
   if checkout != _ROOT:
     python = str(checkout / ".venv" / "bin" / "python")
@@ -166,7 +166,7 @@ def _median_round(seconds: Sequence[float]) -> float:
 
 
 def _measure(row: Row, data_dir: pathlib.Path) -> dict[str, list[Timed]]:
-  """Returns each program's times in each turn, by name."""
+  """Runs the programs in turns; returns each program's times by name."""
   checkouts = {_NOW: _ROOT}
   if _BEFORE.value is not None:
     before = pathlib.Path(_BEFORE.value).resolve()
@@ -192,7 +192,7 @@ def _print_tables(
 
 
 def _show_mnist() -> None:
-  """Prints the tables, row by row."""
+  """Prints the times and ratios of each row of settings."""
   with tempfile.TemporaryDirectory() as made:
     data_dir = pathlib.Path(_DATA_DIR.value or made).expanduser().resolve()
     if _DATA_DIR.value is None:

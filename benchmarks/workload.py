@@ -55,7 +55,7 @@ def client_data(
 def process(
   name: str, model: tff.learning.models.FunctionalModel, **options: Any
 ) -> tff.learning.templates.LearningProcess:
-  """Returns the process of a method, with this module's training constants."""
+  """Returns the learning process of a method, with this module's constants."""
   return tff_fair.algorithms.build(
     name,
     model,
