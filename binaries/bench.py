@@ -249,7 +249,7 @@ def _show(asked: bench.Bench) -> None:
 
 
 def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
-  """Writes a row for each federation, method, seed and client."""
+  """Writes the results as CSV, compressed if the path ends in .gz."""
   # Omit the time from the gzip file, so that equal results give equal bytes.
   packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
   with atomic.replacement(path, overwrite=True) as staged:
@@ -257,7 +257,7 @@ def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
 
 
 def collect_results(asked: bench.Bench) -> pd.DataFrame:
-  """Returns a row for each federation, method, seed and client."""
+  """Returns the results: a row per federation, method, seed and client."""
   parts = [
     (item, analysis.chosen_rows(rows, item.table.score))
     for item, rows in bench.results(asked)

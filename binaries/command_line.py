@@ -262,7 +262,7 @@ def error_line(
 
 @contextlib.contextmanager
 def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Turns errors of some classes into usage errors that begin with a flag."""
+  """Turns errors of the classes `kinds` into a `UsageError` about `flag`."""
   try:
     yield
   except kinds as error:

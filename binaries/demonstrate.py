@@ -25,7 +25,7 @@ _OVERWRITE = _FLAGS.switch("overwrite", False, "Replace an existing file.")
 
 @interruption.exit_on_signal()
 def main(*names: str) -> None:
-  """Computes the named demonstration, and draws it if a flag requests that."""
+  """Lists all demonstrations, or computes one and draws it on request."""
   if not names:
     print("\n".join(demonstrations.NAMES))
     return

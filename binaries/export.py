@@ -81,7 +81,7 @@ _OVERWRITE = _FLAGS.switch(
 
 
 def main(*folders: str) -> None:
-  """Exports the model, or the form of a round, that the flags describe."""
+  """Exports the model or the round that the flags describe."""
   run = discovery.find_only_run(paths.run_folder(folders))
   if not _OUTPUT.value:
     raise UsageError(

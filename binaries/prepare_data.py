@@ -196,7 +196,7 @@ def _convert() -> None:
 
 
 def _data_dir() -> pathlib.Path:
-  """Returns the data directory."""
+  """Returns the path that --data_dir names, which must be given."""
   if not _DATA_DIR.value:
     raise UsageError("--data_dir: is missing; name the directory of the data.")
   return paths.parse("data_dir", _DATA_DIR.value)

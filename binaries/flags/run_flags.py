@@ -415,7 +415,7 @@ def output_dir() -> pathlib.Path | None:
 
 
 def requested_catalog() -> str | None:
-  """Returns the requested part of the catalog, if any."""
+  """Returns the part of the catalog that --list requests, if any."""
   if isinstance(_LIST.value, str):
     return catalog_entry(_LIST.value)
   return catalog() if _LIST.value else None

@@ -206,7 +206,7 @@ def training_flag_hint(name: str) -> str | None:
 
 
 def file() -> pathlib.Path | None:
-  """Returns the sweep's file, if any."""
+  """Returns the path of the sweep file that --file names, if any."""
   if _FILE.value is None:
     return None
   path = paths.parse("file", _FILE.value)

@@ -118,7 +118,7 @@ _TAIL = 0.025  # The probability above the upper end of a 95 % interval.
 
 
 def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
-  """Returns sentences on the worst-off clients, noise, and later clients."""
+  """Returns sentences on the worst-off clients, noise, and newcomers."""
   score = score_of(clients, summary)
   known = clients.dropna(subset=[score.name])
   worst = known[score.name].agg("min" if score.higher_is_better else "max")
@@ -156,7 +156,7 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
 def _model_sentences(
   clients: pd.DataFrame, summary: Mapping[str, Any], score: Score
 ) -> list[str]:
-  """Returns sentences on the results that only an audited model can have."""
+  """Returns sentences on results that need a model, such as gaps of groups."""
   missing = clients[clients[score.name].isna()][audit_table.CLIENT]
   lines = sentences.left_out([*map(str, missing)], score)
   for name, other in BY_NAME.items():
@@ -180,7 +180,7 @@ _SAMPLES = ("clients", "clients and their test examples")
 def build(
   clients: pd.DataFrame, summary: Mapping[str, Any], title: str, about: str
 ) -> str:
-  """Returns the page as HTML."""
+  """Returns an audit's page as HTML."""
   score = score_of(clients, summary)
   is_accuracy = score.name == ACCURACY.name
   heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]

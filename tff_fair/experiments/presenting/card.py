@@ -67,7 +67,7 @@ class Subject:
 
 
 def text(subject: Subject) -> str:
-  """Returns the card of a model."""
+  """Returns the model card as Markdown."""
   run, trained = subject.run, subject.predictor.trained
   evaluation = card_fairness.read(
     run,

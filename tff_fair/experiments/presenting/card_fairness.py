@@ -37,7 +37,10 @@ class LastEvaluation:
 def read(
   run: Run, round_num: int, *, of_global: bool, client_id: int | None
 ) -> LastEvaluation:
-  """Returns the last evaluation up to `round_num`, of one client or of all."""
+  """Returns the last evaluation up to `round_num`, of one client or of all.
+
+  `of_global` selects the global model's scores if models are personal.
+  """
   table = run.client_evaluations
   table = table[table[ROUND] <= round_num]
   if table.empty:

@@ -55,7 +55,7 @@ _UNITS = {"squared": "mean squared errors, in the task's units of the label"}
 
 
 def text(found: Ceilings) -> str:
-  """Returns the ceiling and the runs for a terminal."""
+  """Returns the ceiling and the runs as text for a terminal."""
   parts = []
   for title, tables in _by_title(found).items():
     parts += [title, *map(layout.table, _tables(tables).values())]

@@ -68,7 +68,7 @@ def sentences(template: str, **data: Any) -> list[str]:
 
 
 class TemplateRecord:
-  """A record that HTML templates render by `template`, where it is `it`."""
+  """A record that renders itself by `template`, in which it is called `it`."""
 
   template: ClassVar[str]
 

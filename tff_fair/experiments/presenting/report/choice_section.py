@@ -20,7 +20,7 @@ _ENDS = ("", "_low", "_high")  # Suffixes of the difference and its interval.
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section; it is empty if no folder of runs has a choice.json."""
+  """Returns the section on choices, empty if no folder has a choice.json."""
   folders = dict.fromkeys(run.path.parent for run in task.runs)
   choices = [
     _read(task, file)

@@ -40,7 +40,7 @@ _Scored = Sequence[tuple[Method, list[np.ndarray]]]
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: a chart of quantiles, and a histogram per method."""
+  """Returns the section on scores over clients: quantiles and histograms."""
   score = task.score
   title = f"{score.title} over clients"
   scores = {method.number: _scores(method) for method in task.methods}

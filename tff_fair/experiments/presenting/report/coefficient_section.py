@@ -39,7 +39,7 @@ class Coefficients:
 def coefficients_of_method(
   method: Method, share: float = 1
 ) -> Coefficients | None:
-  """Returns the coefficients of the first run that recorded coefficients.
+  """Returns the coefficients of a method's first run that recorded any.
 
   `share` scales the limits on the rows and columns of `values`.
   """
@@ -63,7 +63,10 @@ def _coefficient_table(run: Run) -> pd.DataFrame | None:
 
 
 def client_order(run: Run) -> tuple[np.ndarray, bool]:
-  """Returns client ids from the worst score on, and True; else by id, False."""
+  """Returns a run's client ids, and whether all clients have scores.
+
+  If so, the client with the worst score is first; otherwise, ids ascend.
+  """
   scores = final_measures.scores_of_run(run)
   clients = set() if run.cohorts is None else set(run.cohorts["client_id"])
   if not clients <= set(scores.index):

@@ -38,7 +38,7 @@ class Curve(NamedTuple):
 def over_seeds(
   method: Method, table_of: Callable[[Run], pd.DataFrame], column: str
 ) -> Curve | None:
-  """Returns the curve of a column of each run's table.
+  """Returns the mean and std over seeds of `column` in the runs' tables.
 
   Returns None if a run lacks the column, or all means are NaN.
   """
@@ -60,7 +60,7 @@ def over_seeds(
 
 
 def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
-  """Returns the curve of cumulative costs; None if a run did not count them."""
+  """Returns the cumulative sum of `columns`; None if a run lacks a column."""
 
   def table_of(run: Run) -> pd.DataFrame:
     if run.costs is None or not set(columns) <= set(run.costs):
@@ -82,7 +82,7 @@ def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
 
 
 def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
-  """Returns a curve's means over `limit` windows or fewer, and their length."""
+  """Returns a curve averaged in up to `limit` windows, and their length."""
   length = -(-len(curve.rounds) // limit)
   table = pd.DataFrame({"round": curve.rounds, "mean": curve.mean})
   of_windows = table.groupby(np.arange(len(table)) // length)

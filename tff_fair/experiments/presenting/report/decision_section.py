@@ -19,7 +19,7 @@ _COUNTS = ("gaining", "losing", "undecided")
 
 
 def build(task: TaskRuns) -> str | None:
-  """Returns the first screen; None if no run is finished."""
+  """Returns the first screen as HTML; None if no run is finished."""
   finished = [m for m in task.methods if all(r.is_finished for r in m.runs)]
   compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
   if not compared:

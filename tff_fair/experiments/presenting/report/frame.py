@@ -102,7 +102,7 @@ class Frame:
     return self.top + self.inner_height * (1 - places)
 
   def axes(self, *, has_grid: bool = True) -> list[Shape]:
-    """Returns the grid, the ticks with their labels, and the label of x."""
+    """Returns the grid, the labels of the ticks, and the x axis's label."""
     right, floor = self.width - self.right, self.height - self.bottom
     parts: list[Shape] = []
     heights = self.y_pixels(self.y.ticks)

@@ -34,7 +34,7 @@ _SHARES = {
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section, which is empty if no method has groups."""
+  """Returns the section on groups, empty if no method's data have groups."""
   methods = task.with_summary(summaries.GROUPS)
   if not methods:
     return section.Section(_TITLE)

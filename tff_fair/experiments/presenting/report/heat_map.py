@@ -42,7 +42,7 @@ class Shades:
     return np.where(np.isnan(values), 0, shades).astype(int)
 
   def text(self, steps: int) -> str:
-    """Returns the value at a number of steps from the start, rounded."""
+    """Returns the value that is `steps` steps from the start, as text."""
     value = self.start + steps * self.step
     if self.start:  # Use as many decimals as distinguish the shades.
       decimals = max(0, -math.floor(math.log10(self.step)))

@@ -73,7 +73,7 @@ def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
 
 
 def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
-  """Returns a cell of the runs' counts of clients, such as "0 or 1 of 8"."""
+  """Returns a cell with the runs' numbers of clients, as "0 or 1 of 8"."""
   known = [run for run in runs if name in run]
   if not known:
     return Cell(math.nan, "-")
@@ -85,7 +85,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 def _of_clients(
   task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
-  """Yields label and table of clients of each method that has few clients."""
+  """Yields label and table of clients of each method without too many."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",

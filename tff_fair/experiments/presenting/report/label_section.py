@@ -119,7 +119,7 @@ def _places(count: int) -> Scale:
 def _frames(
   clients: Scale, num_classes: int, largest: float, x_label: str, column: int
 ) -> tuple[Frame, Frame]:
-  """Returns the frames of sizes and of labels; clients are `column` wide."""
+  """Returns the frames of sizes and labels; a client takes `column` pixels."""
   classes = _places(num_classes)
   num_clients = int(clients.high - clients.low)
   width = min(_LEFT + column * num_clients + _RIGHT, _MAX_WIDTH)
@@ -160,7 +160,7 @@ def _bars(sizes: np.ndarray, frame: Frame) -> str:
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section: the labels in the first run that has them."""
+  """Returns the section: a chart of labels in the first run that has labels."""
   title = "Labels of the split"
   for run in task.runs:
     found = None if run.labels is None else labels_of_table(run.labels)

@@ -201,7 +201,7 @@ def write(text: str, path: pathlib.Path, *, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def _reporting_errors() -> Iterator[None]:
-  """Turns errors of `atomic` into a `RunError`."""
+  """Turns an `OSError` into a `RunError`."""
   try:
     yield
   except OSError as error:

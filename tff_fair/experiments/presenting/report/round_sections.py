@@ -188,7 +188,7 @@ class Losses(NamedTuple):
 
 
 def build_losses(task: TaskRuns) -> section.Section:
-  """Returns the section: a small chart of one run of each method."""
+  """Returns the section: two clients' losses in one run of each method."""
   lines = {
     method: found
     for method in task.methods

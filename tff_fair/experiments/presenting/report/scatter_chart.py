@@ -87,7 +87,7 @@ def _front(points: Sequence[Point], frame: Frame) -> Path:
 
 
 def draw_point(point: Point, frame: Frame) -> Group:
-  """Draws a method's marker over its intervals."""
+  """Draws a point's marker over its intervals."""
   (x,), (y,) = frame.x_pixels([point.x]), frame.y_pixels([point.y])
   whiskers = ""
   if point.x_interval:

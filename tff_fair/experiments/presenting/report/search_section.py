@@ -39,7 +39,7 @@ _TRIAL_STYLE, _BEST_STYLE = (
 
 
 def build(task: TaskRuns) -> section.Section:
-  """Returns the section; it is empty if no folder of runs has a search.json."""
+  """Returns the section on searches, empty if no folder has a search.json."""
   of_folders: dict[pathlib.Path, dict[str, Run]] = {}
   for run in (*task.runs, *task.unfinished):
     of_folders.setdefault(run.path.parent, {})[run.path.name] = run
@@ -153,7 +153,7 @@ def _fronts(
   best: Sequence[Trial],
   settings: SearchSettings,
 ) -> list[Figure]:
-  """Returns a chart of the first two objectives, if there are two."""
+  """Returns one chart of two objectives, or [] if there is only one."""
   if len(settings.objectives) < 2:
     return []
   one, other = (_measures(complete)[n] for n in settings.objectives[:2])

@@ -168,7 +168,7 @@ class TaskRuns:
 
   @property
   def has_seeds(self) -> bool:
-    """Whether there is a method with several runs."""
+    """Whether any method has several runs."""
     return any(len(method.runs) > 1 for method in self.methods)
 
 

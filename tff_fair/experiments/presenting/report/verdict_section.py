@@ -169,7 +169,7 @@ class _Best(NamedTuple):
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
 ) -> list[_Best]:
-  """Returns the best methods by each measure, where they are known."""
+  """Returns the best methods by each measure for which any are known."""
   found = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
