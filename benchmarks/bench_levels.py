@@ -242,7 +242,7 @@ def main() -> None:
   planned.record()
   known: dict[object, np.ndarray] = {}
   found = []
-  # Compute the first draws of all federations, then the second draws.
+  # Draw by draw, so that an interrupted program has results of all federations.
   for table in sorted(planned.tables(), key=lambda table: table.draw):
     for seed in planned.seeds:
       path = folder / f"{table.name}-seed-{seed}.csv"
