@@ -1,4 +1,4 @@
-"""Many runs: plans, parallel execution, and the selection of settings."""
+"""Plans many runs, carries them out in parallel, and selects settings."""
 
 from tff_fair.experiments.sweeps.runner import sweep
 

@@ -1,4 +1,4 @@
-"""The protocol of fair-bench: the runs of a bench, and their execution.
+"""Defines the runs of fair-bench, a benchmark of methods, and trains them.
 
 An item is a combination of a federation, a method and a data seed. Its runs try
 8 settings of the method. Each run trains on 60 % of each client's rows, and is
@@ -50,7 +50,8 @@ METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
 )
-# Federations define no groups of people, and DRFA draws its own cohorts.
+# All methods but DRFA, which draws its own cohorts, and those that need groups
+# of people, which the federations do not define.
 ALL_METHODS = (
   "fedavg:uniform",
   *(
@@ -59,10 +60,10 @@ ALL_METHODS = (
     if name != "drfa" and not methods.method(name).needs_groups
   ),
 )
-# The share of test rows, and the share of validation rows among the others.
+# The share of test rows, and that of validation rows among all other rows.
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25
-# Client learning rates by kind of label. A method with a tuned hyperparameter
-# tries every other rate with both of its values; other methods try all rates.
+# Client learning rates by kind of label. Methods in `HYPERPARAMETERS` try every
+# other rate with both values of the hyperparameter; others try all rates.
 RATES: Mapping[str, tuple[float, ...]] = {
   "classes": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
   "number": (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
@@ -96,7 +97,7 @@ UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox")
 UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # AdaFed's server rates by kind of label: high where client rates are low.
 _ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
-# Columns of an item's file, besides those of an evaluation.
+# Columns of an item's file: the number of the setting, and the client's name.
 SETTING, CLIENT = "setting", "client"
 # The step between the seeds of runs with the same data; larger than any data
 # seed.
@@ -105,7 +106,7 @@ _MODEL_SEED_STEP = 100_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bench:
-  """The runs of a bench."""
+  """The settings of a bench, from which its tables and items follow."""
 
   folder: pathlib.Path  # Contains the files of the bench.
   data_dir: pathlib.Path  # Contains the prepared tables.
@@ -114,7 +115,7 @@ class Bench:
   seeds: tuple[int, ...] = (0, 1, 2)  # The data seeds.
   rounds: int = 30
   tries: int = 8  # The number of settings of each method: 1, 2, 4 or 8.
-  model_seeds: int = 1  # The number of runs at a selected setting.
+  model_seeds: int = 1  # How many model seeds train a selected setting.
   model: str = "linear"  # A model of the task `table`.
   # null: shuffled rows; power: some clients' labels are inverted, too.
   calibration: Calibration | None = None
@@ -130,7 +131,7 @@ class Bench:
 
   @property
   def swept_methods(self) -> tuple[SweptMethod, ...]:
-    """The methods that `algorithms` names."""
+    """The methods that `algorithms` names, with their client weightings."""
     return sweep_file.from_methods(self.algorithms, "algorithms").methods
 
   def tables(self) -> Iterator["Table"]:
@@ -154,7 +155,7 @@ class Bench:
     ]
 
   def record(self) -> None:
-    """Records the settings of the runs; refuses a folder of another bench."""
+    """Records the settings in the folder; `RunError` if it has others."""
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
@@ -187,7 +188,7 @@ class Bench:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """The table of a federation, original or drawn by a calibration."""
+  """The data table of a federation, original or drawn by a calibration."""
 
   bench: Bench
   federation: str
@@ -195,12 +196,12 @@ class Table:
 
   @property
   def short_name(self) -> str:
-    """The federation's name in folders and columns."""
+    """The federation's name in folders and columns, without a prefix."""
     return self.federation.rpartition(":")[2]
 
   @property
   def name(self) -> str:
-    """The federation's name; with a calibration, also its name and the draw."""
+    """The short name; with a calibration, followed by its name and the draw."""
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
@@ -213,7 +214,7 @@ class Table:
     return BY_NAME[federation.score or usual.name]
 
   def prepared_path(self) -> pathlib.Path:
-    """Returns the prepared table of the federation."""
+    """Returns the path of the federation's prepared table, which must exist."""
     prepared = self.bench.data_dir / f"{self.short_name}.csv"
     if not prepared.exists():
       raise FieldError(
@@ -225,7 +226,7 @@ class Table:
     return prepared
 
   def path(self) -> pathlib.Path:
-    """Returns the file to read; with a calibration, writes it if missing."""
+    """Returns the table's file; a calibration's is written if it is missing."""
     prepared = self.prepared_path()
     if self.bench.calibration is None:
       return prepared
@@ -266,7 +267,7 @@ class Table:
 def shuffle_clients(
   frame: pd.DataFrame, federation: Federation, rng: np.random.Generator
 ) -> pd.DataFrame:
-  """Returns a table with its rows assigned to clients at random."""
+  """Assigns the rows of a table to clients at random; keeps clients' sizes."""
   client = rng.permutation(frame[federation.client].to_numpy())
   return frame.assign(**{federation.client: client})
 
@@ -277,10 +278,10 @@ def invert_labels(
   share: float,
   rng: np.random.Generator,
 ) -> pd.DataFrame:
-  """Returns a shuffled table in which some clients' labels are inverted.
+  """Shuffles rows among clients, and inverts the labels of a share of clients.
 
-  Each class becomes the next one, and the last the first; a number is mirrored
-  at the mean.
+  Each class becomes the next one, and the last the first; numbers are mirrored
+  at their mean.
   """
   frame = shuffle_clients(frame, federation, rng)
   clients = frame[federation.client].astype(str)
@@ -307,14 +308,14 @@ class Item:
 
   @property
   def path(self) -> pathlib.Path:
-    """The file with the results of the item."""
+    """The file with the item's results."""
     method = re.sub(r"\W+", "_", self.method.name).strip("_").lower()
     folder = self.table.bench.folder / self.table.name / method
     return folder / f"seed-{self.seed}.csv"
 
   @property
   def is_done(self) -> bool:
-    """Whether the item's file exists."""
+    """Whether the item's file exists, so that its runs need not train."""
     return self.path.exists()
 
 
@@ -345,7 +346,7 @@ def settings(
 
 
 def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
-  """Returns the spec of a model seed: same data, other weights and orders."""
+  """Returns the spec for a model seed: other weights and orders, same data."""
   seed = spec.seed + _MODEL_SEED_STEP * model_seed
   return spec.replace(seed=seed, data_seed=spec.seed)
 
@@ -353,10 +354,10 @@ def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
 def evaluate_settings(
   table: Table, train: Callable[[Sequence[int], int], pd.DataFrame]
 ) -> pd.DataFrame:
-  """Returns results of all settings; of selected settings, for all model seeds.
+  """Trains all settings with model seed 0, and the best with further seeds.
 
   `train` takes numbers of settings and a model seed, and returns a row for each
-  setting and client. Settings are selected by the results for model seed 0.
+  setting and client; the result joins these rows.
   """
   found = [train(range(table.bench.tries), 0)]
   selected = sorted(
@@ -380,18 +381,15 @@ def describe(spec: RunSpec) -> str:
   return f"{found}, {own} {spec.all_hparams[own]:g}" if own else found
 
 
-# Running the items.
-
-
 def run(bench: Bench, jobs: int = 1, *, progress: bool = True) -> None:
-  """Trains the missing runs, and shows progress and the remaining time.
+  """Trains the bench's missing items, and shows progress and remaining time.
 
   The methods are divided among `jobs` processes. If a process fails, the others
   finish; then `run` raises `RunError`.
   """
   bench.record()
   for table in bench.tables():
-    table.path()  # Writes the table of a draw before processes read it.
+    table.path()  # Writes tables of a calibration before processes read them.
   items = bench.items()
   with tqdm.tqdm(
     total=len(items),
@@ -449,7 +447,7 @@ def _run_share(
   num_shares: int,
   on_done: Callable[[], object] = lambda: None,
 ) -> None:
-  """Runs the items of every `num_shares`-th method, from number `share` on."""
+  """Trains missing items of every `num_shares`-th method from `share` on."""
   # Imported here, as it imports TensorFlow.
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
@@ -462,7 +460,7 @@ def _run_share(
   for _, of_federation in itertools.groupby(
     left, key=lambda item: item.table.federation
   ):
-    # The seeds and draws of a federation have the same graphs.
+    # One cache per federation: all its seeds and draws have the same graphs.
     cache = in_memory.ProgramCache()
     for (table, seed), items in itertools.groupby(
       of_federation, key=lambda item: (item.table, item.seed)
@@ -477,7 +475,7 @@ def _run_share(
 
 
 class _Trainer:
-  """Trains settings on a table with the data seed of `shared`."""
+  """Trains settings on the table, and with the data seed, of `shared`."""
 
   def __init__(self, shared: RunSpec, cache: "in_memory.ProgramCache") -> None:
     self.shared = shared
@@ -487,7 +485,10 @@ class _Trainer:
   def train(
     self, tried: Sequence[RunSpec], numbers: Sequence[int], model_seed: int
   ) -> pd.DataFrame:
-    """Returns a row for each numbered setting of `tried`, and each client."""
+    """Trains the settings in `tried` with these `numbers`.
+
+    Returns a row of results for each setting and client.
+    """
     from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
     task, rows = self._task(model_seed), []
@@ -499,7 +500,7 @@ class _Trainer:
     return pd.concat(rows)
 
   def _task(self, model_seed: int) -> tasks.Task:
-    """Returns the task with the initial weights of a model seed."""
+    """Returns the task, loaded once, with the initial weights of a seed."""
     if model_seed not in self._tasks:
       other = task_loading.load(seeded(self.shared, model_seed))
       self._tasks[model_seed] = dataclasses.replace(
@@ -509,7 +510,7 @@ class _Trainer:
 
 
 def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
-  """Yields each item that is done, and the rows of its file."""
+  """Yields each item whose file exists, and the rows of that file."""
   for item in bench.items():
     if item.is_done:
       yield item, pd.read_csv(item.path)

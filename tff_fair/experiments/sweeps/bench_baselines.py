@@ -1,4 +1,4 @@
-"""Baselines of fair-bench: fine-tuned FedAvg, local models, a pooled model.
+"""Trains fair-bench's baselines: fine-tuned FedAvg, local and pooled models.
 
 A run of FedAvg, at the setting selected on its validation rows, computes all
 three: each client fine-tunes the final model for up to five epochs; each client
@@ -19,7 +19,7 @@ from tff_fair.experiments.sweeps import bench
 from tff_fair.files import atomic
 
 _EPOCHS = 5
-# Names of the baselines, by the prefix of their column of scores.
+# The baselines' names in results, by the prefix of their column of scores.
 _NAMES = {
   "finetuned_": "FedAvg, fine-tuned",
   "local_": "Alone",
@@ -29,13 +29,13 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-  """The baselines for a federation and a data seed; `item` is FedAvg's item."""
+  """The baselines for the federation and data seed of `item`, FedAvg's item."""
 
   item: bench.Item
 
   @property
   def path(self) -> pathlib.Path:
-    """The file of the baselines: a row for each baseline and client."""
+    """The file of the results, with a row for each baseline and client."""
     name = self.item.path.name
     return self.item.path.parent.with_name("baselines") / name
 
@@ -80,7 +80,7 @@ class Baselines:
 
 
 def list_all(config: bench.Bench) -> list[Baselines]:
-  """Returns the baselines of all federations and data seeds."""
+  """Returns a bench's baselines for all federations and data seeds."""
   return [
     Baselines(item)
     for item in config.items()
@@ -89,7 +89,7 @@ def list_all(config: bench.Bench) -> list[Baselines]:
 
 
 def train_missing(config: bench.Bench) -> None:
-  """Trains the missing baselines; FedAvg's items must be done."""
+  """Trains a bench's missing baselines; all FedAvg items must be done."""
   wanted = list_all(config)
   with tqdm.tqdm(
     total=len(wanted),

@@ -1,10 +1,10 @@
-"""Tabulates each method's best setting, and its results on other data.
+"""Selects each method's best setting on some data, and tabulates others.
 
 If runs hold out validation data, the best setting is selected on the validation
 data of all clients. Otherwise it is selected on the test data of randomly drawn
-clients, the same for all runs, and the results are those of the other clients.
-With fewer than ten clients, all clients are used for both: a fifth of three
-clients is one client, and its best setting is often the worst for the others.
+clients, the same for all runs, and the table shows those of the other clients.
+With fewer than ten clients, the selection and the table use all: a fifth of
+three clients is one, whose best setting is often the worst for the others.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ from tff_fair.experiments.texts import layout, run_warnings
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # The fixed seed of the draw: the selection depends only on the runs.
-_FEWEST_TO_DIVIDE = 10  # Clients.
+_FEWEST_TO_DIVIDE = 10  # With fewer clients, selection and table use all.
 MIN_RELIABLE_CLIENTS = 50  # With fewer, the selection is largely random.
 _VALIDATION = 2  # The key of this draw, different from the keys of other draws.
 
 
 def table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
-  """Returns a text table of the best settings of each method on each task.
+  """Returns a table, as text, of each method's best setting on each task.
 
   `fraction` is the share of the data on which settings are selected.
   """
@@ -45,7 +45,7 @@ def table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
 
 
 def _table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
-  """Returns the best settings of runs that have the same score."""
+  """Returns the table, as text, for runs that have the same score."""
   score = run_groups.common_score(finished)
   of_score = measures.by_name(score)
   where = finished[0].path.parent
@@ -82,7 +82,10 @@ def _table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
 def validation_clients(
   client_ids: Sequence[int] | pd.Series, fraction: float
 ) -> np.ndarray:
-  """Draws a fraction of client ids for the selection of settings, int64[n]."""
+  """Draws the client ids, int64[n], on whose data settings are selected.
+
+  They are at least one, but not all.
+  """
   ids = np.unique(np.asarray(client_ids, np.int64))
   size = min(max(1, round(fraction * ids.size)), ids.size - 1)
   random = seeds.generator(_SEED, _VALIDATION)
@@ -90,15 +93,18 @@ def validation_clients(
 
 
 def is_divided(num_clients: int, fraction: float) -> bool:
-  """Returns whether selection and results are on different clients."""
+  """Returns whether settings are selected on other clients than are shown."""
   return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
 
 
 def select_part(
   clients: pd.DataFrame, fraction: float, *, is_validation: bool
 ) -> pd.DataFrame:
-  """Returns the results on which settings are selected, or those to show."""
-  clients = tables.drop_unseen(clients)  # Unseen clients do not count here.
+  """Returns the clients' results on which settings are selected.
+
+  Without `is_validation`, returns those that tables show instead.
+  """
+  clients = tables.drop_unseen(clients)  # Neither selects nor shows them.
   if tables.has_validation(clients):
     return tables.validation_rows(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
@@ -108,7 +114,7 @@ def select_part(
 
 
 def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
-  """Returns the settings of each method on each task."""
+  """Returns the groups of runs of each method on each task, one per setting."""
   methods: dict[tuple[object, ...], list[Group]] = {}
   for group in run_groups.group(finished):
     run = group.runs[0]
@@ -120,7 +126,7 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
 def _measure_group(
   group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
-  """Returns a group's measures over seeds, on one part of the data."""
+  """Returns a group's measures over seeds on a part, as in `select_part`."""
   parts = [
     select_part(run.last_evaluation, fraction, is_validation=is_validation)
     for run in group.runs
@@ -133,7 +139,7 @@ def _measure_group(
 
 
 class _Parts(NamedTuple):
-  """The numbers of clients for the selection, and for the shown results."""
+  """How many clients decide on settings, and how many the table shows."""
 
   num_clients: int
   num_deciding: int
@@ -142,7 +148,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(run: Run, fraction: float) -> _Parts:
-  """Returns how a run's clients are divided for selection and results."""
+  """Returns how many of a run's clients decide, and how many are shown."""
   last = run.last_evaluation
   return _Parts(
     len(tables.drop_unseen(last)),
@@ -198,7 +204,7 @@ def _caption(
 
 
 def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns lines about the selection on validation data, if any."""
+  """Returns lines on the selection in runs that have validation data."""
   if not parts:
     return []
   shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))
@@ -216,7 +222,7 @@ def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
 
 
 def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns lines on the numbers of clients in tails such as worst_10."""
+  """Returns lines on how many clients are in tails such as worst_10."""
   lines = []
   for part in parts:
     if sizes := measures.tail_sizes([criterion], part.num_deciding):

@@ -1,4 +1,4 @@
-"""Trial runs of a choice, trained in this program, with results in files."""
+"""Trains the runs of a choice in this program, and keeps results in files."""
 
 import hashlib
 import pathlib
@@ -23,10 +23,10 @@ SCORE = "score"  # The column with the name of the score.
 
 
 class ChoiceRunner:
-  """Trains runs, unless their results are saved already.
+  """Trains runs, unless their results are in files already.
 
-  `num_runs` counts all runs; `num_trained` counts the runs that this program
-  has trained.
+  `num_runs` counts the runs of the choice; `num_trained` counts only those that
+  this program has trained.
   """
 
   def __init__(
@@ -43,7 +43,10 @@ class ChoiceRunner:
   def evaluate(
     self, stage: str, specs: Sequence[RunSpec]
   ) -> list[pd.DataFrame]:
-    """Returns a row for each client, after the last round of each run."""
+    """Returns each run's last evaluation, a table with a row per client.
+
+    `stage` is the title of the progress bar.
+    """
     self.num_runs += len(specs)
     shown = tqdm.tqdm(
       specs,
@@ -56,7 +59,7 @@ class ChoiceRunner:
     return [tables.drop_unseen(self._evaluate(spec)) for spec in shown]
 
   def training_error(self, spec: RunSpec) -> str | None:
-    """Trains a run and saves its results; returns an error's text, or None."""
+    """Trains a run and saves its results; returns the error it has, or None."""
     try:
       self._evaluate(spec)
     except FieldError as error:
@@ -64,17 +67,17 @@ class ChoiceRunner:
     return None
 
   def train_with_tape(self, spec: RunSpec) -> Run | None:
-    """Returns a trained run with a tape; a subclass may return None."""
+    """Trains a run with a tape, and returns it; a subclass may return None."""
     self.num_runs += 1
     return run_once(spec, self._folder.parent / "tape", progress=False)
 
   def has_groups(self, spec: RunSpec) -> bool:
-    """Returns whether a run's task defines groups of people, and classes."""
+    """Returns whether a run's task has groups of people and class labels."""
     task = self._task_of(spec)
     return task.test.groups is not None and task.has_class_labels
 
   def data_digests(self, spec: RunSpec) -> dict[str, str]:
-    """Returns digests of a run's data by name."""
+    """Returns the digests of a run's data, by the name of the data."""
     return tasks.data_digests(self._task_of(spec))
 
   def _evaluate(self, spec: RunSpec) -> pd.DataFrame:
@@ -99,7 +102,7 @@ class ChoiceRunner:
     return pd.DataFrame(found.clients).assign(**{SCORE: found.score.name})
 
   def _task_of(self, spec: RunSpec) -> tasks.Task:
-    """Returns the task of a run; reuses the last task if seeds are equal."""
+    """Returns a run's task; reuses the last one if the seeds are the same."""
     if self._task is None or self._task[0] != spec.seeds:
       startup.check_limits()
       with startup.fast_import():  # This imports TensorFlow.

@@ -42,7 +42,8 @@ from tff_fair.files import atomic, parsing
 
 _VALIDATION_FRACTION = 0.2
 _REQUEST_FILE, CHOICE_FILE = "request.json", "choice.json"
-# Settings that the choice selects, or that make sense only for single runs.
+# Settings that users cannot give: the choice selects them, or they make sense
+# only for single runs.
 DECIDED_SETTINGS = (
   *("algorithm", "hparams", "client_weighting", "criterion", "patience"),
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
@@ -138,7 +139,10 @@ def run_stages(
   *,
   progress: bool,
 ) -> ChoiceFindings:
-  """Runs the four stages of `choose`."""
+  """Checks the arguments of `choose`, and runs its four stages.
+
+  `names` are those of the methods to try besides FedAvg.
+  """
   for name in names:
     if not methods.is_method(methods.canonical_name(name)):
       raise FieldError("algorithms", methods.unknown_message(name), value=name)
@@ -186,7 +190,7 @@ def run_stages(
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
-  """Records a request in a new folder; refuses a folder of another request."""
+  """Records a request in a new folder; `RunError` if it has another one."""
   file = folder / _REQUEST_FILE
   text = parsing.json_text(request)
   if not file.exists():

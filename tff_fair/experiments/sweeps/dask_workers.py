@@ -26,7 +26,7 @@ _FAILED = 1
 
 
 class DaskWorkers(Executor):
-  """Carries out runs on the workers of a cluster."""
+  """An executor that carries out runs on the workers of a Dask cluster."""
 
   is_shared = True
   poll_interval_seconds = _QUERY_INTERVAL_SECONDS
@@ -66,7 +66,7 @@ class DaskWorkers(Executor):
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
       if cluster is None:
-        # Otherwise, a restarted worker would import the user's script.
+        # A restarted worker would import the user's script, and run it again.
         closing.enter_context(processes.hide_main_module())
         # Runs are separate processes, so a worker cannot limit their memory.
         cluster = clusters.start_local(
@@ -111,7 +111,7 @@ class DaskWorkers(Executor):
     return self._client
 
   def workers(self) -> set[str]:
-    """Returns the addresses of the workers."""
+    """Returns the addresses of the workers; asks the cluster now and then."""
     now = time.monotonic()
     if now - self._last_question >= _QUERY_INTERVAL_SECONDS:
       self._last_question = now

@@ -1,4 +1,4 @@
-"""Executors of sweeps, and how a sweep starts, observes and restarts its runs.
+"""Creates a sweep's executor; starts, observes and restarts runs with it.
 
 An executor carries out runs on this machine, as jobs of a cluster, or on a
 cluster's workers.
@@ -32,7 +32,7 @@ _SECONDS_PER_CHECK = 0.2
 
 
 class ExternalRun:
-  """A run that another program trains while the sweep waits for its end."""
+  """A run that another program trains; the sweep only waits for its end."""
 
   def __init__(self, job: Job) -> None:
     self._folder = RunFolder(job.path)
@@ -56,7 +56,10 @@ def run_all(
   executor: Executor,
   start: Callable[[Job], StartedRun],
 ) -> Generator[JobEnd, None, None]:
-  """Runs the jobs that `next_job` returns; yields each run's end."""
+  """Starts jobs as the executor has room for them; yields each run's end.
+
+  `next_job` returns None if there is no job, or none before another run's end.
+  """
   running: dict[StartedRun, tuple[Job, float]] = {}
   try:
     has_more = True
@@ -87,7 +90,7 @@ def _pause(seconds: float) -> None:
 
 
 def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
-  """Asks runs to save and end; kills them if interrupted while it waits."""
+  """Asks runs to save and end, and waits; kills them if interrupted then."""
   try:
     for run in runs:
       run.stop()
@@ -102,25 +105,29 @@ def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
     raise
 
 
-# A run that was cut off on a cluster, for example by a job's time limit,
-# resumes. If it is cut off too often without saving a further round, it fails.
-
-
 # How long a network disk may take to show files that another host wrote.
 _SYNC_TIMEOUT_SECONDS = 60.0
 _POLL_INTERVAL_SECONDS = 0.5
 
 
 class Restarts:
-  """Selects the runs that resume after they were cut off."""
+  """Decides whether a run resumes that was cut off, as by a time limit.
+
+  If it is cut off more than `most` times without saving a further round, it
+  fails.
+  """
 
   def __init__(self, most: int) -> None:
     self._most = most
-    # By a run's name: its last saved round, and how often it was cut off there.
+    # For each run's name, its last saved round, and how often it was cut off
+    # there.
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:
-    """Returns why a run resumes, "" without a message; None if it does not."""
+    """Returns the message on why a run resumes; None if it does not.
+
+    The message is empty if another program used the run's folder.
+    """
     if ended.status == FREED:
       return ""
     if not ended.is_cut_off or not self._most:
@@ -139,7 +146,10 @@ class Restarts:
 
 
 def verify_end(ended: JobEnd) -> JobEnd:
-  """Corrects the status of a run on another host by the files in its folder."""
+  """Returns a run's end with the status that the files in its folder show.
+
+  On a cluster, another job may have finished the run, or files may be missing.
+  """
   folder = RunFolder(ended.job.path)
   if ended.status == 0:
     end = time.monotonic() + _SYNC_TIMEOUT_SECONDS
@@ -165,11 +175,8 @@ def verify_end(ended: JobEnd) -> JobEnd:
   return ended
 
 
-# The names of the executors.
-
-
 LOCAL, SUBMITIT, DASK = NAMES = ("local", "submitit", "dask")
-# An option of this project, not of submitit or Dask.
+# An option of this library; all others are those of submitit and Dask.
 _RESTARTS = "restarts"
 _USUAL_RESTARTS = 3
 # For each executor, the extra to install and the package that it imports.
@@ -183,7 +190,7 @@ def create(
   folder: pathlib.Path,
   jobs: int | None = None,
 ) -> Executor:
-  """Checks the options of an executor, and creates it."""
+  """Returns the executor called `name`, after checks of its options."""
   declared.check_choice("executor", name, NAMES)
   if jobs is not None and jobs < 1:
     raise FieldError("jobs", "expected a positive integer.", value=jobs)
@@ -219,7 +226,7 @@ def create(
 
 
 def _value(name: str, value: object) -> object:
-  """Parses an option's text if it is JSON, such as a number, true or a list."""
+  """Returns an option's value, parsed if it is a string of valid JSON."""
   # A job's name may look like a number.
   if isinstance(value, str) and name != "name":
     with contextlib.suppress(ValueError):

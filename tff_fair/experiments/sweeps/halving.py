@@ -1,4 +1,4 @@
-"""The settings that a choice tries, and their halving within a budget."""
+"""Lists the settings that a choice tries; plans their halving in a budget."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,14 +12,14 @@ from tff_fair.experiments.sweeps import bench
 
 NUM_FINALISTS = 2
 _RATE_FACTOR = 3.0
-# Factors of the default server rate, for methods that try further server rates.
+# By method, factors of the usual server rate that give further rates to try.
 _SERVER_FACTORS = {"adafed": (10.0,)} | dict.fromkeys(
   bench.UNIT_UPDATES, (5.0, 0.2)
 )
 
 
 def rates(middle: float) -> list[float]:
-  """Returns a learning rate, the next lower one and the next higher one."""
+  """Returns `middle`, the next lower learning rate, and the next higher one."""
   found = (middle, middle / _RATE_FACTOR, middle * _RATE_FACTOR)
   return [float(f"{rate:.3g}") for rate in found]
 
@@ -38,9 +38,10 @@ def rungs(number: int) -> Iterator[int]:
 
 
 def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
-  """Returns how many runs train to halve and confirm `number` settings.
+  """Returns how many runs it takes to halve and confirm `number` settings.
 
-  FedAvg's settings are halved, too; they have trained their first seed already.
+  FedAvg's settings, whose numbers are `num_fedavgs`, are halved, too; they have
+  trained their first seed already.
   """
   fedavgs = list(num_fedavgs)
   runs = fresh_seeds * (NUM_FINALISTS + len(fedavgs))
@@ -55,7 +56,7 @@ def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
 def num_affordable(
   most: int, num_fedavgs: Sequence[int], fresh_seeds: int, room: int
 ) -> int:
-  """Returns how many of `most` settings can be halved with `room` runs."""
+  """Returns how many of `most` settings `room` runs can halve and confirm."""
   for number in range(most, NUM_FINALISTS, -1):
     if num_runs(number, num_fedavgs, fresh_seeds) <= room:
       return number
@@ -65,7 +66,7 @@ def num_affordable(
 def variants(
   names: Iterable[str], best: RunSpec, most: int, *, has_groups: bool
 ) -> tuple[dict[str, list[RunSpec]], dict[str, str]]:
-  """Returns the settings to try, by method, and why other methods are left out.
+  """Returns each method's settings to try, and why methods are left out.
 
   A method gets at most `most` settings, the number that FedAvg tried. `best` is
   FedAvg at its best rate, with the better client weights. Methods that need
@@ -101,13 +102,16 @@ def variants(
 
 
 def no_method_error(left_out: Mapping[str, str]) -> FieldError:
-  """Returns the error that lists why no method can be tried."""
+  """Returns an error that lists for each method why it cannot be tried."""
   reasons = " ".join(f"{name}: {why}" for name, why in left_out.items())
   return FieldError("algorithms", f"none can be tried. {reasons}")
 
 
 def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:
-  """Returns a method's settings as changes of `best`, similar to fair-bench."""
+  """Returns the settings to try of a method, as changes of the spec `best`.
+
+  Their hyperparameters are those of fair-bench.
+  """
   further: list[dict[str, Any]] = []
   if algorithm in bench.HYPERPARAMETERS:
     name, values = bench.HYPERPARAMETERS[algorithm]

@@ -1,4 +1,4 @@
-"""Jobs, the interface of executors, and how a process carries out a job."""
+"""Defines jobs and the interface of executors, and carries out a job."""
 
 import abc
 import contextlib
@@ -19,15 +19,16 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 
 # The exit status of a run that ends because of a user's mistake.
 USER_ERROR = 2
-# Values in place of exit statuses; they are not negative signal numbers.
+# Statuses of jobs without an exit status; unlike other negative statuses, they
+# do not stand for signals.
 LOST = -1000  # The job ended without a status, perhaps because its node failed.
 FREED = -1001  # Another program used the folder, and has ended.
 
 
 class Job(NamedTuple):
-  """A training run to start.
+  """A training run for an executor to start.
 
-  Its functions must be in modules that the run's process can import.
+  `train` and `describe` must be in modules that the run's process can import.
   """
 
   name: str
@@ -45,22 +46,22 @@ class Job(NamedTuple):
 
 
 class JobEnd(NamedTuple):
-  """A run that has ended."""
+  """The end of a job's run: its status and its duration."""
 
   job: Job
-  # The process's exit status; or minus the number of the signal that killed it;
-  # or LOST or FREED.
+  # The process's exit status, or minus the number of the signal that killed it,
+  # or LOST, or FREED.
   status: int
   seconds: float
 
   @property
   def is_cut_off(self) -> bool:
-    """Whether its process was ended from outside, so that it may resume."""
+    """Whether the run was ended from outside, so that it may resume."""
     return self.status < 0 or self.status > 128  # Above 128: signals in shells.
 
   @property
   def description(self) -> str:
-    """How the run ended, as text."""
+    """How an unsuccessful run ended, in words."""
     if self.status == LOST:
       return "its job ended without a result"
     if self.status < 0:
@@ -75,17 +76,17 @@ class StartedRun(Protocol):
     """Returns the run's status, see `JobEnd`; None before its end."""
 
   def stop(self) -> None:
-    """Asks the run to save its rounds and end; does not wait for that."""
+    """Asks the run to save its rounds and end, without waiting for its end."""
 
   def kill(self) -> None:
     """Ends the run at once."""
 
 
 class Executor(abc.ABC):
-  """Carries out runs; `str` returns its name and options."""
+  """Carries out runs; `str` returns the executor's name and options."""
 
   jobs: int | None = None  # The most runs at a time; None is any number.
-  # The most restarts of a cut-off run between two rounds that it saves.
+  # The most restarts of a cut-off run that saves no further round.
   restarts = 0
   is_shared = False  # Whether runs may outlive the sweep, on other hosts.
   poll_interval_seconds = 0.05  # The time between two checks for ended runs.
@@ -93,7 +94,7 @@ class Executor(abc.ABC):
 
   @abc.abstractmethod
   def session(self) -> contextlib.AbstractContextManager[None]:
-    """Returns the context manager that surrounds all runs."""
+    """Returns a context manager in which runs can be started."""
 
   def has_room(self, num_running: int) -> bool:
     """Returns whether another run may start."""
@@ -101,7 +102,7 @@ class Executor(abc.ABC):
 
   @abc.abstractmethod
   def start(self, job: Job) -> StartedRun:
-    """Starts a run."""
+    """Starts a job's run."""
 
 
 def write_output_to(log: str | os.PathLike[str]) -> None:
@@ -115,7 +116,10 @@ def write_output_to(log: str | os.PathLike[str]) -> None:
 
 
 def run(job: Job) -> int:
-  """Carries out a job in this process; returns the process's exit status."""
+  """Carries out a job in this process; returns the exit status it should have.
+
+  Users' mistakes and interruptions are printed to stderr.
+  """
   try:
     with (
       interruption.raise_on_signal(owns_process=True),
@@ -133,7 +137,7 @@ def run(job: Job) -> int:
 
 
 def module_variables() -> dict[str, str]:
-  """Returns environment variables that make processes find the same modules."""
+  """Returns variables with which a new process finds this one's modules."""
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
 
 

@@ -1,4 +1,4 @@
-"""Suggestions and pruning by Optuna, as functions of the earlier trials.
+"""Suggests settings and prunes runs with Optuna, given the earlier trials.
 
 Optuna's samplers draw from a random state, which an interrupted search would
 lose. So each suggestion here comes from a new study in memory: it contains the
@@ -59,7 +59,7 @@ def suggest(
 
 @dataclasses.dataclass
 class PruningCallback(RoundCallback):
-  """Ends a run of a search if its evaluations are not promising."""
+  """Ends a trial's first run if Optuna finds its evaluations unpromising."""
 
   name: str
   space: Space
@@ -78,7 +78,7 @@ class PruningCallback(RoundCallback):
     return None
 
   def on_evaluation(self, state: RoundState) -> Literal["prune"] | None:
-    """Reports an evaluation to Optuna; returns whether to prune the run."""
+    """Reports an evaluation to Optuna; returns "prune" if the run is to end."""
     assert state.evaluation is not None
     _, columns, score = state.evaluation
     clients = pd.DataFrame(dict(columns))
@@ -114,7 +114,11 @@ def importances(
   known_trials: Sequence[Trial],
   place: int,
 ) -> dict[str, float]:
-  """Returns each setting's share of an objective's variance, by fANOVA."""
+  """Returns each setting's share of an objective's variance, by fANOVA.
+
+  `place` is the number of the objective. The result is empty if the objective
+  has the same value in all trials.
+  """
   counted = [
     trial
     for trial in known_trials
@@ -162,7 +166,7 @@ def _sampler(settings: SearchSettings, number: int) -> samplers.BaseSampler:
   if settings.sampler == "random":
     return independent
   return samplers.QMCSampler(
-    # The seed of the search, as all trials take points of one sequence.
+    # Not the trial's seed: all trials take points of the same sequence.
     scramble=True,
     seed=settings.sampler_seed,
     independent_sampler=independent,
@@ -201,7 +205,7 @@ def _distribution(dimension: Dimension) -> distributions.BaseDistribution:
 def _ask(
   study: optuna.Study, space: Space, texts: Mapping[str, str]
 ) -> optuna.Trial:
-  """Begins a trial whose settings are known."""
+  """Begins a trial of a study with the settings `texts`."""
   study.enqueue_trial({name: d.value(texts[name]) for name, d in space.items()})
   return study.ask(_distributions(space))
 
@@ -214,7 +218,10 @@ def _study(
   total_rounds: int | None,
   score: Score | None = None,
 ) -> optuna.Study:
-  """Returns a study with trials; `score` defaults to the trials' score."""
+  """Returns a study with the trials `before`.
+
+  `score`, which the objectives measure, is by default that of the trials.
+  """
   study = optuna.create_study(
     study_name=name,
     directions=settings.directions(score or trials.score_of(before)),

@@ -1,4 +1,4 @@
-"""The runs of a sweep: all combinations of its settings, after checks.
+"""Plans a sweep's runs: all combinations of its settings, after checks.
 
 A run's folder is named after its method and the settings that differ between
 runs, so that a repeated sweep finds its runs; `runner.Runner.states` checks
@@ -24,14 +24,14 @@ from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
-# The settings that affect a run's results: names and values.
+# The settings by which runs are the same: their names, and their values.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, declared.Field]
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-  """A run of a sweep."""
+  """A run that a sweep trains in the folder `name`."""
 
   name: str
   method: str
@@ -39,7 +39,7 @@ class PlannedRun:
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
-  """Returns the runs of a sweep, sorted by seeds, then by order of methods."""
+  """Returns a sweep's runs, sorted by seeds; then methods keep their order."""
   hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[SweptMethod, PlannedRun]] = {}
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
@@ -69,7 +69,10 @@ def expand(sweep: Sweep) -> list[PlannedRun]:
 
 
 def hyperparameters(sweep: Sweep) -> dict[str, _Hyperparameters]:
-  """Returns the hyperparameters of each algorithm of a sweep, by its name."""
+  """Returns the hyperparameters that each algorithm of a sweep has.
+
+  Raises a `RunError` if the sweep names unknown algorithms or hyperparameters.
+  """
   found: dict[str, _Hyperparameters] = {}
   for method in sweep.methods:
     name = method.algorithm
@@ -102,14 +105,14 @@ def from_specs(specs: Sequence[RunSpec]) -> list[PlannedRun]:
 
 
 def _identity(spec: RunSpec) -> Identity:
-  # Two tuples, since sets of pairs take too much memory for 100,000 runs.
+  # Not a set of pairs, which takes too much memory for 100,000 runs.
   settings = spec.effective()
   names = tuple(sorted(settings))
   return names, tuple(settings[name] for name in names)
 
 
 def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-  # A hyperparameter and an option of the task may have the same name.
+  # Names may be equal if a hyperparameter is called like an option of the task.
   counts = collections.Counter(run.name for run in runs)
   return [
     dataclasses.replace(
@@ -122,7 +125,10 @@ def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 
 def _describe_changes(spec: RunSpec) -> str:
-  """Returns a run's non-default settings as text, stable in later versions."""
+  """Returns the settings that differ from the defaults, as text for a digest.
+
+  So new settings in later versions do not change the text.
+  """
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
   return repr([spec.task, sorted((name, now) for name, (_, now) in changed)])
@@ -131,7 +137,7 @@ def _describe_changes(spec: RunSpec) -> str:
 def method_grid(
   sweep: Sweep, method: SweptMethod, hparams: Iterable[str]
 ) -> Grid:
-  """Returns all settings of a method, ordered as in names of folders."""
+  """Returns the settings that apply to a method, ordered as in folder names."""
 
   def own(grid: Grid) -> Grid:
     # A hyperparameter given for all methods applies to those that have it.
@@ -157,8 +163,8 @@ _PROBLEM_SETTINGS = ("task", "data_dir", *seeds.NAMES)
 def make_run(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
-  """Returns the run of a method with one value for each setting."""
-  # Names leave out settings that have the same value in all runs.
+  """Returns the run of a method in which each setting has one value."""
+  # Folder names leave out settings that have the same value in all runs.
   with_names = method.grid.keys() | sweep.varying
   varying = {
     name: value for name, value in settings.items() if name in with_names
@@ -174,7 +180,7 @@ def make_run(
 def _choices(
   sweep: Sweep, method: SweptMethod, hparams: _Hyperparameters
 ) -> dict[str, Sequence[Value]]:
-  """Returns the values of each setting of a method."""
+  """Returns the values of each setting of a method; refuses ranges."""
   choices: dict[str, Sequence[Value]] = {}
   for name, setting in method_grid(sweep, method, hparams).items():
     if isinstance(setting.values, Range):
@@ -189,7 +195,7 @@ def _choices(
 def _spec_of(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> RunSpec:
-  """Returns the spec of a run; parses texts like command-line flags."""
+  """Returns the spec of a run; errors name the place of the wrong setting."""
   try:
     spec = grids.replace_settings(
       _default_spec(method.algorithm),
@@ -221,7 +227,7 @@ def _default_spec(algorithm: str) -> RunSpec:
 def _parse_settings(
   algorithm: str, settings: Mapping[str, Value]
 ) -> dict[str, Value]:
-  """Returns the settings of a run; parses texts to the settings' types."""
+  """Returns a run's settings; strings are parsed to the settings' types."""
   fields = RunSpec.fields()
   task = str(settings.get("task", fields["task"].default))
   found = dict(settings)
@@ -239,16 +245,15 @@ def _parse_settings(
   return found
 
 
-# A run's folder is named after the method, the settings and the seed, for
-# example "adafed-gamma=0.1-batch_size=8-seed=0".
-
-
-_MAX_NAME_LENGTH = 150
+_MAX_NAME_LENGTH = 150  # The longest name of a run's folder, without a digest.
 _SEED, _INTERVAL = "seed", "rounds_per_evaluation"
 
 
 def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
-  """Returns the name of a run's folder."""
+  """Returns the name of a run's folder: the method and the settings `varying`.
+
+  For example "adafed-gamma=0.1-batch_size=8-seed=0".
+  """
   words = [
     f"{run_groups.short_name(name)}={declared.as_text(varying[name])}"
     for name in _sort_names(varying)
@@ -257,12 +262,12 @@ def folder_name(algorithm: str, varying: Mapping[str, Value]) -> str:
   name = re.sub(r"[^A-Za-z0-9._=+-]+", "_", text)
   if name == text and len(name) <= _MAX_NAME_LENGTH:
     return name
-  # The digest makes the name unique, whatever other runs the sweep has.
+  # Changed or cut names may be equal, so add a digest of the whole text.
   return _with_digest(name[:_MAX_NAME_LENGTH], text)
 
 
 def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
-  """Returns folder names, which contain the settings in which runs differ."""
+  """Returns the runs' folder names; they contain the settings that differ."""
   values: dict[tuple[str, str], set[Value]] = {}
   for spec in specs:
     for name, value in _settings_of(spec).items():
@@ -281,7 +286,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def _sort_names(names: Iterable[str]) -> list[str]:
-  """Returns flat names of settings, ordered as in names of folders."""
+  """Sorts flat names of settings as folder names contain them."""
   return sorted(
     names,
     key=lambda name: (
@@ -298,7 +303,7 @@ def _with_digest(name: str, content: str) -> str:
 
 
 def _settings_of(spec: RunSpec) -> dict[str, Value]:
-  """Returns all settings that affect a run, by flat name, except its method."""
+  """Returns by flat name all settings but the method that affect a run."""
   found = {
     **spec.effective(),
     # These settings may be None, and then depend on the number of rounds or on
@@ -311,7 +316,7 @@ def _settings_of(spec: RunSpec) -> dict[str, Value]:
 
 
 def _owner(spec: RunSpec, name: str) -> str:
-  """Returns the key of the runs that have a setting: method, task or ""."""
+  """Returns the method or task that a setting belongs to; "" for all runs."""
   if name.startswith(spec_text.HPARAM):
     return spec.algorithm
   return spec.task if name.startswith(spec_text.TASK_OPTION) else ""

@@ -1,4 +1,4 @@
-"""Preloads a run's slow imports before processes fork."""
+"""Imports a run's slow modules when the server of `processes` imports this."""
 
 from tff_fair.experiments import startup
 

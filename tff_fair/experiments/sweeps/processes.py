@@ -1,4 +1,4 @@
-"""Parallel runs on this machine, each in a process forked after slow imports.
+"""Carries out runs on this machine, in processes forked after slow imports.
 
 TensorFlow Federated takes seconds to import. A server process imports it once,
 does not compute, and forks for each run. (On two cores, a run's first round
@@ -35,7 +35,7 @@ _context = multiprocessing.get_context("forkserver")
 
 @dataclasses.dataclass(frozen=True)
 class Processes(Executor):
-  """Carries out runs in processes of this machine."""
+  """An executor that carries out runs in processes of this machine."""
 
   jobs: int = 1
 
@@ -44,7 +44,7 @@ class Processes(Executor):
 
   @contextlib.contextmanager
   def session(self) -> Iterator[None]:
-    """Starts the server; it imports modules while this program continues."""
+    """Starts the server, which imports modules while this program goes on."""
     _start_server()
     yield
 
@@ -70,7 +70,7 @@ def _start_server() -> None:
 
 
 def call(function: Callable[..., _Result], *args: object) -> _Result:
-  """Returns the result of a function, called in a new process."""
+  """Calls a function in a new process, and returns its result."""
   _start_server()
   receiver, sender = _context.Pipe(duplex=False)
   process = _context.Process(target=_send, args=(sender, function, args))
@@ -102,14 +102,14 @@ def _send(
   sender.send(result)
 
 
-# Python's exit code for a process whose server was killed, since only the
-# server knows the true exit code.
+# The exit code that Python gives a process whose server was killed, since only
+# the server knew the true one.
 _UNKNOWN = 255
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _RunningProcess:
-  """A run in its process, which continues if the server is killed."""
+  """A run in its own process, which outlives the server if that is killed."""
 
   process: BaseProcess
   folder: RunFolder
@@ -135,7 +135,7 @@ class _RunningProcess:
         os.kill(self.process.pid, number)
 
   def _is_alive(self) -> bool:
-    """Returns whether the process runs; for a zombie, returns False."""
+    """Returns whether the process still runs, and is not a zombie."""
     try:
       descriptor = os.pidfd_open(self.process.pid or 0)
     except OSError:
@@ -148,7 +148,7 @@ class _RunningProcess:
 
 @contextlib.contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-  """Ignores Ctrl-C while the server starts; the server inherits this."""
+  """Ignores Ctrl-C while the server starts, so that the server ignores it."""
   # Only the main thread may set signal handlers.
   if threading.current_thread() is not threading.main_thread():
     yield
@@ -162,7 +162,7 @@ def _ignore_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def block_interrupts() -> Iterator[None]:
-  """Blocks Ctrl-C in processes started in this context; delays it here."""
+  """Blocks Ctrl-C in processes started inside; here, delays it to the end."""
   former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
     yield
@@ -172,7 +172,7 @@ def block_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def export_module_paths() -> Iterator[None]:
-  """Makes processes started in this context find the same modules."""
+  """Lets processes started in this context find this program's modules."""
   variables = jobs.module_variables()
   before = {name: os.environ.get(name) for name in variables}
   os.environ.update(variables)
@@ -188,9 +188,9 @@ def export_module_paths() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hide_main_module() -> Iterator[None]:
-  """Keeps Python from importing the user's script in a new process.
+  """Keeps Python from importing the user's script in new processes.
 
-  A script may start a sweep at its top level; each process would repeat that.
+  A script may start a sweep at its top level, which each process would repeat.
   """
   name = "__main__"
   main = sys.modules[name]
@@ -202,7 +202,7 @@ def hide_main_module() -> Iterator[None]:
 
 
 def _train(job: Job) -> None:
-  """Carries out a job in this process, which was forked for it."""
+  """Carries out a job in this process, which was forked only for this job."""
   os.setsid()  # Ctrl-C reaches only the sweep, which asks its runs to end.
   on_parent_exit(interruption.request_exit)
   jobs.write_output_to(job.log)
@@ -214,7 +214,7 @@ def _train(job: Job) -> None:
 
 
 def _remove_rewritten_functions() -> None:
-  """Removes the files to which TensorFlow writes rewritten functions."""
+  """Removes the files that TensorFlow's AutoGraph wrote for this process."""
   for name, module in sys.modules.copy().items():
     if name.startswith(known_code.GENERATED) and module.__file__:
       pathlib.Path(module.__file__).unlink(missing_ok=True)

@@ -24,15 +24,18 @@ from tff_fair.experiments.sweeps import jobs
 
 _PROGRAM = "tff_fair.experiments.sweeps.remote"
 _POLL_INTERVAL_SECONDS = 0.2
-# Makes a worker with several threads carry out one run at a time, which limits
-# its memory.
+# Lets a worker with several threads carry out one run at a time, so that their
+# memory does not add up.
 _run_lock = threading.Lock()
 _processes: dict[str, subprocess.Popen[bytes]] = {}
 _stopped: set[str] = set()
 
 
 def run(key: str, job: bytes, log: str, folder: str) -> int:
-  """Carries out a run in its own process; returns the status as in `JobEnd`."""
+  """Carries out a run in a process in `folder`; returns a status of `JobEnd`.
+
+  `key` names the run for `stop` and `kill`; `job` is pickled.
+  """
   if not os.path.isdir(folder):
     raise RunError(
       f"{folder}: {socket.gethostname()} has no such folder; the hosts of a "
@@ -50,7 +53,7 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
     )
     _processes[key] = process
     try:
-      # submitit raises an error here when a job reaches its time limit.
+      # submitit may raise any exception here when a job reaches its time limit.
       with contextlib.suppress(Exception):
         assert process.stdin is not None
         process.stdin.write(pickle.dumps(log) + job)
@@ -66,13 +69,13 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
 
 
 def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
-  """Carries out a run like `run`; on SIGTERM, the run saves and ends."""
+  """Does the same as `run`; on SIGTERM, the run saves its rounds and ends."""
   signal.signal(signal.SIGTERM, lambda *_: stop(key))
   return run(key, job, log, folder)
 
 
 def stop(key: str) -> None:
-  """Asks a run of this process to save its rounds and end."""
+  """Asks the run called `key`, of this process, to save its rounds and end."""
   _stopped.add(key)
   process = _processes.get(key)
   if process is not None and process.stdin is not None:
@@ -81,7 +84,7 @@ def stop(key: str) -> None:
 
 
 def kill(key: str) -> None:
-  """Kills a run of this process."""
+  """Kills the run called `key`, which this process started."""
   _stopped.add(key)
   if (process := _processes.get(key)) is not None:
     process.kill()
@@ -94,17 +97,15 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
     interruption.check()
 
 
-# The following code is the program that `run` starts for a run, and to which it
-# sends the pickled log path and job: python -m
-# tff_fair.experiments.sweeps.remote
-
-
 _STDIN = 0
 _SECONDS_UNTIL_SIGNALLED = 0.5
 
 
 def main() -> NoReturn:
-  """Carries out the run that arrives on standard input."""
+  """The program that `run` starts: carries out a run that it sends to stdin.
+
+  It sends the pickled path of the log, then the pickled job.
+  """
   jobs.write_output_to(pickle.load(sys.stdin.buffer))
   # Slurm sends SIGUSR2 to all processes of a job at its time limit. The signal
   # would kill this process, but closing the pipe ends it in an orderly way.

@@ -1,4 +1,4 @@
-"""Carries out the runs of a sweep: skips finished ones, resumes others."""
+"""Trains the runs of a sweep: skips finished ones, resumes interrupted ones."""
 
 import collections
 import contextlib
@@ -30,7 +30,10 @@ from tff_fair.files import atomic, parsing
 
 
 def state_of(spec: RunSpec, folder: pathlib.Path) -> str:
-  """Returns "finished", "pruned", "interrupted" or "new"."""
+  """Returns a run's state: "finished", "pruned", "interrupted" or "new".
+
+  Raises a `RunError` if the folder holds another run.
+  """
   files = RunFolder(folder)
   if not files.config.exists() or not files.config.stat().st_size:
     files.check_free()
@@ -60,7 +63,7 @@ class Failure(NamedTuple):
 def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
   """Trains a run in this process, which an executor started for it."""
   startup.check_limits()
-  # This imports TensorFlow, unless the process is a fork with these imports.
+  # This imports TensorFlow, unless the process was forked after such imports.
   with startup.fast_import():
     from tff_fair.experiments.training import execution  # noqa: PLC0415
   startup.freeze_gc()
@@ -74,19 +77,19 @@ def train(spec: RunSpec, path: pathlib.Path, **options: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-  """Carries out planned runs."""
+  """Carries out planned runs in subfolders of `folder`."""
 
   folder: pathlib.Path  # Contains the runs' folders.
   _: dataclasses.KW_ONLY
   executor: Executor = dataclasses.field(default_factory=Processes)
   progress: bool = True  # Whether to show progress on stderr.
-  # Returns a line that describes a user's mistake; pickled for a run's process.
+  # Describes a user's mistake in a line; it is pickled for a run's process.
   describe: Callable[[Exception], str] = str
   # Further arguments of `experiments.run`, which do not affect results.
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
-    """Returns "finished", "pruned", "interrupted" or "new" for each run."""
+    """Returns the state of each run, see `state_of`."""
     shown: Iterable[PlannedRun] = planned
     if self.progress:
       shown = progress.track(planned, len(planned), "reading runs")
@@ -98,7 +101,10 @@ class Runner:
     found: Sequence[str],
     title: str | None = None,
   ) -> list[Failure]:
-    """Carries out the unfinished runs; returns those that failed."""
+    """Carries out the runs that `found`, their states, does not call finished.
+
+    Returns the runs that failed.
+    """
     with self.hold_claim():
       write_names(self.folder, title, planned)
       unfinished = []
@@ -131,13 +137,13 @@ class Runner:
       )
 
   def check_limits(self) -> None:
-    """Checks this machine's limits if runs are carried out here."""
+    """Checks this machine's resource limits, unless runs are on a cluster."""
     if not self.executor.is_shared:
       startup.check_limits()
 
   @contextlib.contextmanager
   def hold_claim(self) -> Iterator[None]:
-    """Claims the sweep's folder, unless sweeps on a cluster may share it."""
+    """Claims the folder for this sweep, unless a cluster's sweeps share it."""
     if self.executor.is_shared:
       yield
       return
@@ -158,7 +164,10 @@ class Runner:
     total: int,
     done: int,
   ) -> list[Failure]:
-    """Runs jobs, and resumes cut-off runs; returns the runs that failed."""
+    """Runs the jobs that `next_job` returns; resumes those that are cut off.
+
+    Returns the runs that failed. `total` and `done` are for the progress bar.
+    """
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)
     failures = []
@@ -207,7 +216,7 @@ class Runner:
     return failures
 
   def _start(self, job: Job) -> StartedRun:
-    """Starts a run, or waits for it if another program is training it."""
+    """Starts a run, or waits for its end if another program is training it."""
     if self.executor.is_shared and RunFolder(job.path).is_in_use:
       self.say(
         f"{job.name}: another program is using it; the sweep waits for its end."
@@ -216,7 +225,7 @@ class Runner:
     return self.executor.start(job)
 
   def job(self, run: PlannedRun, **options: Any) -> Job:
-    """Returns the job of a run; passes the options to `train`."""
+    """Returns the job that trains a run with further `options` of `train`."""
     path = self.folder / run.name
     return Job(
       name=run.name,
@@ -263,7 +272,7 @@ _LEAST_ROOM = 4096
 
 
 def _end_text(ended: JobEnd) -> str:
-  """Returns how a run ended, as text; moves the log of a successful run."""
+  """Returns in words how a run ended; moves a successful run's log."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)
@@ -284,7 +293,7 @@ def _end_text(ended: JobEnd) -> str:
 
 
 def _log_path(folder: pathlib.Path) -> pathlib.Path:
-  """Returns the path of the log of a run that has not finished."""
+  """Returns the path of a run's log until the run is finished."""
   return folder.with_name(f"{folder.name}.log")
 
 
@@ -295,7 +304,7 @@ def keep_log(folder: pathlib.Path) -> None:
 
 
 def _last_line(log: pathlib.Path) -> str:
-  """Returns the last line of a run's output."""
+  """Returns the last line of a run's log, or why there is none."""
   lines = log.read_text("utf-8", "replace").split("\n") if log.exists() else []
   if said := [line.strip() for line in lines if line.strip()]:
     return said[-1]

@@ -1,4 +1,4 @@
-"""Hyperparameter search: trains suggested settings, each in its own folder.
+"""Searches for settings: trains those that Optuna suggests, each in a folder.
 
 A trial's settings depend only on its number and the trials before it, and the
 folders of its runs hold its results. So an interrupted search continues as if
@@ -64,7 +64,7 @@ class Searcher:
     self._failed: set[str] = set()
 
   def run(self, title: str | None = None) -> list[Failure]:
-    """Begins or resumes the search; returns the runs that failed."""
+    """Starts or resumes the search; returns the runs that failed."""
     self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
     self.runner.say(
@@ -82,12 +82,12 @@ class Searcher:
       )
 
   def recorded_trials(self, study: Study) -> tuple[Trial, ...]:
-    """Returns all trials of a study that the folder records."""
+    """Returns the trials of a study that the folder's record contains."""
     found = self._known.get(study.name)
     return found.trials if found else ()
 
   def _num_done(self) -> int:
-    """Returns how many runs of recorded trials ended in earlier searches."""
+    """Returns how many runs of recorded trials ended in earlier calls."""
     folders = [
       RunFolder(self.runner.folder / name)
       for study in self.studies
@@ -111,7 +111,10 @@ class Searcher:
       self._failed.add(ended.job.name)
 
   def _next_job(self) -> Job | None:
-    """Returns the next run; None if another run must end first."""
+    """Returns the next run's job, from a new trial if needed.
+
+    Returns None if another run must end first, or no trial is left.
+    """
     for study in self.studies:
       for trial in list(self.trials[study.name]):
         if (job := self._job_of(study, trial)) is not None:
@@ -136,7 +139,10 @@ class Searcher:
     return sum(t.outcome.state == RUNNING for t in of_study), len(of_study)
 
   def _next_trial(self, study: Study) -> Trial | None:
-    """Returns the next trial, recorded or suggested; None if there is none."""
+    """Begins a study's next trial, recorded or suggested, and returns it.
+
+    Returns None if no combination of values is left.
+    """
     from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415
 
     before, recorded = self.trials[study.name], self.recorded_trials(study)
@@ -157,7 +163,7 @@ class Searcher:
     return trial
 
   def _record(self) -> None:
-    """Records all trials that have begun, including those of other searches."""
+    """Records all trials that have begun, and keeps those recorded earlier."""
     runner.write_names(self.runner.folder, self._title, ())
     of_study = {
       study.name: RecordedStudy(
@@ -176,7 +182,10 @@ class Searcher:
     )
 
   def _job_of(self, study: Study, trial: Trial) -> Job | None:
-    """Returns a trial's next run; records the trial's end if it has ended."""
+    """Returns the job of a trial's next run, if it can start now.
+
+    If the trial has ended, notes its outcome.
+    """
     if trial.outcome.state != RUNNING:
       return None
     state, run = self._next_run(study, trial)
@@ -208,7 +217,7 @@ class Searcher:
   def _next_run(
     self, study: Study, trial: Trial
   ) -> tuple[str, PlannedRun | None]:
-    """Returns the state of a trial, and the next run to start if any."""
+    """Returns a trial's state, and the run to start next, if there is any."""
     for place, run in enumerate(study.runs(trial.settings)):
       if run.name in self._running:
         # It runs for this trial, or for another trial with the same settings.
@@ -217,8 +226,8 @@ class Searcher:
         return FAILED, None
       path = self.runner.folder / run.name
       state = runner.state_of(run.spec, path)
-      # Pruning ends a trial only at its first seed. If another search pruned a
-      # run of a later seed, that run resumes.
+      # Pruning ends a trial only at its first seed. If another search pruned
+      # the run of a later seed, it resumes here.
       is_pruned = state == "pruned" and place == 0
       if state != "finished" and not is_pruned:
         return RUNNING, run
@@ -337,7 +346,7 @@ def search(
 def _sweep(
   spec: RunSpec, space: Mapping[str, object], seeds: list[int]
 ) -> Sweep:
-  """Returns a sweep with a run's settings and a search space."""
+  """Returns the sweep of one method with the search space and the seeds."""
   searched: dict[str, Setting] = {}
   for name, values in space.items():
     if isinstance(values, Range):

@@ -1,7 +1,7 @@
-"""Tables of settings, from a sweep's file or its command line.
+"""Reads tables of settings, from a sweep's file or its command line.
 
 A setting is a field of `RunSpec`, "hparam.NAME" or "task_option.NAME". Its
-values are TOML values, or texts as on a command line. They stay as written,
+values are TOML values, or strings as on a command line. They stay as written,
 since names of folders contain them. `plan` checks hyperparameters and task
 options, which depend on the method and the task.
 """
@@ -57,7 +57,7 @@ class Range:
     return self.low + int((self.high - self.low) / self.step + 1e-9) * self.step
 
   def __str__(self) -> str:
-    """Returns the text that `parse` reads."""
+    """Returns the range as text, which `parse_range` reads."""
     words = [f"{self.low!r}", f"{self.high!r}"]
     if self.is_logarithmic:
       words.append(_LOG)
@@ -82,7 +82,7 @@ def parse_range(text: str) -> Range:
 
 
 def _number(text: str) -> float:
-  """Parses an int if possible, since some settings take only ints."""
+  """Parses a number, as int if possible: some settings take only ints."""
   try:
     return int(text)
   except ValueError:
@@ -91,7 +91,7 @@ def _number(text: str) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """The values of a setting in a sweep."""
+  """The values of a setting in a sweep, and the place that errors name."""
 
   values: Sequence[Value] | Range
   place: str = dataclasses.field(compare=False)
@@ -101,7 +101,7 @@ class Setting:
 Grid = Mapping[str, Setting]
 
 _DOTTED = (spec_text.HPARAM, spec_text.TASK_OPTION)
-# Settings that users cannot set, as the sweep sets them; with the reason.
+# Settings that users cannot give, and the reasons.
 _FORBIDDEN = {
   "output_dir": "the sweep gives each run its own folder",
   "algorithm": "methods are named by [[methods]], or by --algorithms",
@@ -109,7 +109,7 @@ _FORBIDDEN = {
 
 
 def read_fixed(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table that gives each setting one value."""
+  """Returns the settings of a table that gives each a single value."""
   return {
     name: Setting([_checked(f"{place}: {name}", name, value)], place)
     for name, value in _settings(place, content)
@@ -117,7 +117,7 @@ def read_fixed(place: str, content: object) -> dict[str, Setting]:
 
 
 def read_lists(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table that gives each setting a list of values."""
+  """Returns the settings of a table that gives each a list of values."""
   grid = {}
   for name, values in _settings(place, content):
     if not isinstance(values, list) or not values:
@@ -132,7 +132,7 @@ def read_lists(place: str, content: object) -> dict[str, Setting]:
 
 
 def read_ranges(place: str, content: object) -> dict[str, Setting]:
-  """Reads a table that gives each setting a range, such as "0.001:1:log"."""
+  """Returns the settings of a table of ranges, such as "0.001:1:log"."""
   found = {}
   for name, text in _settings(place, content):
     try:
@@ -143,7 +143,10 @@ def read_ranges(place: str, content: object) -> dict[str, Setting]:
 
 
 def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
-  """Merges two tables; raises an error if both contain a setting."""
+  """Merges two tables of settings; raises a `RunError` if they share one.
+
+  `otherwise` describes in the error what `one` contains.
+  """
   for name in one.keys() & other.keys():
     raise RunError(
       f"{other[name].place}: {name} has {otherwise} too; give one."
@@ -152,7 +155,7 @@ def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
 
 
 def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
-  """Yields the settings of a table, after checks of their names."""
+  """Yields the flat names and the values of a table; checks the names."""
   if not isinstance(content, dict):
     raise RunError(f"{place}: must be a table, found {content!r}.")
   seen = set()
@@ -168,7 +171,10 @@ def _settings(place: str, content: object) -> Iterator[tuple[str, object]]:
 def _flatten(
   place: str, content: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
-  """Yields settings by flat name; `hparam` is a table or NAME=VALUE texts."""
+  """Yields flat names and values, such as "hparam.q" of the table hparam.
+
+  Instead of such a table, there may be strings NAME=VALUE.
+  """
   for name, value in content.items():
     if name not in spec_text.FLAG_NAMES.values():
       yield name, value
@@ -184,7 +190,7 @@ def _flatten(
 
 
 def _check_name(place: str, name: str) -> None:
-  """Checks that a sweep may set a field of `RunSpec`."""
+  """Raises a `RunError` unless `name` is a setting that a sweep may change."""
   if name in _FORBIDDEN:
     raise RunError(f"{place}: cannot be set: {_FORBIDDEN[name]}.")
   valid = RunSpec.fields()
@@ -199,7 +205,7 @@ def _check_name(place: str, name: str) -> None:
 
 
 def _checked(place: str, name: str, value: object) -> Value:
-  """Returns a value after the checks that need only the setting's name."""
+  """Returns `value` after all checks that need neither method nor task."""
   field = RunSpec.fields().get(name)
   if isinstance(value, list) and field is not None:
     raise RunError(

@@ -1,4 +1,4 @@
-"""The four stages of a choice, which `choosing` describes."""
+"""Runs the four stages of a choice, which `choosing` describes."""
 
 import contextlib
 import dataclasses
@@ -125,8 +125,9 @@ class ChoiceFindings:
     spec: The settings of the recommended run.
     confirmation: A row for each finalist, see `confirmation.compare`; numbers
       have the units of tables, for example percent for accuracies.
-    path: A row for each setting that was tried: `stage`, `method`, `settings`,
-      `seeds`, the criterion on validation rows, `value`, and `is_fedavg`.
+    path: A row for each stage and setting that it tried: `stage`, `method`,
+      `settings`, `seeds`, `value` (of the criterion on validation rows) and
+      `is_fedavg`.
     order: The methods in the order in which they are tried: `algorithm`, and
       the results of the replay, if any: `worst_cosine`, `angle`, `changes`.
     left_out: Why methods could not be tried, by method.
@@ -161,7 +162,7 @@ class ChoiceFindings:
 
 
 class _Candidate(NamedTuple):
-  """A spec at its first seed, and a sort key for each seed; less is better."""
+  """Settings to try as a spec, and a sort key per seed; less is better."""
 
   spec: RunSpec
   keys: tuple[float, ...] = ()
@@ -173,7 +174,7 @@ class _Candidate(NamedTuple):
 
 
 class Stages:
-  """Runs the four stages."""
+  """Runs the four stages with the runs that `runner` trains."""
 
   def __init__(
     self,
@@ -188,7 +189,7 @@ class Stages:
     self._path: list[dict[str, Any]] = []
 
   def run(self, names: Sequence[str]) -> ChoiceFindings:
-    """Chooses among FedAvg and the methods with the given names."""
+    """Chooses between FedAvg and the methods in `names` in four stages."""
     begin = time.monotonic()
     fedavgs = self._tune_fedavg()
     best = min((tried[0] for tried in fedavgs), key=lambda t: t.key).spec
@@ -232,7 +233,10 @@ class Stages:
     budget: int,
     left_out: dict[str, str],
   ) -> list[RunSpec]:
-    """Returns the first settings of usable methods that fit into a budget."""
+    """Returns as many of the first `specs` as fit into the budget.
+
+    Methods whose first run fails are dropped, and noted in `left_out`.
+    """
     room = budget - self._tries.num_runs - 1  # One is for the recommended run.
     fresh_seeds = self._how.fresh_seeds
     fits: set[str] = set()
@@ -249,7 +253,10 @@ class Stages:
     raise halving.no_method_error(left_out)
 
   def _tune_fedavg(self) -> list[list[_Candidate]]:
-    """Returns the tried settings of FedAvg by client weighting, best first."""
+    """Trains FedAvg at several learning rates.
+
+    Returns its settings for each client weighting, the best first.
+    """
     weightings = [self._base.replace(client_weighting="uniform")]
     if self._base.dp_noise is None:
       weightings.append(self._base.replace(client_weighting="num_examples"))
@@ -276,12 +283,15 @@ class Stages:
     return [_filter_by_weighting(tried, spec) for spec in weightings]
 
   def _budget(self, seconds: float) -> int:
-    """Returns how many runs to train; a resumed choice uses the same number."""
+    """Returns how many runs to train, given the `seconds` of the first stage.
+
+    A resumed choice has the same number.
+    """
     if self._how.minutes is None:
       return self._how.budget or _BUDGET
     file = self._folder / _BUDGET_FILE
     if not file.exists():
-      # A resumed choice has trained only some runs of this stage, or none.
+      # Not `num_runs`: a resumed choice trained runs of this stage earlier.
       pace = self._tries.num_trained / seconds
       runs = math.floor(60 * self._how.minutes * pace) if pace else _BUDGET
       atomic.write(file, parsing.json_text({"runs": runs}))
@@ -290,7 +300,7 @@ class Stages:
   def _replay(self, names: Sequence[str], best: RunSpec) -> pd.DataFrame:
     """Returns methods, sorted by how well their rules serve the worst clients.
 
-    Methods whose direction here is FedAvg's come last.
+    A run of `best` is replayed; methods with FedAvg's direction are last.
     """
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
@@ -317,7 +327,10 @@ class Stages:
   def _halve(
     self, fedavgs: list[list[_Candidate]], pool: list[_Candidate]
   ) -> tuple[list[list[_Candidate]], list[_Candidate]]:
-    """Trains a seed in each rung, and keeps the better half of the settings."""
+    """Trains all settings in rungs of one seed; each keeps the better half.
+
+    Returns FedAvg's settings by client weighting, and those of `pool`.
+    """
     for rung, number in enumerate(halving.rungs(len(pool))):
       pool = pool[:number]
       if rung:
@@ -338,7 +351,7 @@ class Stages:
   def _measure(
     self, stage: str, tried: Sequence[_Candidate], seed: int
   ) -> list[_Candidate]:
-    """Trains each setting at a further seed; returns the best setting first."""
+    """Trains each setting with `seed`; returns all, the best one first."""
     results = self._tries.evaluate(
       stage, [t.spec.replace(seed=seed) for t in tried]
     )
@@ -364,7 +377,7 @@ class Stages:
     return found
 
   def _key(self, clients: pd.DataFrame, score: Score) -> float:
-    """Returns the criterion on validation rows as a sort key."""
+    """Returns a sort key for the criterion on the clients' validation rows."""
     if not tables.has_validation(clients):
       raise RunError(
         "A choice needs validation rows, and no client has enough training "
@@ -376,7 +389,10 @@ class Stages:
   def _confirm(
     self, fedavgs: Sequence[RunSpec], finalists: Sequence[RunSpec]
   ) -> tuple[RunSpec, pd.DataFrame]:
-    """Compares finalists with FedAvg on test rows; returns the best spec."""
+    """Compares finalists with FedAvg on test rows of fresh seeds.
+
+    Returns the spec to recommend, and the comparison as a table.
+    """
     first = self._base.seed + _FIRST_FRESH_SEED
     specs = [
       spec.replace(seed=first + number)

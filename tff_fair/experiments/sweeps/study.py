@@ -1,4 +1,4 @@
-"""The settings of a search, and the studies of a sweep.
+"""Defines the settings of a search, and divides a sweep into studies.
 
 The settings of each method of a sweep are searched separately on each task,
 since results on different data cannot be compared. So there is a study for
@@ -111,7 +111,7 @@ class SearchSettings:
 
   @classmethod
   def from_dict(cls, place: str, values: Mapping[str, Any]) -> Self:
-    """Returns the settings from a table of a file."""
+    """Returns the settings in the table [search] of a file or record."""
     valid = declared.fields_of(cls)
     for name in values:
       if name not in valid:
@@ -125,26 +125,26 @@ class SearchSettings:
 
 
 def check_installed() -> None:
-  """Checks that Optuna is installed."""
+  """Raises a `FieldError` of `trials` unless Optuna is installed."""
   startup.check_installed("optuna", "search", "trials", who="a search ")
 
 
 # A value that Optuna suggests: a number from a range, or the text of a choice.
 SuggestedValue = str | int | float
-# Four digits distinguish settings, and keep names of folders short.
+# Enough digits to distinguish settings, and few enough for short folder names.
 _DIGITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Dimension:
-  """A setting that a search varies, with its choices or its range."""
+  """A setting that a search varies: either its choices or its range."""
 
   choices: tuple[str, ...] = ()
   range: Range | None = None
   is_integer: bool = False
 
   def text(self, value: SuggestedValue) -> str:
-    """Returns a value as text; numbers from a range have four digits."""
+    """Returns a value as text; a number from a range is rounded."""
     if self.range is None or self.is_integer:
       return str(value)
     number = float(value)
@@ -154,26 +154,26 @@ class Dimension:
     return text if is_within else repr(number)
 
   def value(self, text: str) -> SuggestedValue:
-    """Returns the value that a text stands for."""
+    """Returns the value that `text` stands for."""
     if self.range is None:
       return text
     return int(text) if self.is_integer else float(text)
 
   def contains(self, text: str) -> bool:
-    """Returns whether a text is one of the dimension's values."""
+    """Returns whether `text` is one of the dimension's values."""
     if self.range is None:
       return text in self.choices
     return self.range.low <= float(self.value(text)) <= self.range.high
 
   @property
   def examples(self) -> tuple[str, ...]:
-    """The texts of all choices, or of the range's first and last number."""
+    """All choices, or the first and last number of the range, as text."""
     if self.range is None:
       return self.choices
     return tuple(self.text(n) for n in (self.range.low, self.range.last))
 
   def values(self) -> tuple[str, ...] | None:
-    """Returns the texts of all values; None for infinitely many values."""
+    """Returns all values as text; None if there are infinitely many."""
     if self.range is None:
       return self.choices
     step = self.range.step or (1 if self.is_integer else None)
@@ -210,7 +210,7 @@ class Study:
 
 
 def make_studies(sweep: Sweep) -> list[Study]:
-  """Returns the studies of a sweep."""
+  """Returns a study for each method, task and set of options of a sweep."""
   hparams = plan.hyperparameters(sweep)
   studies: dict[str, Study] = {}
   for method in sweep.methods:
@@ -252,7 +252,7 @@ def _method_studies(
       f"{method.place}: {method.name} has nothing to search; give a range, "
       "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
-  # A list, since its order is the order of settings in the study's name.
+  # Not a set: this is the order of the settings in the study's name.
   in_name = [n for n in problems if n in method.grid or n in sweep.varying]
   for fixed in grids.product(problems):
     name = plan.folder_name(method.algorithm, {n: fixed[n] for n in in_name})
@@ -264,7 +264,7 @@ def _method_studies(
 def _dimension(
   place: str, algorithm: str, name: str, drawn: Range
 ) -> Dimension:
-  """Returns the dimension of a setting with a range."""
+  """Returns the dimension for the range `drawn` of a setting."""
   fields = RunSpec.fields()
   if name.startswith(spec_text.HPARAM):
     fields = methods.hyperparameters(algorithm)
@@ -283,7 +283,7 @@ def _dimension(
 
 
 def _check(study: Study) -> None:
-  """Checks each choice and each bound before the search begins."""
+  """Checks that runs are valid with each choice and each end of a range."""
   first = {name: d.examples[0] for name, d in study.space.items()}
   for name, dimension in study.space.items():
     for text in dimension.examples:

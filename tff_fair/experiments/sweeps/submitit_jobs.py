@@ -27,7 +27,7 @@ from tff_fair.experiments.sweeps.jobs import LOST, Executor, Job, option_error
 _CLUSTER = "cluster"
 _SECONDS_UNTIL_WRITTEN = 15.0
 _QUERY_INTERVAL_SECONDS = 2.0
-# submitit takes these options when it creates an executor, the others later.
+# submitit takes these options only when it creates an executor.
 _CONSTRUCTOR_OPTIONS = ("max_num_timeout", "max_pickle_size_gb", "python")
 # Slurm must not requeue a lost job: since the sweep resumes the job's run, two
 # jobs would train it.
@@ -41,11 +41,11 @@ _CUT_OFF = UncompletedJobError.__name__
 
 
 class SubmititJobs(Executor):
-  """Carries out each run as a job of a cluster."""
+  """An executor that carries out each run as a job of a Slurm cluster."""
 
   is_shared = True
   poll_interval_seconds = 1.0
-  # Slurm gives a job half a minute to end.
+  # More than the half minute that Slurm gives a job to end.
   stop_timeout_seconds = 40.0
 
   def __init__(
@@ -78,7 +78,7 @@ class SubmititJobs(Executor):
 
   @contextlib.contextmanager
   def session(self) -> Iterator[None]:
-    """Creates submitit's executor; at the end, removes files of its jobs."""
+    """Creates submitit's executor; at the end, removes what its jobs left."""
     self._executor = self._create_executor(self._folder)
     try:
       yield
@@ -86,7 +86,7 @@ class SubmititJobs(Executor):
       _tidy(self._folder)
 
   def start(self, job: Job) -> "_SubmittedRun":
-    """Submits a run as a job."""
+    """Submits a run to the cluster."""
     assert self._executor is not None
     try:
       with (
@@ -114,7 +114,7 @@ class SubmititJobs(Executor):
     return _SubmittedRun(job, submitted, self)
 
   def is_query_due(self) -> bool:
-    """Returns whether to query the cluster for the states of jobs again."""
+    """Returns whether to ask for jobs' states again; if so, notes the time."""
     now = time.monotonic()
     if now - self._last_question < _QUERY_INTERVAL_SECONDS:
       return False
@@ -143,13 +143,13 @@ class SubmititJobs(Executor):
 
 @contextlib.contextmanager
 def _name_rejected_option(options: Mapping[str, object]) -> Iterator[None]:
-  """Turns submitit's error about an option into one that names the option."""
+  """Turns submitit's error about an option into one that names this option."""
   try:
     yield
   except OSError:  # A problem with the folder, not with an option.
     raise
   except Exception as error:  # submitit raises several classes of errors.
-    # The first line describes the problem; the others list valid values.
+    # Only the first line describes the problem; the others list valid values.
     problem = next(iter(str(error).splitlines()), type(error).__name__)
     given = {n: v for n, v in options.items() if v is not None}
     name, value = next(iter(given.items()), (_CLUSTER, "by itself"))
@@ -158,7 +158,7 @@ def _name_rejected_option(options: Mapping[str, object]) -> Iterator[None]:
 
 @dataclasses.dataclass(eq=False)
 class _SubmittedRun:
-  """A job that the cluster has accepted, and its run."""
+  """A run whose job the cluster has accepted."""
 
   job: Job
   submitted: "submitit.Job[int]"
@@ -182,7 +182,7 @@ class _SubmittedRun:
         return LOST
       reason = _last_error_line(str(error))
       self.job.note(reason)
-      # LOST: the job reached its time limit.
+      # A run whose job only reached its time limit is resumed.
       return LOST if _CUT_OFF in reason else _FAILED
     if status == 0 or self.is_stopped:
       self._tidy()
@@ -218,7 +218,7 @@ class _SubmittedRun:
     return LOST
 
   def _tidy(self) -> None:
-    """Removes the files of a successful job; the run's log has its output."""
+    """Removes the job's files; the run's log already has the output."""
     paths = self.submitted.paths
     for path in (
       *(paths.submitted_pickle, paths.result_pickle, paths.submission_file),
@@ -229,7 +229,7 @@ class _SubmittedRun:
 
 
 def _tidy(folder: pathlib.Path) -> None:
-  """Removes the folder of jobs unless it holds files of failed jobs."""
+  """Removes the folder of jobs, unless it still holds files of failed jobs."""
   for link in folder.glob(".submission_file_*"):
     if not link.exists():  # The link's target was removed.
       link.unlink(missing_ok=True)
@@ -238,18 +238,12 @@ def _tidy(folder: pathlib.Path) -> None:
 
 
 def _last_error_line(text: str) -> str:
-  """Returns the last line of a traceback that submitit quotes in dashes."""
+  """Returns the last line of the traceback between dashes in a text."""
   lines = [line for line in text.splitlines() if line.strip()]
   rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
   if len(rules) > 1:
     return lines[rules[-1] - 1].strip()
   return lines[-1].strip() if lines else "no reason given"
-
-
-# States of jobs on Slurm.
-#
-# submitit gets them from Slurm's accounting (sacct), which many clusters do not
-# have; there, a dead job would seem to run forever. `_Watcher` asks the queue.
 
 
 # A long interval, since Slurm's controller serves all programs of a cluster.
@@ -268,14 +262,18 @@ _STATE = "State"
 
 
 class _Watcher(slurm.SlurmInfoWatcher):
-  """Queries the states of all jobs of a user at once, at a long interval."""
+  """Asks Slurm's queue for the states of all of a user's jobs at once.
+
+  submitit asks Slurm's accounting (sacct), which many clusters do not have;
+  there, a dead job would seem to run forever.
+  """
 
   def __init__(self) -> None:
     super().__init__(delay_s=_WATCHER_INTERVAL_SECONDS)
     self._job_ids: set[str] = set()
 
   def register_job(self, job_id: str) -> None:
-    """Records a job whose state is to be queried."""
+    """Notes a job whose state `read_info` is to return."""
     super().register_job(job_id)
     self._job_ids.add(job_id)
 
@@ -283,7 +281,7 @@ class _Watcher(slurm.SlurmInfoWatcher):
     return ["squeue", "--me", "--states=all", "--noheader", "--format=%i|%T"]
 
   def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
-    """Returns the state of each recorded job."""
+    """Returns the states of noted jobs, given the output of squeue."""
     text = string if isinstance(string, str) else string.decode()
     states = dict(line.split("|", 1) for line in text.split())
     return {

@@ -1,7 +1,7 @@
-"""The description of a sweep: a file, or a list of methods.
+"""Reads the description of a sweep from a file, or from a list of methods.
 
-A file's settings for one method override its settings for all methods; the
-caller's final settings override both.
+A file's settings for one method override its settings for all methods; `final`
+settings, as from the command line, override both.
 
 A file with `extends = "base"` overrides another file: its title and its
 settings override those of the base, and its methods, if it has any, replace
@@ -33,7 +33,7 @@ _METHOD_KEYS = ("name", "algorithm", "hparam", "flags", "grid", "range")
 
 @dataclasses.dataclass(frozen=True)
 class SweptMethod:
-  """A method with its own settings."""
+  """A method in a sweep, with the settings of this method alone."""
 
   name: str
   algorithm: str
@@ -43,7 +43,7 @@ class SweptMethod:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-  """The methods and settings to run."""
+  """The methods to run, and the settings of their runs."""
 
   title: str | None  # For tables and pages.
   methods: tuple[SweptMethod, ...]
@@ -55,12 +55,12 @@ class Sweep:
 
   @functools.cached_property
   def varying(self) -> frozenset[str]:
-    """Names of settings of all methods that come from a grid or a range."""
+    """The names of common and final settings that have a grid or a range."""
     settings = (*self.common.items(), *self.final.items())
     return frozenset(name for name, setting in settings if setting.varies)
 
   def select_methods(self, names: Sequence[str], place: str) -> "Sweep":
-    """Returns the sweep with only the named methods."""
+    """Returns the sweep with only the methods in `names`."""
     chosen: list[SweptMethod] = []
     for name in names:
       found = [m for m in self.methods if self._is_named(m, name, place)]
@@ -74,7 +74,7 @@ class Sweep:
     return dataclasses.replace(self, methods=ordered)
 
   def _is_named(self, method: SweptMethod, name: str, place: str) -> bool:
-    """Returns whether a user's name refers to a method."""
+    """Returns whether `name`, as a user wrote it, refers to a method."""
     if name == method.name:
       return True
     algorithm, weighting = _parse_algorithm(name, place)
@@ -85,7 +85,7 @@ class Sweep:
     )
 
   def with_defaults(self, base: RunSpec, place: str) -> "Sweep":
-    """Returns the sweep; a run's settings apply unless the sweep sets them."""
+    """Returns the sweep with the settings of `base` where it sets none."""
     texts = spec_text.non_default_texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
@@ -108,7 +108,7 @@ class Sweep:
 
 
 def from_methods(algorithms: Sequence[str], place: str) -> Sweep:
-  """Returns a sweep of methods without settings, except client weightings."""
+  """Returns a sweep of methods, which set at most their client weighting."""
   chosen = []
   for text in algorithms:
     name, weighting = _parse_algorithm(text, place)
@@ -122,7 +122,10 @@ def from_methods(algorithms: Sequence[str], place: str) -> Sweep:
 
 
 def _parse_algorithm(text: str, place: str) -> tuple[str, str | None]:
-  """Splits a text into an algorithm and a client weighting, if it has one."""
+  """Splits "NAME:WEIGHTING" into an algorithm and a client weighting.
+
+  The weighting is None if the text names only an algorithm.
+  """
   name, colon, weighting = text.rpartition(":")
   valid = RunSpec.fields()[_WEIGHTING]
   if not colon or not (valid.accepts(weighting) or methods.is_method(name)):
@@ -147,7 +150,11 @@ def read(
   place: str | None = None,
   extending: tuple[pathlib.Path, ...] = (),
 ) -> Sweep:
-  """Reads a sweep from its file, and from the files that it extends."""
+  """Reads a sweep from its file and from the files that the file extends.
+
+  They may be in the folder `included`, too. Errors name `place`, by default the
+  path; `extending` are the files that led to this one.
+  """
   place = str(path) if place is None else place
   if path.resolve() in extending:
     raise RunError(f"{place}: the files extend each other in a circle.")
@@ -176,7 +183,7 @@ def read(
 
 
 def _without_base(content: Mapping[str, object], place: str) -> Sweep:
-  """Returns the sweep of a file without the files that it extends."""
+  """Returns a file's sweep, without those of the files that it extends."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")
@@ -195,7 +202,7 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
 
 
 def _settings(place: str, form: str, content: Mapping[str, object]) -> Grid:
-  """Returns the settings in flags, grid and range; `form` is for errors."""
+  """Merges the tables flags, grid and range; errors show names by `form`."""
   flags, grid, ranges = (
     read(f"{place}: {form.format(name)}", content.get(name, {}))
     for name, read in (
@@ -221,11 +228,11 @@ def _overlay(swept: Sweep, other: Sweep) -> Sweep:
 def _find(
   name: object, folder: pathlib.Path, included: pathlib.Path | None, place: str
 ) -> pathlib.Path:
-  """Returns the file that `extends` names."""
+  """Returns the path of the file that `extends` calls `name`."""
   if not isinstance(name, str) or not name:
     raise RunError(f"{place}: extends must name a file, found {name!r}.")
   places = [folder / name, folder / f"{name}{SUFFIX}"]
-  # Included files have plain names: "../other" and "folder/other" are paths.
+  # Only plain names refer to `included`: "../other" and "folder/other" do not.
   if included is not None and pathlib.PurePath(name).name == name:
     places.append(included / f"{name}{SUFFIX}")
   for path in places:

@@ -1,4 +1,4 @@
-"""Trials of a search: their record, their outcomes, and their report as text.
+"""Records the trials of a search, reads their outcomes, and reports them.
 
 The record, search.json in the folder of a search, holds the settings of the
 search and the settings of each trial; the results are in the folders of the
@@ -35,10 +35,10 @@ RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "failed"
 
 
 class Outcome(NamedTuple):
-  """The outcome of a trial."""
+  """The outcome of a trial, as far as it is known."""
 
   state: str  # `RUNNING`, `COMPLETE`, `PRUNED` or `FAILED`.
-  values: tuple[float, ...] = ()  # Means of objectives over seeds, if complete.
+  values: tuple[float, ...] = ()  # If complete, means of objectives over seeds.
   # The objective by round, for the first seed; empty with several objectives.
   curve: Mapping[int, float] = {}
   score: Score | None = None  # The score of the runs; None if not known yet.
@@ -49,7 +49,7 @@ _NOT_ENDED = Outcome(RUNNING)
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-  """A trial of a study."""
+  """A trial of a study: one combination of settings, and the names of runs."""
 
   number: int
   settings: Mapping[str, str]
@@ -66,7 +66,7 @@ def score_of(trials: Sequence[Trial]) -> Score:
 def objective(
   clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
 ) -> float:
-  """Returns an evaluation's objective on the data for selection.
+  """Returns an evaluation's objective `name` on the data for selection.
 
   NaN, for example from a diverged model, becomes the worst possible value.
   """
@@ -84,7 +84,7 @@ def read_outcome(
   settings: SearchSettings,
   state: str,
 ) -> Outcome:
-  """Reads the outcome of a trial that has ended."""
+  """Reads the outcome of a trial that has ended with `state`."""
   fraction = settings.validation_fraction
   if state == FAILED:
     return Outcome(state)
@@ -110,7 +110,10 @@ def read_outcome(
 
 
 def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
-  """Returns the best complete trial, or all trials of the Pareto set."""
+  """Returns a list of the best complete trial.
+
+  With several objectives, returns the trials of the Pareto set.
+  """
   complete = [trial for trial in trials if trial.outcome.state == COMPLETE]
   if not complete:
     return []
@@ -132,7 +135,7 @@ def describe(
   found: dict[str, list[Trial]],
   settings: SearchSettings,
 ) -> str:
-  """Returns each study's best trials, with the commands that train them."""
+  """Returns a text on each study's best trials, with commands to train them."""
   lines: list[str] = []
   for study in studies:
     states = [trial.outcome.state for trial in found[study.name]]
@@ -173,7 +176,7 @@ def values_text(trial: Trial, settings: SearchSettings) -> str:
 
 
 def settings_text(trial: Trial) -> str:
-  """Returns the settings of a trial, in a line."""
+  """Returns a trial's settings in one line, as "name=value, ..."."""
   return ", ".join(
     f"{run_groups.short_name(name)}={text}"
     for name, text in trial.settings.items()
@@ -181,7 +184,7 @@ def settings_text(trial: Trial) -> str:
 
 
 RECORD_FILE = "search.json"  # The record of a search.
-# The settings that may differ if a search continues: it may add trials.
+# Settings of a record that may change: a search may continue with more trials.
 _FREE = ("trials",)
 
 
@@ -204,7 +207,7 @@ class SearchRecord:
 
 
 def read_record(folder: pathlib.Path) -> SearchRecord | None:
-  """Reads the record in a folder; None if there is none."""
+  """Reads the record in a folder; None if the folder has no record."""
   path = folder / RECORD_FILE
   if not path.exists():
     return None
@@ -290,7 +293,7 @@ def check_same_search(
   settings: SearchSettings,
   studies: Sequence[Study],
 ) -> None:
-  """Checks that a search has the settings of the recorded search."""
+  """Raises a `RunError` if the settings differ from those of the record."""
   before, now = map(dataclasses.asdict, (found.settings, settings))
   differences = [
     f"{name}={before[name]} (here {now[name]})"
@@ -314,9 +317,9 @@ def check_same_search(
 def with_outcomes(
   folder: pathlib.Path, found: SearchRecord, study: RecordedStudy
 ) -> list[Trial]:
-  """Returns a study's trials with outcomes from the folders of their runs.
+  """Returns a study's trials, with the outcomes that their runs' folders show.
 
-  A failed trial has not ended, since a resumed search trains it again.
+  A failed trial counts as not ended, since a resumed search trains it again.
   """
   ended = []
   for trial in study.trials:

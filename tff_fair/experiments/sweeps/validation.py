@@ -1,4 +1,4 @@
-"""The data on which a sweep selects settings if there are few clients.
+"""Lets a sweep select settings on validation data if it has few clients.
 
 Differences over a part of few clients are largely random. So if a sweep selects
 settings on a small federation, all its runs hold out a share of each client's
@@ -26,7 +26,10 @@ _NAME = "validation_fraction"
 def with_fraction(
   sweep: Sweep, fraction: float, say: Say = progress.say
 ) -> Sweep:
-  """Returns a sweep that holds out validation data if it has few clients."""
+  """Returns the sweep; with few clients, it holds out validation data.
+
+  `fraction` is their share, unless the sweep itself sets one.
+  """
   method_grids = [method.grid for method in sweep.methods]
   is_given = any(
     _NAME in grid for grid in (sweep.common, sweep.final, *method_grids)
@@ -60,7 +63,7 @@ def with_fraction(
 
 
 def _is_choice(grid: Grid) -> bool:
-  """Returns whether the settings of a method have several values."""
+  """Returns whether a method has several settings to choose from."""
   return any(
     isinstance(setting.values, Range) or len(setting.values) > 1
     for name, setting in grid.items()
@@ -69,7 +72,7 @@ def _is_choice(grid: Grid) -> bool:
 
 
 def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
-  """Yields settings of one run on each task and its options, without ranges."""
+  """Yields the settings of one run for each task and set of task options."""
   yield from grids.product(
     {
       name: values
@@ -82,7 +85,7 @@ def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
-  """Returns the number of clients in the first run with too few; else None."""
+  """Returns the number of clients of the first run that has too few, if any."""
   # Imported here, as the program that starts runs does not need TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415
