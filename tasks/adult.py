@@ -64,9 +64,9 @@ class Options(options.TaskOptions):
 
 
 class Table(NamedTuple):
-  """The rows of a file."""
+  """The rows of the training or the test file, and their labels."""
 
-  rows: np.ndarray  # Texts, str[n, columns].
+  rows: np.ndarray  # The cells, str[n, columns].
   labels: np.ndarray  # Class numbers, int32[n].
   num_left_out: int  # The number of rows left out for missing values.
 
@@ -131,7 +131,7 @@ def load(
 
 
 def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
-  """Finds one of the two files of the data set."""
+  """Returns the path of `name`, one of the two files of the data set."""
   names = [
     f"{folder}{name}{ending}"
     for folder in ("", "adult/")
@@ -141,7 +141,7 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read(path: pathlib.Path, missing: str) -> Table:
-  """Reads one of the two files; `missing` is the option of that name."""
+  """Reads one of the two files; `missing` is the option of the same name."""
   rows, labels = [], []
   num_left_out = 0
   with data_files.open_file(path) as file:
@@ -184,7 +184,7 @@ def _parse(line: str) -> tuple[list[str], int]:
 
 
 class _Encoder:
-  """Encodes rows as features, which the training rows define."""
+  """Encodes rows as features; the training rows define which features exist."""
 
   def __init__(self, rows: np.ndarray, features: str) -> None:
     self._values = [
@@ -198,7 +198,7 @@ class _Encoder:
     self._with_numbers = features == "all"
 
   def __call__(self, rows: np.ndarray) -> np.ndarray:
-    """Returns float32[rows, features]."""
+    """Returns the features of rows, float32[rows, features]."""
     features = [
       rows[:, column, np.newaxis] == values for column, values in self._values
     ]

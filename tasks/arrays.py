@@ -1,10 +1,10 @@
 """A user's own arrays: an npz file with x, y and client.
 
 x has any shape with the examples on its first axis. y has for each example a
-class (integers, truth values, texts, or floats with few different whole
+class (integers, truth values, strings, or floats with few different whole
 numbers), a number, or t numbers (shape [n, t]). client is each example's
-client: numbers or texts. Three further arrays are optional: split is "train" or
-"test"; client_weight is the client's weight in a run with
+client: numbers or strings. Three further arrays are optional: split is "train"
+or "test"; client_weight is the client's weight in a run with
 client_weighting=column, the same in all of a client's examples; group is the
 group of people that an example belongs to, such as a sex: the run then shows
 how differently the model treats groups. All arrays except x may also have the
@@ -83,7 +83,7 @@ def load(
     source_of_split=lambda row: f"{path}, split of {example_checks.place(row)}",
   )
   x = arrays["x"]
-  # Numbers are not standardized.
+  # Unlike the task `table`, this one does not standardize numbers.
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
@@ -112,7 +112,10 @@ def load(
 def _weights(
   path: pathlib.Path, arrays: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, str] | None:
-  """Returns the weight of each example's client, and the array's place."""
+  """Returns each example's client weight, and the weights' place for errors.
+
+  Returns None if the file has no weights.
+  """
   weight = arrays.get("client_weight")
   if weight is None:
     return None
@@ -159,7 +162,7 @@ def _check(
 def _as_texts(
   path: pathlib.Path, name: str, array: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the distinct values as texts, and each example's index in them."""
+  """Returns the distinct values as strings, and each example's value index."""
   if array.dtype.kind not in "biufUS":
     raise DataError(
       path, f"{name} must be numbers or texts, found {array.dtype}."

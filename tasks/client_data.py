@@ -95,12 +95,15 @@ def load(
 def _linear(
   input_shape: tuple[int, ...], num_classes: int | None
 ) -> "tf.keras.Model":
-  """Returns a placeholder that accepts any data; `load` replaces it."""
+  """Returns a placeholder model that fits any data; `load` replaces it."""
   return models.mlp(input_shape, (), num_classes or 1, 0)
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
-  """Describes the clients and splits of a file that are left out."""
+  """Describes the clients and the splits of a file that are left out.
+
+  `num_clients` clients are only in train or only in test.
+  """
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
@@ -126,7 +129,7 @@ def _roles(
 ) -> tuple[str, str]:
   """Returns the names of the features that become x and y."""
   labels = [k for k in example if k in LABELS and example[k].size == 1]
-  # Leaves out all labels: CIFAR-100 has label and coarse_label.
+  # No other label becomes x: CIFAR-100 has label and coarse_label.
   inputs = [k for k in example if k != _SHAPE and "label" not in k]
   inputs = [k for k in inputs if k not in labels]
   if len(labels) != 1 or len(inputs) != 1:
@@ -173,7 +176,7 @@ def _half(
   features: dict[str, np.ndarray],
   shape: tuple[int, ...],
 ) -> "tff.simulation.datasets.ClientData":
-  """Returns the clients of a split, with examples `(x, y)`."""
+  """Returns the split `name` as `ClientData` of examples `(x, y)`."""
   import tensorflow as tf  # noqa: PLC0415
   import tensorflow_federated as tff  # noqa: PLC0415
 

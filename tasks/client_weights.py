@@ -1,4 +1,4 @@
-"""The weight of each client in a run with client_weighting=column."""
+"""Finds and checks clients' weights, for runs with client_weighting=column."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns weights by client; all rows of a client must have the same one."""
+  """Returns weights by client; refuses a client with several weights."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))
@@ -27,7 +27,7 @@ def of_rows(
 def as_array(
   weights: Mapping[str, float], names: Iterable[str], source: str
 ) -> np.ndarray:
-  """Returns the weights of clients, float64[clients]."""
+  """Returns the weights of the clients `names`, float64[clients]."""
   found = []
   for name in names:
     if name not in weights:
@@ -49,7 +49,11 @@ def of_parts(
   halves: Sequence[Sequence[np.ndarray]],
   source: str,
 ) -> np.ndarray:
-  """Returns clients' weights, float64[clients], from train and test rows."""
+  """Returns the weights of the clients `names`, float64[clients].
+
+  `halves` has each client's train rows, then each client's test rows; a row is
+  a position in `values`.
+  """
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)
   )

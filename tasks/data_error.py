@@ -27,7 +27,7 @@ class DataError(ValueError):
 
 @contextlib.contextmanager
 def reporting_file_option() -> Iterator[None]:
-  """Sets `file` as the setting of a `DataError` within the context."""
+  """Sets the `setting` of a `DataError` in the block to "file"."""
   try:
     yield
   except DataError as error:
@@ -37,7 +37,7 @@ def reporting_file_option() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reporting_unreadable(place: object) -> Iterator[None]:
-  """Turns a system error into a `DataError` about a file or folder to read."""
+  """Turns an `OSError` in the block into a `DataError` about `place`."""
   try:
     yield
   except OSError as error:

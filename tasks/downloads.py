@@ -40,7 +40,7 @@ def from_url(
   sha256: str | None = None,
   on_progress: OnProgress = lambda *_: None,
 ) -> None:
-  """Downloads a file, and moves it into place once it is complete."""
+  """Downloads a file, checks it by `sha256`, and moves it into place."""
   data_files.check_free(path, overwrite=False)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
@@ -71,7 +71,7 @@ def from_url(
 
 
 def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
-  """Checks a file's checksum."""
+  """Checks that a file has the checksum `sha256`, unless it is None."""
   if sha256 is None:
     return
   with path.open("rb") as file:
@@ -210,7 +210,11 @@ def find_native(
 def fetch_missing(
   path: pathlib.Path, data_set: str, *, cached_in: str = "~/.tff"
 ) -> None:
-  """Downloads a file of a TFF data set; several programs may do so at once."""
+  """Downloads a file of a TFF data set; several programs may do so at once.
+
+  If that fails, the error says that TFF keeps the file in the folder
+  `cached_in`.
+  """
   directory = path.parent
   try:
     with (

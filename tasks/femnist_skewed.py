@@ -33,11 +33,11 @@ class Options(central.ImageOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n], 0 for a.
+  """Builds the task; x is float32[n, 28, 28, 1], y is int32[n].
 
-  `data_dir` has EMNIST's four idx files `emnist-byclass-*`, or TFF's
-  `emnist_all.sqlite`, which is downloaded if neither exists. None means TFF's
-  own cache, ~/.tff.
+  y is 0 for the letter a, 1 for b, and so on. `data_dir` has EMNIST's four idx
+  files `emnist-byclass-*`, or TFF's `emnist_all.sqlite`, which is downloaded if
+  neither exists. None means TFF's own cache, ~/.tff.
   """
   users: np.ndarray | None = None
   if data_dir is not None and mnist.has_half(data_dir, _PREFIXES[0]):

@@ -67,7 +67,7 @@ def from_client_data(
         are held in memory.
 
       x has the same shape in all examples. y is a class number, or one or [t]
-      floats to predict; in memory, texts and truth values are classes, too. y
+      floats to predict; in memory, strings and truth values are classes, too. y
       of shape [1] is treated as shape [].
     test: Test data by client, of the same kind; or a float, the share of each
       client's examples to test on, chosen at random. Clients without training
@@ -190,8 +190,10 @@ def _clients(
 def _select_clients(
   clients: "_Clients", least: int
 ) -> tuple[dict[str, list[ClientCounts]], int]:
-  """Returns the counts of clients with enough examples, by name, and the number
-  of other clients.
+  """Returns the counts of clients with enough examples, by name.
+
+  Both halves must have `least` examples. Also returns the number of other
+  clients.
   """
   places = range(clients.num_halves)
   everyone = dict.fromkeys(k for place in places for k in clients.names(place))
@@ -220,7 +222,7 @@ def _halves(
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
-  """Returns training and test data; draws the test data if given a fraction."""
+  """Returns train and test data; with a fraction, splits each client's data."""
   numbers = [[c.num_examples for c in halves] for halves in counted.values()]
   splits = [
     clients.split(place, [*counted], np.array(num_examples, np.int64))
@@ -339,7 +341,7 @@ def _check_class_weights(
 
 
 class _DatasetClients:
-  """The clients of one or two `ClientData`, like `user_arrays.ArrayClients`."""
+  """The clients of one or two `ClientData`, used like `ArrayClients`."""
 
   class_names: Sequence[str] | None = None
   group_names: Sequence[str] | None = None
@@ -379,11 +381,11 @@ class _DatasetClients:
     self._halves = [self._converted(half) for half in halves]
 
   def names(self, half: int) -> Sequence[str]:
-    """Returns the names of the clients in train or test."""
+    """Returns the names of the clients in a half: 0 is train, 1 is test."""
     return self._halves[half].client_ids
 
   def count(self, half: int, client: str) -> ClientCounts:
-    """Reads a client once; counts examples, and finds the range of classes."""
+    """Counts a client's examples and finds the range of classes in one pass."""
     number, labels = 0, set[int]()
     examples = self._halves[half].create_tf_dataset_for_client(client)
     for batch in examples.batch(_BATCH).as_numpy_iterator():
@@ -395,7 +397,7 @@ class _DatasetClients:
   def split(
     self, half: int, names: Sequence[str], num_examples: np.ndarray
   ) -> Split:
-    """Returns the train or test data of the clients `names`."""
+    """Returns the clients' data of a half: 0 is train, 1 is test."""
     return native_clients.split(
       native_clients.reader(self._halves[half]),
       names,
@@ -408,7 +410,7 @@ class _DatasetClients:
   def _converted(
     self, client_data: "tff.simulation.datasets.ClientData"
   ) -> "tff.simulation.datasets.ClientData":
-    """Returns data whose elements are mappings of x and y, with `spec`."""
+    """Returns data whose elements are mappings of x and y that fit `spec`."""
     import tensorflow as tf  # noqa: PLC0415
 
     if client_data.element_type_structure != self._elements:

@@ -1,4 +1,7 @@
-"""Label noise: an option of every task with class labels.
+"""Wrong labels: noise as an option of tasks, and tasks with other labels.
+
+Every task with class labels has the option. Label correction gives tasks other
+labels.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022). Client k is noisy with probability rho; its level is
@@ -70,7 +73,10 @@ NAMES = tuple(options.fields_of(Options))
 def draw_levels(
   num_clients: int, noisy_clients: float, least: float, seed: int
 ) -> np.ndarray:
-  """Draws mu_k, float64[num_clients]; mu_k does not depend on num_clients."""
+  """Draws the levels mu_k, float64[num_clients].
+
+  A client's level does not depend on `num_clients`.
+  """
   rng = cuts.generator((seed, _STREAM, _LEVELS))
   is_noisy, level = rng.random([num_clients, 2]).T
   return np.where(is_noisy < noisy_clients, least + (1 - least) * level, 0.0)
@@ -120,10 +126,10 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
 
 
 def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
-  """Returns a task in which some clients train on other labels.
+  """Returns a task in which the clients in `labels` train on these labels.
 
-  Label correction uses it. The result's `train.true_labels` are those of
-  `task` or, if it has none, the labels of `task`.
+  Used by label correction. The result's `train.true_labels` are those of `task`
+  or, if it has none, the labels of `task`.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
@@ -163,8 +169,9 @@ def no_class_labels(name: str) -> ValueError:
 def extend_options(
   base: type[options.TaskOptions],
 ) -> type[options.TaskOptions]:
-  """Returns `base` with the options of label noise added; `base` itself if it
-  already has an option of the same name.
+  """Returns a class with the options of `base` and those of label noise.
+
+  Returns `base` itself if it already has an option of the same name.
   """
   if set(NAMES) & set(options.fields_of(base)):
     return base
@@ -192,7 +199,7 @@ _X = TypeVar("_X")
 def replace_labels(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
-  """Returns data with other labels, and the original ones as `true_labels`."""
+  """Returns data with labels from `relabel`, and the old as `true_labels`."""
 
   def with_y(
     read: Callable[[int], tuple[_X, np.ndarray]],

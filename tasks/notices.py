@@ -22,7 +22,7 @@ def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
 def notify_left_out(
   place: object, files: Iterable[pathlib.Path], taken: Sequence[str]
 ) -> None:
-  """Warns of files that are left out, if any, and counts them by ending."""
+  """Warns of ignored files, if any; files that end in `taken` are read."""
   found = endings(files)
   if not found:
     return

@@ -1,7 +1,7 @@
 """Options of a task: a dataclass whose fields are declared values.
 
-`tff_fair.declared` checks values from Python, and parses texts from a command
-line.
+`tff_fair.declared` checks values from Python, and parses strings from a
+command line.
 """
 
 import dataclasses
@@ -26,14 +26,14 @@ class TaskOptions:
       object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
-    """Raises a FieldError with the expected values unless a condition holds."""
+    """Raises a `FieldError` of the option `name` unless `condition` holds."""
     if not condition:
       raise declared.FieldError(
         name, f"expected {expected}.", value=getattr(self, name)
       )
 
   def to_dict(self) -> dict[str, Value]:
-    """Returns the values by name, ready for JSON, with lists as texts."""
+    """Returns the values by name, ready for JSON, with lists as strings."""
     return {n: _as_value(getattr(self, n)) for n in fields_of(type(self))}
 
 
@@ -93,7 +93,7 @@ def _as_value(value: Any) -> Value:
 def build(
   options_type: type[_Options], values: Mapping[str, object]
 ) -> _Options:
-  """Returns options with some values, and defaults for the others."""
+  """Returns options with the given values, and defaults for all others."""
   _check_names(values, fields_of(options_type))
   return options_type(**values)
 
@@ -101,7 +101,7 @@ def build(
 def parse(
   options_type: type[TaskOptions], assignments: Iterable[str]
 ) -> dict[str, Value]:
-  """Parses `name=value` texts; returns values by name, like `to_dict`."""
+  """Parses `name=value` strings; returns values by name, like `to_dict`."""
   valid = fields_of(options_type)
   texts = declared.assignments(assignments)
   _check_names(texts, valid)

@@ -61,7 +61,7 @@ _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
 class TaskModule(Protocol):
-  """The module of a task."""
+  """The interface of a task's module."""
 
   Options: type[task_options.TaskOptions]
 
@@ -216,18 +216,18 @@ def option_fields(name: str) -> Mapping[str, declared.Field]:
 def parse_options(
   name: str, assignments: Iterable[str]
 ) -> dict[str, task_options.Value]:
-  """Parses options from `option=value` texts, as on a command line.
+  """Parses options from `option=value` strings, as on a command line.
 
   Args:
     name: The task's name, as for `load`.
-    assignments: Texts such as "num_clients=100", "only_digits=false" or
+    assignments: Strings such as "num_clients=100", "only_digits=false" or
       "num_clients=none".
 
   Returns:
     Values of the right types by option name, ready for `load`.
 
   Raises:
-    ValueError: If a text is not an assignment, or its option or value is not
+    ValueError: If a string is not an assignment, or its option or value is not
       valid.
   """
   texts = list(assignments)
@@ -263,7 +263,11 @@ def check_options(
 def _options_type(
   name: str, given: Iterable[str] = ()
 ) -> type[task_options.TaskOptions]:
-  """Returns a task's options class; raises if it does not support `given`."""
+  """Returns the class of a task's options, with those of label noise.
+
+  A task without class labels has no options of label noise; for it, raises a
+  `ValueError` if `given` has any.
+  """
   base_type = _module(name).Options
   if name in _WITHOUT_CLASS_LABELS:
     if set(label_noise.NAMES) & set(given):
@@ -289,7 +293,7 @@ def _may_not_run(name: str) -> bool:
 
 
 def _function(name: str) -> str | None:
-  """Returns the function of a task; None for the tasks of this project."""
+  """Returns the name of a task's function; None for this project's tasks."""
   if name in _NAMES:
     return None
   return name if ":" in name else _installed().get(name)
@@ -303,7 +307,7 @@ def _user_task(name: str, function: Callable[..., object]) -> UserTask:
 def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
   if data_dir is None:
     return None
-  # An empty text would mean the working directory.
+  # An empty string would mean the working directory.
   if not os.fspath(data_dir):
     raise DataError("data_dir", "is empty; name a directory or leave it out.")
   # Leaves an unknown home directory unchanged; the error below names it.
@@ -315,11 +319,11 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
-  """Returns the tasks of installed packages, except those with taken names."""
+  """Returns the tasks of packages, except those named like this project's."""
   return user_functions.entry_points("tff_fair.tasks", "task", _NAMES)
 
 
-# Replaces a task's model by a named model of this project or a user's model.
+# The functions below replace a task's model.
 
 
 def check_model(name: str) -> None:

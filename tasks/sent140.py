@@ -106,7 +106,7 @@ def load(
 def _to_arrays(
   x: list[object], y: list[int | float | str], *, length: int
 ) -> task.Arrays:
-  """Returns each tweet's words as one text, and labels."""
+  """Returns each tweet's words, joined by spaces, and the labels, int32[n]."""
   texts = np.empty([len(x)], object)
   for position, entry in enumerate(x):
     text = entry
@@ -134,8 +134,9 @@ def _most_frequent(users: leaf_json.Users, size: int) -> list[str]:
 def _read_glove(
   path: pathlib.Path, words: Sequence[str]
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the words that have vectors, and the vectors of all tokens,
-  starting with padding (zeros) and unknown words (the mean).
+  """Returns the words that have vectors, and the vectors of all tokens.
+
+  The first vectors are those of padding (zeros) and unknown words (the mean).
   """
   wanted = set(words)
   vectors: dict[str, np.ndarray] = {}

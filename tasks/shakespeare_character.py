@@ -129,7 +129,7 @@ def load(
 
 
 def _first(half: task.Split, max_examples: int | None) -> task.Split:
-  """Returns each role's first examples; all if `max_examples` is None."""
+  """Returns the first `max_examples` of each role; all if it is None."""
   if max_examples is None:
     return half
   sizes = np.minimum(half.num_examples, max_examples)
@@ -287,7 +287,7 @@ def _text(position: int, name: str, value: object, length: int) -> str:
   return value
 
 
-# From characters to numbers.
+# The numbers that stand for characters.
 
 LEAF_CHARACTERS = (
   "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]"
@@ -304,7 +304,10 @@ _LEFT_OUT = 255
 
 
 def _numbers(characters: str, first: int, others: int) -> np.ndarray:
-  """Returns the number that each byte is encoded as, uint8[256]."""
+  """Returns a table with the number of each byte, uint8[256].
+
+  `characters` are numbered from `first`; all other bytes get `others`.
+  """
   table = np.full([256], others, np.uint8)
   table[np.frombuffer(characters.encode(), np.uint8)] = np.arange(
     first, first + len(characters)
@@ -338,8 +341,9 @@ def _num_sequences(text: bytes, length: int) -> int:
 def _sequences(
   texts: Iterable[bytes], length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns sequences, int32[n, length], cut as in TFF's baseline, and
-  the same sequences one character later; padding is 0.
+  """Returns sequences, and the same sequences one character later.
+
+  Both are int32[n, length], cut as in TFF's baseline; padding is 0.
   """
   rows = [np.zeros([0, length + 1], np.int32)]
   for text in texts:

@@ -108,7 +108,7 @@ def load(
 
 
 class _FedProx:
-  """Synthetic(alpha, beta)."""
+  """The generator "fedprox": Synthetic(alpha, beta)."""
 
   def __init__(self, config: Options, seed: int) -> None:
     self._config = config
@@ -139,7 +139,7 @@ class _FedProx:
 
 
 class _Leaf:
-  """LEAF's generator with a single cluster."""
+  """The generator "leaf", with a single cluster."""
 
   def __init__(self, config: Options, seed: int) -> None:
     self._config = config

@@ -200,7 +200,7 @@ def _open_table(
 def _columns(
   config: Options, table: table_folder.Table, names: list[str]
 ) -> dict[str, columns.Column]:
-  """Reads the features and the columns with other roles."""
+  """Reads the columns with roles, and the columns `names` with features."""
   roles = [name for role in _ROLES if (name := getattr(config, role))]
   units = config.units or ()
   as_texts = {config.client, *(config.categories or ()), *units}
@@ -218,7 +218,7 @@ def _columns(
     table,
     wanted,
     texts=as_texts,
-    # `row_task` checks the number of groups.
+    # Not the group, because `row_task` limits the number of groups.
     categories=[
       n
       for n in names
@@ -282,7 +282,7 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
 
 
 def _may_be_id(config: Options, name: str) -> bool:
-  """Returns whether a column must be left out if it has ids or row numbers."""
+  """Returns whether a column is left out if it has ids or row numbers."""
   if config.features or name == config.group:
     return False
   lists = (config.keep, config.categories, config.units)
@@ -386,7 +386,7 @@ def _groups(
 
 
 class _Preprocessing:
-  """Encodes columns by statistics of the training rows, as Keras layers."""
+  """Encodes columns with Keras layers, by statistics of the training rows."""
 
   columns: Mapping[str, Literal["number", "text"]]
   typical: Mapping[str, float | str]

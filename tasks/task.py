@@ -79,8 +79,9 @@ def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
 
 
 def one_element(arrays: Arrays) -> "tf.data.Dataset":
-  """Returns a client's whole arrays as a dataset of one element, whose spec is
-  that of the task.
+  """Returns a client's whole arrays as a dataset with the task's spec.
+
+  The dataset has exactly one element.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -190,7 +191,7 @@ class Task:
 
   @property
   def num_clients(self) -> int:
-    """Size of the population."""
+    """The number of clients."""
     return len(self.client_names)
 
   @property

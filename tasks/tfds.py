@@ -302,7 +302,7 @@ def _read(
 
 
 def _texts(feature: tfds_format.Feature, values: Sequence[Any]) -> np.ndarray:
-  """Returns values as texts, object[n]."""
+  """Returns values as strings, object[n]."""
   if feature.kind == "class":
     return np.array(
       [feature.class_names[v] if v >= 0 else "" for v in values], object

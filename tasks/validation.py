@@ -73,8 +73,9 @@ def draw(
   number: int,
   rng: np.random.Generator,
 ) -> np.ndarray:
-  """Draws `number` positions, each with equal probability; with `labels`, the
-  draw is stratified by class, rounding up or down.
+  """Draws `number` of the positions, each with equal probability.
+
+  With `labels`, the draw is stratified by class, rounding up or down.
   """
   order = rng.permutation(num_examples)
   if labels is not None:

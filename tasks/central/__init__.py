@@ -1,4 +1,4 @@
-"""Centrally stored data sets, divided among clients."""
+"""Divides centrally stored data sets among clients, and builds their tasks."""
 
 from tasks.central.partitioned_task import (
   ImageOptions as ImageOptions,

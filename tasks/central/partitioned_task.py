@@ -29,8 +29,10 @@ def build_task(
   seed: int,
   split: cuts.ClientSplit | None = None,
 ) -> task.Task:
-  """Divides data among clients, and builds a task of clients that have train
-  and test examples; its description counts the other clients.
+  """Divides data among clients, and builds a task.
+
+  The task has the clients with train and test examples; its description counts
+  the other clients.
   """
   split = split or partitioning.make_split(config, data, seed)
   used = [
@@ -71,7 +73,7 @@ def build_task(
 
 
 def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
-  """Returns notes for a task's description, in parentheses."""
+  """Returns notes on moved examples and left-out clients, in parentheses."""
   notes = []
   if split.share_moved:
     notes.append(
@@ -84,7 +86,7 @@ def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
-  """Returns the labels; standardizes numbers over the training rows."""
+  """Returns the labels; standardizes numeric ones over the training rows."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
   rows = client_rows(train)
@@ -92,7 +94,7 @@ def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
 
 
 def client_rows(parts: Sequence[np.ndarray]) -> population.ClientRows:
-  """Returns the positions of each client's examples as rows of a table."""
+  """Returns clients' parts of the data, as positions, in `ClientRows`."""
   return population.ClientRows(
     np.concatenate(parts), np.array([len(part) for part in parts])
   )
@@ -107,7 +109,7 @@ def _split(
   )
 
 
-# Images and their classifiers.
+# The rest of this file scales pixels, and builds tasks of image data sets.
 
 Pixels = Literal["unit", "standardized", "per_channel"]
 
@@ -120,12 +122,13 @@ _LEAST_DEVIATION = 1e-3
 def pixel_scaling(
   images: np.ndarray, pixels: Pixels
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the shift and the divisor for pixels, float32.
+  """Returns the shift and the divisor that scale pixels, float32.
 
   Images are uint8[n, height, width, channels]. "standardized" is as in Li et
   al., "Fair Resource Allocation in Federated Learning". "per_channel" divides
-  by the mean deviation within an image: for CIFAR-10 0.4914, 0.4822, 0.4465 and
-  0.2023, 0.1994, 0.2010 times 255, the numbers in many PyTorch programs.
+  by the mean deviation within an image. For CIFAR-10, the shift is 0.4914,
+  0.4822, 0.4465 and the divisor 0.2023, 0.1994, 0.2010, times 255, as in many
+  PyTorch programs.
   """
   if pixels == "standardized":
     return _moments_of_pixels(images)
@@ -137,7 +140,10 @@ def pixel_scaling(
 def image_loader(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns a loader of images by position, scaled by the training images."""
+  """Returns a function from positions to images, scaled as `pixels` says.
+
+  The training images, the first `num_train`, determine the scale.
+  """
   mean, deviation = pixel_scaling(images[:num_train], pixels)
   return lambda positions: (
     (images[positions].astype(np.float32) - mean) / deviation
@@ -244,7 +250,7 @@ def images_in_memory(
   pixels: Pixels,
   users: np.ndarray | None = None,
 ) -> CentralData:
-  """Returns images as a central data set; converts them to floats on demand."""
+  """Returns images as a data set that converts them to floats on demand."""
   train, test = halves
   for half in halves:
     if len(half.images) == 0:
@@ -277,8 +283,9 @@ def images_on_disk(
   *,
   resize: bool = False,
 ) -> CentralData:
-  """Returns image files as a data set, which reads them on demand and divides
-  pixels by 255.
+  """Returns image files as a data set that reads them on demand.
+
+  It divides pixels by 255.
   """
   found = images.concatenate(halves)
 

@@ -1,4 +1,4 @@
-"""Divides a centrally stored data set among clients."""
+"""Divides a centrally stored data set among clients, by a task's options."""
 
 import dataclasses
 import os
@@ -137,7 +137,7 @@ class CutOptions(options.TaskOptions):
     }[self.partition]
 
   def test_data_text(self) -> str:
-    """Returns a description of the test data."""
+    """Returns a description of where the test data come from."""
     if self.test_data == "published":
       return "published test data, labels as in training"
     unused = (
@@ -171,7 +171,10 @@ class CentralData:
 def select_classes(
   data: CentralData, class_names: Sequence[str]
 ) -> CentralData:
-  """Returns the examples of some classes, numbered from 0."""
+  """Returns only the examples of the classes `class_names`.
+
+  The classes are numbered from 0 in this order.
+  """
   number = np.full(len(data.class_names), -1, np.int32)
   for new, name in enumerate(class_names):
     number[data.class_names.index(name)] = new
@@ -197,7 +200,7 @@ _NOTABLE_SHARE_MOVED = 0.05
 def make_split(
   config: CutOptions, data: CentralData, seed: int
 ) -> cuts.ClientSplit:
-  """Returns a new or saved split; some train or test parts may be empty."""
+  """Returns a new or saved split, in which parts of clients may be empty."""
   split = _new_or_saved_split(config, data, seed)
   if split.share_moved >= _NOTABLE_SHARE_MOVED:
     notices.notify(
@@ -262,7 +265,7 @@ def _split_from_file(
   path: pathlib.Path,
   seed: int,
 ) -> cuts.ClientSplit:
-  """Returns the split from a file that has the client of each example."""
+  """Returns the split in a user's file, which has each example's client."""
   sizes = [data.num_train, len(data.labels)]
   clients, half_of = example_clients
   pool = sizes[config.test_data == "pooled"]
@@ -321,7 +324,7 @@ def _halves(
   parts: list[np.ndarray],
   seed: int,
 ) -> tuple[_Parts, _Parts]:
-  """Returns clients' train and test positions, from their parts of the pool."""
+  """Divides each client's part of the pool into train and test positions."""
   if config.test_data == "published":
     if data.num_train == len(data.labels):
       raise FieldError(

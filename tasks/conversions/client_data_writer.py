@@ -19,8 +19,8 @@ from tasks import cuts
 from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 
-# Maps a client's name and its number of examples to a truth value for each
-# example: whether it is for testing.
+# Maps a client's name and number of examples to whether each example is for
+# testing.
 TestChoice = Callable[[str, int], Iterable[bool]]
 
 _TABLES = """
@@ -42,7 +42,7 @@ _INDEX = """
 
 
 class Example(NamedTuple):
-  """An example of a client."""
+  """A client's example, and the split that it belongs to."""
 
   client: str  # The client's name.
   serialized: bytes  # A serialized `tf.train.Example`.
@@ -76,8 +76,9 @@ def write(
   *,
   overwrite: bool = False,
 ) -> DroppedCounts:
-  """Writes a file for TFF's loaders atomically; returns how many clients and
-  examples it dropped.
+  """Writes a file for TFF's loaders atomically.
+
+  Returns how many clients were dropped, and how many examples they had.
   """
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
@@ -120,7 +121,7 @@ def _write(
 
 
 def _sort(connection: sqlite3.Connection, cut: SplitSettings) -> DroppedCounts:
-  """Copies examples by client, so that a client's examples are contiguous."""
+  """Copies the examples client by client, without clients with too few."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
     "GROUP BY client ORDER BY client"
@@ -145,7 +146,7 @@ def _copy(
     "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
   )
   is_test = iter(cut.choose_test(client, num_to_cut) if num_to_cut else ())
-  # Memory holds only the numbers of rows, not the examples.
+  # Only the numbers of rows, since a client's examples may not fit in memory.
   chosen = sorted(
     (split or (cut.test if next(is_test) else cut.train), rowid)
     for split, rowid in rows

@@ -1,4 +1,4 @@
-"""Converts published data into a file of client data for TFF's loaders.
+"""Plans and runs conversions of published data into files for TFF's loaders.
 
 request = ConversionRequest(
   source_format="plays", sources=["hamlet.txt"], data_dir="data"
@@ -68,8 +68,9 @@ class Conversion:
   def write(
     self, on_progress: data_files.OnRead = data_files.ignore
   ) -> DroppedCounts:
-    """Writes the client data atomically; returns how many clients and examples
-    it dropped.
+    """Writes the client data atomically.
+
+    Returns how many clients were dropped, and how many examples they had.
     """
     request = self.request
     choose_test = (
@@ -218,7 +219,7 @@ def _images(
   train: str = "train",
   test: str = "test",
 ) -> Conversion:
-  """Converts images by client, or divides them among artificial clients."""
+  """Plans to convert images, by their own clients or by artificial ones."""
   split = _split(request, possible)
   clients = None
   if not images.clients or request.num_clients is not None:
@@ -240,7 +241,7 @@ def _images(
 
 
 def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
-  """Returns the requested split, or by default the first possible one."""
+  """Returns the requested split, or the first one in `possible` by default."""
   if request.split is None:
     return possible[0]
   if request.split not in possible:
@@ -255,7 +256,7 @@ def _split(request: ConversionRequest, possible: Sequence[Split]) -> Split:
 def _clients(
   request: ConversionRequest, labels: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """Returns the positions of each artificial client's examples."""
+  """Divides examples among artificial clients; returns positions by client."""
   count, seed = request.num_clients, request.seed
   if count is None:
     raise FieldError(

@@ -194,7 +194,7 @@ def folder_images(
 def count_unread_files(
   folder: pathlib.Path, read: Collection[pathlib.Path]
 ) -> Counter[str]:
-  """Counts the files under a folder that are not read, by ending."""
+  """Counts, by ending, the files under a folder that are not in `read`."""
   others = notices.endings(p for p in folder.rglob("*") if p not in read)
   return Counter(
     {f"file {end}, which is not read": n for end, n in others.items()}
@@ -220,7 +220,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
 
 
 def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
-  """Yields images by path; adds labels without an image to `left_out`."""
+  """Yields images in the order of paths; counts other labels in `left_out`."""
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)
@@ -271,7 +271,7 @@ def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _labels(path: pathlib.Path) -> dict[str, str]:
-  """Returns the label of each file that a table lists, by name."""
+  """Returns the labels in a table, by file name."""
   table = reading.open_table(path)
   reading.check_names(table, {"the images": ["file"], "their class": ["label"]})
   names = ("file", "label")

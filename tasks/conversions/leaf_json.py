@@ -2,7 +2,7 @@
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). The features
 keep LEAF's names, x and y. Numbers become floats, but a whole number as y
-becomes an integer; texts remain texts.
+becomes an integer; strings remain strings.
 """
 
 import collections
@@ -21,7 +21,7 @@ Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
 def files(path: pathlib.Path) -> Files:
-  """Returns LEAF's files by "train" and "test", or all by None if not split."""
+  """Returns LEAF's files by split, "train" or "test"; by None if not split."""
   if path.is_file():
     return {None: [path]}
   halves: Files = {
@@ -49,7 +49,7 @@ def examples(
   keep_splits: bool,
   on_read: data_files.OnRead = data_files.ignore,
 ) -> Iterator[Example]:
-  """Yields the users' examples, with one file at a time in memory."""
+  """Yields the users' examples; holds only one file in memory."""
   for half, paths in halves.items():
     for place, user, data in leaf_json.read_set(paths, on_read):
       if not data["y"]:

@@ -1,4 +1,4 @@
-"""Converts plays in plain text, by speaking role as in TFF's `shakespeare`.
+"""Converts plays in plain text; clients are roles, as in TFF's `shakespeare`.
 
 An example is a speech: a line with the speaker's name and a colon, and all
 following lines up to an empty one.
@@ -39,7 +39,7 @@ class Plays:
   def examples(
     self, on_read: data_files.OnRead = data_files.ignore
   ) -> Iterator[Example]:
-    """Yields the speeches."""
+    """Yields an example for each speech; its client is the speaking role."""
     for play, path in self._plays.items():
       prefix = f"{play}_" if len(self._plays) > 1 else ""
       has_speakers = False

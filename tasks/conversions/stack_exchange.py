@@ -1,4 +1,4 @@
-"""Converts posts of Stack Exchange sites, by author as in `stackoverflow`.
+"""Converts posts of Stack Exchange sites; clients are the posts' authors.
 
 A dump is a `Posts.xml` of https://archive.org/details/stackexchange. Each
 sentence of a question or an answer is an example, with the title and tags of
@@ -48,7 +48,11 @@ class StackExchangePosts:
     test_date: str | None = "2018-01-01",
     heldout_every: int = 10,
   ) -> None:
-    """Takes dumps; a `test_date` of None does not split posts by date."""
+    """Takes the paths of dumps, and how to split posts.
+
+    If `test_date` is None, dates do not split posts. Authors whose id is
+    divisible by `heldout_every` are held out; 0 holds out none.
+    """
     # Number of posts that did not become examples, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._sites = _sites(paths)
@@ -247,7 +251,7 @@ def _rows(path: pathlib.Path, on_read: data_files.OnRead) -> Iterator[_Row]:
       ) from error
 
 
-# From the HTML of a post to sentences and tokens.
+# The functions below turn the HTML of a post into sentences and tokens.
 
 _CODE = re.compile(r"<pre\b.*?(?:</pre>|\Z)", re.DOTALL | re.IGNORECASE)
 _BLOCK = re.compile(
@@ -264,7 +268,7 @@ _TOKEN = re.compile(r"[a-z0-9'-]+|[^\sa-z0-9'-]")
 
 
 def sentences(body: str) -> list[str]:
-  """Returns a post's non-empty sentences, as tokens separated by spaces."""
+  """Returns a post's non-empty sentences; spaces separate the tokens."""
   text = " ".join(_CODE.sub("<p>", body).split())
   text = html.unescape(_ELEMENT.sub("", _BLOCK.sub("\n", text)))
   candidates = (tokens(part) for part in _END.split(text))

@@ -1,4 +1,4 @@
-"""Random choices of clients, and of test examples."""
+"""Draws clients and test examples at random, and names artificial clients."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ _ReadColumn = Callable[[int], np.ndarray]
 
 
 def generator(seed: Seed) -> np.random.Generator:
-  """Returns a generator with a fixed algorithm instead of NumPy's default."""
+  """Returns a PCG64 generator, since NumPy's default algorithm may change."""
   return np.random.Generator(np.random.PCG64(seed))
 
 
@@ -41,8 +41,10 @@ def random_subset(
 
 
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
-  """Returns each client's number of test examples, int64[clients]: at least one
-  and fewer than `sizes`, but none if the client has a single example.
+  """Returns each client's number of test examples, int64[clients].
+
+  Clients have `sizes` examples. A client with several examples keeps at least
+  one for testing and one for training; a single example is for training.
   """
   num_test = np.rint(sizes * test_fraction).astype(np.int64)
   return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))
@@ -55,8 +57,10 @@ def train_test_split(
   *,
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns random train and test examples; with two or more examples, neither
-  part is empty.
+  """Returns random train and test examples among `indices`.
+
+  A share `unused_fraction` is in neither part. With two or more examples,
+  neither part is empty.
   """
   num_test = int(num_test_examples(np.array(len(indices)), test_fraction))
   num_unused = round(len(indices) * unused_fraction)
@@ -85,7 +89,7 @@ def local_split(
 def with_rows(
   whole: Split, rows: Callable[[int], np.ndarray], num_examples: np.ndarray
 ) -> Split:
-  """Returns a split with only the examples `rows(client_id)`, int64[n]."""
+  """Returns a split with only the examples `rows(client_id)` of each client."""
 
   def load(client_id: int) -> Arrays:
     x, y = whole.load(client_id)

@@ -31,8 +31,9 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 
 
 def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
-  """Splits `total` into integers in proportion to `weights`, int64[weights], by
-  largest remainders; ties go to the first.
+  """Splits `total` into integers in proportion to `weights`, int64[weights].
+
+  Those with the largest remainders are rounded up; of equal ones, the first.
   """
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
@@ -73,7 +74,7 @@ def label_shards(
 def few_labels(
   labels: np.ndarray, num_clients: int, labels_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Gives each client some labels; clients with a label get equal shares of it.
+  """Draws `labels_per_client` labels per client; divides each label equally.
 
   This is for AdaFed's FEMNIST-skewed, which follows Li et al., "Federated
   Optimization in Heterogeneous Networks" (MLSys 2020); this project chose equal
@@ -250,11 +251,13 @@ def dirichlet_per_client(
 def _allocate(
   stock: np.ndarray, sizes: np.ndarray, proportions: np.ndarray
 ) -> np.ndarray:
-  """Divides `stock`, int64[labels], among clients with `sizes`, int64[clients],
-  by their proportions; returns float64[clients, labels].
+  """Returns each client's amount of each label, float64[clients, labels].
+
+  Clients with `sizes`, int64[clients], share `stock`, int64[labels], by their
+  `proportions`, float64[clients, labels].
   """
   shared = np.zeros(proportions.shape)
-  # Each iteration uses up a label, or is the last.
+  # Each iteration uses up the examples of a label, or is the last.
   for _ in range(len(stock) + 1):
     left = stock - shared.sum(axis=0)
     left[left < _NEGLIGIBLE_SHARE * stock] = 0.0

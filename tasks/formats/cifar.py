@@ -141,7 +141,7 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
   """Returns the folder with the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
-    # Requires both, since "train" alone may be another data set.
+    # Requires the test batch, too, since "train" alone may be another data set.
     if any(
       all((folder / f"{name}{ending}").is_file() for name in (first, test))
       for ending in ("", ".bin")
@@ -153,8 +153,10 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
 def read_all(
   folder: pathlib.Path, kind: Kind
 ) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
-  """Returns images, uint8[n, 32, 32, 3], training images first; labels by name,
-  int64[n]; and the split of each image, "train" or "test".
+  """Returns images, labels by name, and the split of each image.
+
+  Images are uint8[n, 32, 32, 3], training images first; labels are int64[n]; a
+  split is "train" or "test".
   """
   batches = [read_batch(path) for path in _paths(folder, kind)]
   pixels = np.concatenate([pixels for pixels, _ in batches])
@@ -176,7 +178,7 @@ def read_all(
 
 
 def _paths(folder: pathlib.Path, kind: Kind) -> list[pathlib.Path]:
-  """Returns a folder's batches, of either version."""
+  """Returns the paths of a folder's batches, in Python's or binary format."""
   first, *_ = kind.splits
   ending = "" if (folder / first).is_file() else ".bin"
   return [folder / f"{name}{ending}" for name in kind.splits]
@@ -206,7 +208,7 @@ def read(
 
 
 def read_npz(path: pathlib.Path) -> tuple[LabeledImages, LabeledImages]:
-  """Reads the training and test images with their labels."""
+  """Returns the training and test images of an npz file, with their labels."""
   names = ("x", "jpeg", "offset")
   arrays = npz.read(
     path,

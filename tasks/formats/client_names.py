@@ -8,7 +8,7 @@ import numpy as np
 
 
 class ClientNames(Sequence[str]):
-  """Names as one text and end positions, in a seventh of a list's memory."""
+  """Names as one string and end positions, in a seventh of a list's memory."""
 
   def __init__(self, names: Iterable[str]) -> None:
     text = bytearray()

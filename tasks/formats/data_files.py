@@ -23,7 +23,7 @@ PAGE = "docs/tasks.md"  # Documents the files of each task.
 def require(
   data_dir: pathlib.Path | None, *, what: str, files: str
 ) -> pathlib.Path:
-  """Returns the data directory; raises if the user has not named one."""
+  """Returns `data_dir`; raises a `DataError` that names `files` if None."""
   if data_dir is None:
     raise DataError(
       "data_dir",
@@ -36,7 +36,7 @@ def require(
 def first_existing(
   directory: pathlib.Path, names: Sequence[str], *, what: str
 ) -> pathlib.Path:
-  """Returns the first file or folder that exists."""
+  """Returns the first file or folder of `names` that exists in a directory."""
   for name in names:
     if (directory / name).exists():
       return directory / name
@@ -60,7 +60,7 @@ def ignore(num_bytes: int) -> None:
 def open_file(
   path: pathlib.Path, on_read: OnRead = ignore
 ) -> Iterator[typing.IO[bytes]]:
-  """Yields a file's content; decompresses gzip, bzip2, xz and zip."""
+  """Opens a file for reading; unpacks gzip, bzip2, xz and zip."""
   source_files.note(path)
   try:
     with path.open("rb") as file:
@@ -106,7 +106,8 @@ def lines(
 
 
 # A compressed file may unpack to this many bytes or, if that is more, to this
-# multiple of its size: for measured data, it is 3 to 30; for zeros, 1,000.
+# multiple of its size. Measured data unpack to 3 to 30 times their size, zeros
+# to 1,000 times.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 
@@ -114,7 +115,7 @@ _MOST_TIMES = 250
 def limit_size(
   content: typing.IO[bytes], path: pathlib.Path
 ) -> io.BufferedReader:
-  """Returns a compressed file's content; reading beyond a limit raises."""
+  """Returns unpacked `content`; reading too much raises a `DataError`."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
 
   def check(num_bytes: int) -> None:
@@ -161,7 +162,7 @@ _LONGEST_MAGIC = 10
 
 
 def _unpacker(file: BinaryIO) -> _Unpacker | None:
-  """Returns the decompressor for a file's beginning; None if it needs none."""
+  """Returns the decompressor that a file needs, by its first bytes, if any."""
   magic = file.read(_LONGEST_MAGIC)
   return next(
     (u for start, u in _DECOMPRESSORS.items() if start.match(magic)), None
@@ -178,8 +179,10 @@ def is_compressed(path: pathlib.Path) -> bool:
 def reporting_damage(
   place: object, problem: str = "is damaged"
 ) -> Iterator[None]:
-  """Turns any error into a `DataError`, since parsers of damaged bytes raise
-  errors of many kinds; put only the parser's call into the block.
+  """Turns any error in the block into a `DataError` about `place`.
+
+  Parsers of damaged bytes raise errors of many kinds, so put only the parser's
+  call into the block.
   """
   try:
     yield
@@ -192,13 +195,13 @@ def reporting_damage(
 
 
 def reason(error: Exception) -> str:
-  """Returns the message of an error in one line."""
+  """Returns the type and the message of an error in one line."""
   text = " ".join(f"{type(error).__name__}: {error}".split())
   return text[:_MOST_CHARACTERS].rstrip(".: ")
 
 
 class _ReportingFile(io.RawIOBase):
-  """A file that reports each read."""
+  """A file that reports the number of bytes of each read."""
 
   def __init__(self, file: typing.IO[bytes], on_read: OnRead) -> None:
     self._file = file
@@ -243,7 +246,7 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def _as_data_error(path: pathlib.Path) -> Iterator[None]:
-  """Turns errors of `atomic` into a `DataError`."""
+  """Turns an `OSError` of `atomic` in the block into a `DataError`."""
   try:
     yield
   except OSError as error:

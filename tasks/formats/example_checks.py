@@ -1,4 +1,4 @@
-"""Checks the numbers in examples."""
+"""Checks examples: class labels, pixels, and that numbers are finite."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ def class_labels(
   values: Sequence[int | float | str] | np.ndarray,
   num_classes: int | None = None,
 ) -> np.ndarray:
-  """Returns labels as class numbers, int32[n]; refuses all others."""
+  """Returns labels as class numbers, int32[n]; refuses other labels."""
   try:
     numbers = np.asarray(values)
   except ValueError:  # Lists of unequal lengths.
@@ -28,7 +28,7 @@ def class_labels(
 
 
 def check_labels(labels: np.ndarray, num_classes: int, source: str) -> None:
-  """Checks that labels, integer[n], are class numbers."""
+  """Checks that labels, integer[n], are from 0 to `num_classes` - 1."""
   valid = (labels >= 0) & (labels < num_classes)
   if not valid.all():
     raise DataError(source, f"{_wrong_label(labels, valid, num_classes - 1)}.")
@@ -46,7 +46,7 @@ def _wrong_label(labels: np.ndarray, valid: np.ndarray, most: int) -> str:
 
 def check_pixels(pixels: np.ndarray) -> None:
   """Checks that pixels are from 0 to 1."""
-  # In this form, the condition holds for NaN, too.
+  # For NaN, `pixels < 0` and `pixels > 1` would both be false.
   if not np.all((pixels >= 0) & (pixels <= 1)):
     raise ValueError(
       f"pixels range from {pixels.min()} to {pixels.max()}, expected 0 to 1"
@@ -57,7 +57,7 @@ def check_finite(source: object, what: str, array: np.ndarray) -> None:
   """Checks that floats are neither missing nor infinite in float32."""
   if array.dtype.kind != "f" or not array.size:
     return
-  # Checks parts, since x may fill half of the memory.
+  # In parts, since x may fill half of the memory.
   step = max(1, (1 << 22) // array[0].size)
   for start in range(0, len(array), step):
     part = np.abs(array[start : start + step]).reshape(

@@ -1,7 +1,7 @@
 """Recognizes kinds of files, and suggests pandas code that turns them into CSV.
 
-It reads only the first bytes, and the names of a zip file's members. Pickles
-are never opened, since they can run any code.
+The first bytes suffice, or the names of a zip file's members. Pickles are never
+opened, since they can run any code.
 """
 
 import pathlib
@@ -24,8 +24,9 @@ class Kind(NamedTuple):
   """A kind of file that is not a CSV table."""
 
   name: str  # The kind with its article, such as "an Excel workbook".
-  # The Python call that reads the file as a DataFrame, with `{}` for its name,
-  # and in parentheses any package it needs besides pandas; or "".
+  # The Python call that reads such a file as a DataFrame, with `{}` for the
+  # file's name, and in parentheses the package that it needs besides pandas, if
+  # any; empty if there is no such call.
   reader: str = ""
   advice: str = ""  # What to do if there is no such call.
 

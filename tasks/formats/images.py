@@ -28,12 +28,12 @@ class LabeledImages:
       )
 
   def resized(self, size: int) -> "LabeledImages":
-    """Returns the images at another height and width."""
+    """Returns the images, resized to `size` x `size` pixels."""
     return dataclasses.replace(self, images=resize(self.images, size))
 
 
 def resize(images: Any, size: int) -> np.ndarray:
-  """Resizes images, uint8[..., height, width, channels], by interpolation."""
+  """Resizes images, uint8[..., height, width, channels], to `size` x `size`."""
   import tensorflow as tf  # noqa: PLC0415
 
   # Antialiased: each pixel of a smaller image is a mean.
@@ -42,7 +42,10 @@ def resize(images: Any, size: int) -> np.ndarray:
 
 
 def read_image(path: pathlib.Path, image_size: int | None = None) -> np.ndarray:
-  """Returns an image in colour, uint8[height, width, 3]."""
+  """Returns an image in colour, uint8[height, width, 3].
+
+  If `image_size` is given, both sides are resized to it.
+  """
   import tensorflow as tf  # noqa: PLC0415
 
   with reporting_unreadable(path):
@@ -62,7 +65,7 @@ _ENDINGS = (".png", ".jpg", ".jpeg")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LabeledPaths:
-  """Images on disk."""
+  """Paths of images on disk, and their labels."""
 
   root: pathlib.Path  # The folder that paths are relative to.
   # Paths of the images, bytes[n]; a million take 60 MB.
@@ -74,7 +77,7 @@ class LabeledPaths:
 def class_folders(
   root: pathlib.Path, half: str, class_names: Sequence[str], inside: str = ""
 ) -> LabeledPaths:
-  """Lists the images in each class's folder, in the order of their names."""
+  """Lists the images in the folders HALF/CLASS/INSIDE, sorted by name."""
   images: list[tuple[str, int]] = []
   left_out: list[pathlib.Path] = []
   for label, name in enumerate(class_names):
@@ -96,7 +99,7 @@ def class_folders(
 def paths_from_list(
   root: pathlib.Path, source: pathlib.Path, images: Iterable[tuple[str, int]]
 ) -> LabeledPaths:
-  """Returns the images in a list of paths, relative to `root`, and labels."""
+  """Returns the images in a list: paths below `root`, and labels."""
   found = list(images)
   if not found:
     raise DataError(source, "lists no images.")
@@ -123,8 +126,9 @@ def concatenate(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 def read_images(
   root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
-  """Returns uint8[n, image_size, image_size, 3]; without `resize`, refuses
-  images of other sizes.
+  """Returns uint8[n, image_size, image_size, 3].
+
+  Images of other sizes are resized, or refused if `resize` is false.
   """
   images = np.empty([len(paths), image_size, image_size, 3], np.uint8)
   for k, encoded in enumerate(paths):

@@ -1,4 +1,4 @@
-"""Describes data files: clients, examples, sizes and labels."""
+"""Describes data files for `prepare_data`: clients, examples, labels."""
 
 import collections
 import itertools

@@ -89,7 +89,7 @@ def _parsed(
 
 
 def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
-  """Returns the values of a list parallel to `users`, by user."""
+  """Returns the values of the list `name`, parallel to `users`, by user."""
   try:
     users, values = [str(user) for user in leaf["users"]], list(leaf[name])
   except (TypeError, KeyError) as error:
@@ -106,7 +106,7 @@ def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
   return by_user
 
 
-# The users of a folder.
+# The functions above read single files; `Users` are those of a whole folder.
 
 ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
 

@@ -146,7 +146,10 @@ def _read_half(directory: pathlib.Path, half: str, what: str) -> LabeledImages:
 
 
 def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
-  """Returns the writers of the training or test images with these labels."""
+  """Returns a half's writers, int64[n], from its file of QMNIST's labels.
+
+  `labels` are MNIST's; those in the file must be the same.
+  """
   table = read_idx(path, 2)
   # QMNIST has more test digits than MNIST, after MNIST's own.
   if table.shape[1] <= _WRITER or len(table) < len(labels):

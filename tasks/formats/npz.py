@@ -90,7 +90,7 @@ def _member(
 
 
 def _check(path: pathlib.Path, name: str, array: object) -> None:
-  """Checks that a file's member is an array, without invalid texts."""
+  """Checks that a file's member is an array, without invalid strings."""
   # NumPy returns bytes for a member that does not begin like an array.
   if not isinstance(array, np.ndarray):
     raise DataError(path, f"is damaged: {name} is not an array.")

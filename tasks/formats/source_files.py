@@ -87,8 +87,9 @@ def combine(found: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest(path: str, size: int, changed: int, share: float) -> str:
-  """Returns a file's digest; reads the file again if `changed`, its time of
-  modification, differs.
+  """Returns a file's digest, cached by the arguments.
+
+  `changed` is the time of modification, so that a changed file is read again.
   """
   del changed
   sha256 = hashlib.sha256(str(size).encode())
@@ -99,7 +100,7 @@ def _digest(path: str, size: int, changed: int, share: float) -> str:
 
 
 def _blocks(file: BinaryIO, size: int, share: float) -> Iterator[bytes]:
-  """Yields all blocks of a file, or a share of them."""
+  """Yields a file's blocks; if `share` is below 1, evenly spaced ones."""
   wanted = int(size * share)
   block = min(_BLOCK, max(_LEAST_BLOCK, wanted))
   number = max(2, wanted // block)

@@ -28,8 +28,10 @@ _HEADER_BYTES = 100
 def population(
   path: pathlib.Path, splits: Sequence[str], *, advice: str = ""
 ) -> tuple[client_names.ClientNames, np.ndarray]:
-  """Returns all clients' names in ascending order, and their numbers of
-  examples, int64[clients, splits], without reading the examples.
+  """Returns all clients' names, ascending, and their numbers of examples.
+
+  The numbers, int64[clients, splits], come from the table of metadata; examples
+  are not read.
   """
   counts = array.array("q")
   columns = ", ".join(
@@ -70,7 +72,7 @@ def serialized_examples(
 
 
 def check_pages(path: pathlib.Path) -> None:
-  """Reads a whole file to find damaged pages."""
+  """Reads a whole file; raises a `DataError` if a page is damaged."""
   with connect(path) as connection:
     ((found,),) = connection.execute("PRAGMA quick_check(1)")
     if found != "ok":

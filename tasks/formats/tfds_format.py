@@ -39,7 +39,7 @@ class Feature(NamedTuple):
 def find(
   data_dir: pathlib.Path, name: str, version: str = "*.*.*"
 ) -> pathlib.Path | None:
-  """Returns the newest prepared version of a data set, if there is one."""
+  """Returns the folder of a data set's newest prepared version, if any."""
   found = [path.parent for path in data_dir.glob(f"{name}/{version}/{_INFO}")]
 
   def number(path: pathlib.Path) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ class DataSet:
     return inputs, keys[1]
 
   def read(self, split: str, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns the values of features, by name, in the order of the files."""
+    """Returns values of the features `wanted`, by name, in the files' order."""
     import tensorflow_datasets as tfds  # noqa: PLC0415
 
     found: dict[str, list[Any]] = collections.defaultdict(list)

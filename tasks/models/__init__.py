@@ -1,4 +1,4 @@
-"""Keras classifiers whose initial weights depend only on a seed."""
+"""Keras models, whose initial weights depend only on a seed, and objectives."""
 
 import typing
 

@@ -9,7 +9,7 @@ from tasks.models import layers, objectives
 def bag_of_words_regression(
   num_words: int, num_labels: int, seed: int
 ) -> tf.keras.Model:
-  """Logistic regression on the share of each word in a text.
+  """Builds a logistic regression on the share of each word in a text.
 
   It maps int[n, length], the words 1 ... num_words padded with 0, to float32[n,
   num_labels], and reads only the weights of words that occur.
@@ -72,7 +72,7 @@ class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
 
 
 class _Recall(tf.keras.metrics.Mean):
-  """The share of true labels that are among the largest logits."""
+  """Recall: the share of true labels among the `_TOP_K` largest logits."""
 
   def update_state(
     self,
@@ -87,7 +87,10 @@ class _Recall(tf.keras.metrics.Mean):
 
 
 def _is_among_largest(logits: tf.Tensor) -> tf.Tensor:
-  """Returns ones at each example's largest logits, float32[n, labels]."""
+  """Returns 1 at each example's `_TOP_K` largest logits, else 0.
+
+  The result is float32[n, num_labels].
+  """
   num_labels = logits.shape[-1]
   _, largest = tf.math.top_k(logits, min(_TOP_K, num_labels))
   return tf.reduce_sum(tf.one_hot(largest, num_labels), axis=-2)
@@ -109,7 +112,7 @@ _FORM = objectives.LossAndMetric(
 
 
 def multi_label_objective() -> task.Objective:
-  """Returns the sum of the labels' binary cross entropies, and recall at 5."""
+  """Returns the objective: summed binary cross entropies, and recall at 5."""
   return task.Objective(
     model_fn=_FORM.model_fn,
     functional_model_fn=_FORM.functional,

@@ -1,4 +1,4 @@
-"""Finds models by name, and the shapes that they must fit.
+"""Builds models by name, and checks that they fit a task's shapes.
 
 A name means the same in every task; `tasks.models.names.ALL` lists all.
 """
@@ -14,11 +14,11 @@ from tasks.models.names import HIDDEN_UNITS, InitialWeights
 from tasks.task import ElementSpec
 from tff_fair.declared import FieldError
 
-# The shapes of a task's model.
+# What a task requires of its model.
 
 
 class Shapes(NamedTuple):
-  """Shapes of one example, without the batch."""
+  """The shapes of one example's input and outputs."""
 
   # The shape of the input; None for a size that differs between batches.
   x: tuple[int | None, ...]
@@ -28,7 +28,7 @@ class Shapes(NamedTuple):
 
   @property
   def are_two_classes(self) -> bool:
-    """Whether there are two classes, for which one output is enough, too."""
+    """Whether there are two classes, for which one output suffices."""
     return self.are_classes and self.outputs == (2,)
 
   def __str__(self) -> str:
@@ -54,7 +54,7 @@ def required_shapes(
 
 
 def as_text(shape: Sequence[int | None], dtype: tf.DType) -> str:
-  """Returns a batch in words, such as "float32[n, 64]"."""
+  """Describes a batch of values, such as "float32[n, 64]"."""
   sizes = ["n", *("?" if size is None else str(size) for size in shape)]
   return f"{tf.as_dtype(dtype).name}[{', '.join(sizes)}]"
 
@@ -66,7 +66,7 @@ def image_classifier(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> Callable[[], tf.keras.Model]:
-  """Returns a function that builds a new classifier."""
+  """Returns a function that builds the image classifier `name`."""
   if name in HIDDEN_UNITS:
     return dense.dense_classifier(
       name, input_shape, num_classes, seed, initial_weights
@@ -104,7 +104,7 @@ _MNIST = (28, 28, 1)
 def build_fn(
   name: str, wanted: Shapes, seed: int
 ) -> Callable[[], tf.keras.Model]:
-  """Returns a function that builds a new model by its name."""
+  """Returns a function that builds the model `name` for the shapes `wanted`."""
   if name.endswith("_double_softmax") and not wanted.are_classes:
     raise ValueError("the model gives probabilities; the labels are numbers.")
   number, *others = wanted.outputs
@@ -125,7 +125,7 @@ def build_fn(
 
 
 def _takes(name: str, sides: Sequence[int]) -> str:
-  """Describes a model's inputs; returns "" if those of the task fit."""
+  """Returns which inputs a model takes, or "" if `sides` are among them."""
   if name in HIDDEN_UNITS:
     return ""
   if name == "cnn_dropout":

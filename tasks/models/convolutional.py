@@ -19,10 +19,11 @@ def fedavg_cnn(
   input_shape: tuple[int, ...] = (28, 28, 1),
   dense_units: int = 512,
 ) -> tf.keras.Model:
-  """The CNN of McMahan et al. (AISTATS 2017): 2 convolutions, 2 dense layers.
+  """Builds the CNN of McMahan et al. (AISTATS 2017).
 
-  It has 1,663,370 weights with 10 classes and 28 x 28 images: the model "cnn"
-  of TFF's EMNIST baselines. LEAF's has 2,048 dense units.
+  It has two convolutions and two dense layers: 1,663,370 weights with 10
+  classes and 28 x 28 images, like the model "cnn" of TFF's EMNIST baselines.
+  LEAF's has 2,048 dense units.
   """
   initializers = layers.glorot_uniform(seed)
   conv = functools.partial(
@@ -44,7 +45,7 @@ def fedavg_cnn(
 
 
 def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
-  """The CNN with dropout of Reddi et al. (ICLR 2021) for 28 x 28 images.
+  """Builds the CNN with dropout of Reddi et al. (ICLR 2021) for 28 x 28 images.
 
   It has 1,199,882 weights with 10 classes: the model "cnn_dropout" of TFF's
   EMNIST baselines, with repeatable dropout.
@@ -79,7 +80,7 @@ _LARGE_IMAGE = 96
 def resnet18(
   input_shape: tuple[int, ...], num_classes: int, seed: int
 ) -> tf.keras.Model:
-  """ResNet-18 with group normalization.
+  """Builds a ResNet-18 with group normalization.
 
   It has 11,173,962 weights for 32 x 32 x 3 images and 10 classes. Channels are
   normalized in two groups, as in Hsieh et al. and TFF's CIFAR-100 baseline.
@@ -124,7 +125,7 @@ def _normalized(
   strides: int,
   initializers: Iterator[tf.keras.initializers.Initializer],
 ) -> tf.Tensor:
-  """Returns a convolution and its normalization; only the latter has biases."""
+  """Applies a convolution without biases, and group normalization."""
   x = tf.keras.layers.Conv2D(
     filters,
     size,
@@ -143,8 +144,9 @@ _VGG_STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))
 def vgg11(
   input_shape: tuple[int, ...], num_classes: int, seed: int
 ) -> tf.keras.Model:
-  """VGG-11 without normalization: 9,225,610 weights for 32 x 32 x 3 images with
-  10 classes.
+  """Builds a VGG-11 without normalization.
+
+  It has 9,225,610 weights for 32 x 32 x 3 images and 10 classes.
   """
   initializers = layers.he_normal(seed)
   conv = functools.partial(

@@ -19,7 +19,10 @@ def mlp(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network; without hidden layers, logistic regression."""
+  """Builds a fully connected network.
+
+  Without hidden layers, it is logistic regression.
+  """
   inputs = [math.prod(input_shape), *hidden_units]
   initializers = _initializers(initial_weights, inputs, seed)
   return tf.keras.Sequential(
@@ -60,7 +63,7 @@ def mlp_double_softmax(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> tf.keras.Model:
-  """Fully connected network with a superfluous softmax before its loss.
+  """Builds a fully connected network with a superfluous last softmax.
 
   The softmax is a mistake in the code of Wang et al., "Federated Learning with
   Fair Averaging" (IJCAI 2021), on which their published numbers depend. For C
@@ -81,7 +84,7 @@ def dense_classifier(
   seed: int,
   initial_weights: InitialWeights = "glorot",
 ) -> task.KerasModelFn:
-  """Returns a function that builds a new network by its name."""
+  """Returns a function that builds the network `name`."""
   build = mlp_double_softmax if name.endswith("_double_softmax") else mlp
   return functools.partial(
     build, input_shape, HIDDEN_UNITS[name], num_classes, seed, initial_weights

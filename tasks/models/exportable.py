@@ -1,4 +1,4 @@
-"""Models of Keras' own layers, which programs can load without this project.
+"""Describes models by Keras' own layers, so that any program can load them.
 
 The method `exportable` of this project's layers returns a Keras layer or model
 that does the same, with the same name, and with weights of the same shapes in
@@ -59,7 +59,7 @@ def config_of(model: tf.keras.Model) -> Config:
 
 
 def build(config: Config) -> tf.keras.Model:
-  """Returns a new model with newly initialized weights."""
+  """Builds a model from its config, with newly initialized weights."""
   _check(config)
   try:
     with without_custom_objects():

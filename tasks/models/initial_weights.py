@@ -75,7 +75,7 @@ class SeededModelBuilder:
 
   @keras_state.preserve()
   def fix_weights(self, model: tf.keras.Model) -> None:
-    """Gives all later models the current weights of this model."""
+    """Gives all later models the current weights of `model`."""
     build: task.KerasModelFn = functools.partial(clone, model)
     try:
       with tf.Graph().as_default():
@@ -97,7 +97,10 @@ class SeededModelBuilder:
     return model
 
   def adapted_model(self, seed: int | None = None) -> Any:
-    """Returns the user's model, with one tensor of logits for the classes."""
+    """Returns the user's model with one output tensor.
+
+    For two classes, a single output becomes two logits.
+    """
     seed = self._seed if seed is None else seed
     model = self.raw_model(seed)
     if not isinstance(model, tf.keras.Model):
@@ -132,7 +135,7 @@ _Creator = Callable[..., tf.Variable]
 
 @dataclasses.dataclass(frozen=True)
 class FixedWeightsBuilder:
-  """Builds models that all start with the same given weights."""
+  """Builds models that all start with the weights `weights`."""
 
   build: task.KerasModelFn  # Returns a new model with other weights.
   # The weights, in the order of `tf.keras.Model.weights`.
@@ -146,7 +149,7 @@ class FixedWeightsBuilder:
   def from_weights(
     cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]
   ) -> Self:
-    """Returns a builder of models with given weights; builds one model."""
+    """Returns a builder of models with `weights`, after building one model."""
     created: list[tf.Variable] = []
 
     def record(create: _Creator, **arguments: Any) -> tf.Variable:
@@ -163,7 +166,7 @@ class FixedWeightsBuilder:
     )
 
   def __call__(self) -> tf.keras.Model:
-    """Returns a new model."""
+    """Returns a new model with `weights`."""
     if tf.executing_eagerly():
       model = self.build()
       for variable, value in zip(model.weights, self.weights, strict=True):
@@ -269,7 +272,7 @@ _ONE_TENSOR = "one_tensor"
 def with_one_tensor(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Returns a model whose output is a tensor, not a dict or list with one."""
+  """Returns a model that outputs a tensor, not a dict or list with a tensor."""
   if isinstance(model, _GRAPHS) and not isinstance(
     getattr(model, "output", None) if model.built else None,
     Mapping | list | tuple,
@@ -285,7 +288,10 @@ def with_one_tensor(
 def _call_symbolically(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tuple[tf.Tensor, Any]:
-  """Returns an input and outputs; outputs are None if the model refuses it."""
+  """Calls a model on a Keras input; returns the input and the outputs.
+
+  The outputs are None if the model refuses the input.
+  """
   x = tf.keras.Input(wanted.x, dtype=wanted.x_dtype)
   with contextlib.suppress(Exception), layers.seeded(seed):
     return x, model(x)
@@ -301,14 +307,15 @@ def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
 
 
 def unwrap_user_model(model: tf.keras.Model) -> tf.keras.Model:
-  """Returns the model that the user's function returned."""
+  """Returns the model of the user's function, without layers added to it."""
   parts = model.layers
   if parts and parts[-1].name == _TWO_CLASSES:
     return unwrap_user_model(parts[0])
   return parts[-1] if model.name == _ONE_TENSOR else model
 
 
-# Tasks that differ only in the model's seed.
+# `with_seed_0` lets tasks that differ only in the model's seed share compiled
+# models.
 
 
 _MODELS_PACKAGE = "tasks.models."

@@ -37,7 +37,10 @@ def int32_seeds(seed: int, count: int) -> list[int]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-  """Seeds all layers without a seed; does not affect other random draws."""
+  """Seeds the layers built in the block that have no seed of their own.
+
+  The generators of Python and NumPy then continue as before the block.
+  """
   of_python, of_numpy = random.getstate(), np.random.get_state()
   tf.keras.utils.set_random_seed(int32_seeds(seed, 1)[0])
   try:
@@ -70,8 +73,9 @@ class LSTM(tf.keras.layers.LSTM):
     training: bool | None = None,
     initial_state: Any = None,
   ) -> tf.Tensor:
-    """Returns the outputs for float[n, length, size]; steps whose mask, bool[n,
-    length], is false keep state and output.
+    """Returns the outputs for `inputs`, float[n, length, size].
+
+    Steps whose mask, bool[n, length], is false keep state and output.
     """
     del training
     if initial_state is not None:
@@ -144,7 +148,11 @@ def lstm(
 
 
 def _forward(recurrent_kernel: tf.Tensor, scale: np.ndarray) -> _Step:
-  """Returns the step of `lstm`: (h, c), (x K + b, mask) -> (i f a o, c, h)."""
+  """Returns the step of `lstm`.
+
+  It maps the state (h, c) and the rows (x K + b, mask) to the new state and
+  (gates, c, h). The gates are i, f, a and o, concatenated.
+  """
   shift = np.where(scale == 1, 0, scale)
 
   def step(
@@ -207,7 +215,7 @@ def _d_inner(
 
 
 def _product_over_steps(rows: tf.Tensor, flat: tf.Tensor) -> tf.Tensor:
-  """Returns the sum over steps and examples of rows^T flat."""
+  """Returns rows^T flat, summed over steps and examples."""
   rows = tf.reshape(rows, [-1, rows.shape[-1]])
   return tf.matmul(rows, flat, transpose_a=True)
 
@@ -220,7 +228,7 @@ def _scan(
   *,
   backwards: bool = False,
 ) -> list[tf.Tensor]:
-  """Runs a step for all rows in turn; returns its outputs, [length, ...]."""
+  """Runs `step` on the inputs' rows in turn; returns outputs, [length, ...]."""
   length = inputs[0].shape[0] or 1  # 1 if the length is unknown.
   num_steps = max(n for n in range(1, _MOST_STEPS + 1) if length % n == 0)
   num_turns = tf.shape(inputs[0])[0] // num_steps
@@ -293,7 +301,7 @@ class RepeatableDropout(_Repeatable):
     self._spatial = spatial
 
   def _perturb(self, inputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Zeroes a share `rate` of inputs and scales the others up."""
+    """Zeroes inputs with probability `rate`, and scales the others up."""
     shape = tf.shape(inputs)
     if self._spatial:
       between = tf.ones([inputs.shape.rank - 2], tf.int32)

@@ -1,4 +1,4 @@
-"""Converts Keras classifiers and regressions to TFF's forms.
+"""Converts Keras models to TFF's two forms, with a loss and a metric.
 
 A `FunctionalModel` keeps weights and metrics in tensors, while a Keras model
 assigns variables in every local step. In dense networks, these assignments are
@@ -86,8 +86,10 @@ class LossAndMetric:
   def functional_if_dense(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns a builder of the functional form of dense networks; it returns
-    None for others, such as convolutions, which train as fast in Keras models.
+    """Returns a builder of the functional form, only for dense networks.
+
+    For other networks, such as convolutions, the builder returns None: they
+    train as fast in Keras models.
     """
 
     @functools.cache
@@ -205,7 +207,7 @@ class _Loss(tf.keras.losses.Loss):
 
 
 class _LossOfClasses(_Loss):
-  """A loss function of class numbers and logits."""
+  """A loss function of class numbers and logits, as a Keras loss."""
 
   def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each example."""
@@ -235,7 +237,7 @@ def _count_hits(
   return tf.reduce_sum(hits), tf.cast(tf.size(hits), tf.float32)
 
 
-# Numbers: the mean squared error, in the units of the task's labels.
+# Regression: the loss and the metric if labels are numbers.
 
 _ABSOLUTE_ERROR = "mean_absolute_error"
 
@@ -275,7 +277,7 @@ def _add_absolute_errors(
 
 
 class _LossOfNumbers(_Loss):
-  """A loss function of numbers and predictions."""
+  """A loss function of numbers and predictions, as a Keras loss."""
 
   def call(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     """Returns the loss of each example."""
@@ -292,7 +294,10 @@ class _SquaredError(tf.keras.losses.Loss):
 
 
 class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
-  """The mean over examples; with labels [n], Keras would average batches."""
+  """The mean absolute error over examples.
+
+  With labels [n], Keras' own metric would average over batches.
+  """
 
   def update_state(
     self,

@@ -25,10 +25,10 @@ def character_lstm(
   units: int = 256,
   every_step: bool = True,
 ) -> tf.keras.Model:
-  """The character model of McMahan et al. (AISTATS 2017), as in TFF's baseline.
+  """Builds the character model of McMahan et al. (AISTATS 2017).
 
-  It maps int[n, length] to float32[n, length, num_tokens], or to float32[n,
-  num_tokens] if `every_step` is false.
+  As in TFF's baseline, it maps int[n, length] to float32[n, length,
+  num_tokens]; if `every_step` is false, to float32[n, num_tokens].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 3 + 2 * num_layers))
   model = _start_model(_embedding(num_tokens, 8, next(layer_seeds)))
@@ -48,7 +48,7 @@ def word_lstm(
   num_layers: int = 1,
   units: int = 670,
 ) -> tf.keras.Model:
-  """The word model of Reddi et al. (ICLR 2021).
+  """Builds the word model of Reddi et al. (ICLR 2021).
 
   Each LSTM is followed by a dense layer of the embedding's size, as in TFF's
   baseline. With one LSTM, it is also VRed's "1 LSTM + 2 FC". The model maps
@@ -76,7 +76,7 @@ def sentence_lstm(
   num_layers: int = 2,
   units: int = 100,
 ) -> tf.keras.Model:
-  """A classifier of sentences: stacked LSTMs and one dense layer.
+  """Builds a classifier of sentences: stacked LSTMs and one dense layer.
 
   Token 0 is padding at the end. A given `embedding`, float32[num_tokens, size],
   is not trained. The model maps int[n, length] to float32[n, num_classes].
@@ -150,8 +150,9 @@ PADDING = 0
 def next_token_objective(
   *, not_counted: Collection[int] = ()
 ) -> task.Objective:
-  """Returns the objective: the mean cross entropy over all tokens but padding,
-  and the accuracy, which also excludes `not_counted` tokens.
+  """Returns the objective: a mean cross entropy and an accuracy over tokens.
+
+  Both exclude padding; the accuracy also excludes `not_counted` tokens.
   """
   return task.Objective(
     model_fn=functools.partial(

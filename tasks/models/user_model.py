@@ -109,8 +109,9 @@ _TOLERANCE = 1e-5
 
 
 def _check(make: SeededModelBuilder, *, is_classifier: bool) -> None:
-  """Checks that clients can train a model; fixes weights that no initializer
-  creates at their current values.
+  """Checks that clients can train a model.
+
+  Weights that no initializer creates are fixed at their current values.
   """
   returned = make.raw_model()
   if not isinstance(returned, tf.keras.Model):

@@ -41,7 +41,7 @@ Chunk = tuple[int, Mapping[str, ColumnChunk]]
 
 
 class TextGatherer:
-  """Gathers the pieces of a text column."""
+  """Gathers a text column from pieces."""
 
   def __init__(self) -> None:
     self._parts: list[np.ndarray] = []
@@ -53,7 +53,7 @@ class TextGatherer:
     return self._codes.keys()
 
   def add(self, codes: np.ndarray, values: Sequence[str]) -> None:
-    """Adds rows as indices of `values`; -1 or the index of "" if missing."""
+    """Adds rows, as indices of `values`; -1 or the index of "" is missing."""
     known = self._codes
     places = [known.setdefault(v, len(known)) if v else -1 for v in values]
     # Appends the code of missing texts, which the index -1 selects.
@@ -69,7 +69,7 @@ class TextGatherer:
     return int(np.argmax(np.concatenate(self._parts) == self._codes[value]))
 
   def column(self) -> Texts:
-    """Returns the column."""
+    """Returns the whole column."""
     values = sorted(self._codes)
     ranks = np.full(len(values) + 1, -1, np.int32)
     ranks[[self._codes[value] for value in values]] = np.arange(len(values))

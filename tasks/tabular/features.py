@@ -93,7 +93,10 @@ def _fit_texts(name: str, column: Texts, train: ClientRows) -> TextFeature:
 def raw_values(
   columns: Mapping[str, Column], rows: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """Returns values by column: float32[n] with NaN if missing, texts with ""."""
+  """Returns the values of `rows` by column.
+
+  Numbers are float32[n], NaN if missing; texts are object[n], "" if missing.
+  """
   return {
     name: column.values[rows].astype(np.float32)
     if isinstance(column, Numbers)
@@ -131,7 +134,7 @@ class Encoder:
     self.width = width
 
   def __call__(self, rows: np.ndarray) -> np.ndarray:
-    """Returns x of some rows, float32[n, width]."""
+    """Returns x, float32[n, width], of the rows with the given indices."""
     x = np.zeros([len(rows), self.width], np.float32)
     count = len(self._numbers)
     if count:
@@ -148,8 +151,9 @@ class Encoder:
 
 
 def _places(column: Texts, feature: TextFeature) -> np.ndarray:
-  """Returns the position of each code in the one-hot encoding, int[codes + 1],
-  with that of code -1 at the end; it is 0 for unseen texts.
+  """Returns each code's position in the one-hot encoding, int[codes + 1].
+
+  The last position is that of code -1; unseen texts have position 0.
   """
   known = {value: 1 + k for k, value in enumerate(feature.values)}
   return np.array([known.get(value, 0) for value in (*column.values, "")])

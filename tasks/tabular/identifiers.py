@@ -59,7 +59,7 @@ class RiseCounter:
 
 
 def notify_left_out(place: object, columns: Iterable[str], remedy: str) -> None:
-  """Notifies the user of columns that are left out, if any."""
+  """Notifies the user of left-out columns, if any, and of the remedy."""
   names = list(columns)
   if names:
     shown = declared.as_text(names)

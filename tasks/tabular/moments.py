@@ -27,13 +27,15 @@ class Moments(NamedTuple):
 
   @property
   def deviation(self) -> np.ndarray:
-    """Root mean square around the mean, float64[...]; 0 without numbers."""
+    """The root mean square around the mean, float64[...]; 0 without numbers."""
     return np.sqrt(self.m2 / np.maximum(self.num, 1))
 
 
 def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
-  """Returns each client's moments, float64[clients], from `values`, float[rows]
-  with NaN if missing, which hold the numbers of one client after the other.
+  """Returns each client's moments, float64[clients].
+
+  `values`, float[rows] with NaN if missing, hold the numbers of one client
+  after the other; `sizes` are the clients' numbers of rows.
   """
   client = np.repeat(np.arange(len(sizes)), sizes)
   is_there = ~np.isnan(values)

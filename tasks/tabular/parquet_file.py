@@ -24,7 +24,7 @@ _INDEX = "__index_level_"
 
 
 class ParquetFile:
-  """A Parquet file."""
+  """A Parquet file as a table; see `table_folder.Table`."""
 
   def __init__(
     self, path: pathlib.Path, written: Format = DEFAULT_FORMAT
@@ -88,7 +88,7 @@ class ParquetFile:
       )
 
   def find_text_columns(self, names: Sequence[str]) -> list[str]:
-    """Returns the columns with texts in the first rows."""
+    """Returns which of `names` have texts in the first rows."""
 
     def has_texts(name: str) -> bool:
       if name in self._sample:
@@ -133,7 +133,7 @@ class ParquetFile:
       yield batch
 
   def _check_kinds(self, names: Sequence[str]) -> None:
-    """Checks that columns have numbers or texts; names all that do not."""
+    """Refuses columns of neither numbers nor texts; one error names all."""
     faults = []
     for name in names:
       kind = self._kind(name)
@@ -207,9 +207,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _codes(array: pa.Array) -> tuple[np.ndarray, list[str]]:
-  """Returns each row's index in the distinct texts, -1 if missing; and these
-  texts.
-  """
+  """Returns each row's code, -1 if missing, and the text of each code."""
   if not pa.types.is_dictionary(array.type):
     array = array.dictionary_encode()
   codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -40,8 +40,8 @@ class Population:
   """The clients of a table."""
 
   names: Sequence[str]  # Names of the clients.
-  train: ClientRows  # Rows that they train on.
-  test: ClientRows  # Rows that they are tested on.
+  train: ClientRows  # Rows that the clients train on.
+  test: ClientRows  # Rows that the clients are tested on.
   # The number of clients without training or test rows, or with too few rows.
   num_left_out: int
 
@@ -156,8 +156,10 @@ def divide(
 def _with_all_classes_in_training(
   ids: np.ndarray, is_test: np.ndarray, classes: np.ndarray
 ) -> np.ndarray:
-  """Gives each class a training row, in exchange for another row of its client;
-  `ids` are the rows' client ids, int[rows], -1 without a client.
+  """Returns `is_test`, changed so that each class has a training row.
+
+  In exchange, another row of the same client is tested. `ids` are the rows'
+  client ids, int[rows], -1 without a client.
   """
   is_test = is_test.copy()
   num_train, num_test = (

@@ -1,4 +1,4 @@
-"""Reads the columns of a table."""
+"""Opens users' tables, and reads their columns as numbers or texts."""
 
 import dataclasses
 import glob
@@ -20,7 +20,10 @@ from tff_fair import declared, spelling
 def locate(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
 ) -> pathlib.Path:
-  """Returns the path in an option; `several` allows a folder or a pattern."""
+  """Returns the path of the option `file`, relative to `data_dir`.
+
+  `several` also allows a folder or a pattern.
+  """
   if not file:
     raise DataError("file", "is missing; name a file, such as patients.csv.")
   path = (data_dir or pathlib.Path()) / os.path.expanduser(file)
@@ -78,7 +81,7 @@ def open_table(
 
 
 def check_names(table: Table, wanted: Mapping[str, Sequence[str]]) -> None:
-  """Checks that a table has all columns named in options."""
+  """Checks that a table has the columns in `wanted`, listed by option."""
   known = [name for name in table.names if name]
   missing = []
   for option, names in wanted.items():
@@ -107,8 +110,13 @@ def read(
   units: Collection[str] = (),
   remedies: Mapping[str, str] | None = None,
 ) -> dict[str, columns.Column]:
-  """Returns columns, read in one or two passes; a numeric column has only
-  numbers and missing values.
+  """Returns columns by name, read in one or two passes.
+
+  A numeric column has only numbers and missing values. Columns in `texts` are
+  read as texts, those in `units` as numbers with a unit, those in `exact` as
+  float64. A `DataError` reports values missing in `complete`, with advice from
+  `remedies`, texts in `categories` that are not categories, and numbers in
+  `measured` that are written in another notation.
   """
   reading = _ColumnReader(table, categories, exact, measured, remedies or {})
   if mixed := reading.gather(names, texts):
@@ -200,7 +208,7 @@ class _ColumnReader:
     return name not in self.faults
 
   def check_complete(self, name: str, column: columns.Column) -> None:
-    """Records a fault if a field of a column is empty."""
+    """Records a fault if a row lacks a value."""
     is_missing = columns.is_missing(column)
     if number := int(is_missing.sum()):
       place = self._table.place(int(is_missing.argmax()))
@@ -281,7 +289,7 @@ class SelectedRows:
 def keep_labelled_rows(
   table: Table, found: Mapping[str, columns.Column], label: str
 ) -> tuple[SelectedRows, dict[str, columns.Column]]:
-  """Returns the rows that have a label; reports how many do not."""
+  """Returns the rows with a label, and their columns; reports the others."""
   is_known = ~columns.is_missing(found[label])
   rows = np.flatnonzero(is_known)
   if not rows.size:

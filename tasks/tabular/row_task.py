@@ -1,4 +1,4 @@
-"""The common options and builder of the tasks `table` and `arrays`."""
+"""The common options and the builder of the tasks `table` and `arrays`."""
 
 import dataclasses
 import math
@@ -132,7 +132,7 @@ class Groups(NamedTuple):
 def check_groups(
   names: Sequence[str], source: str, *, is_classifier: bool
 ) -> None:
-  """Checks that groups can be compared."""
+  """Checks the number of groups, and that labels are classes."""
   if not is_classifier:
     raise DataError(
       f"{source} (group)", "needs classes as labels, but these are numbers."
@@ -164,8 +164,10 @@ def build_task(
   weights: tuple[np.ndarray, str] | None = None,
   groups: Groups | None = None,
 ) -> task.Task:
-  """Builds a task from rows with clients and labels; `load_x` and `load_raw`
-  map positions of rows, int64[n], to x and to raw values by column.
+  """Builds a task from rows with clients and labels.
+
+  `load_x` and `load_raw` map positions of rows, int64[n], to x and to raw
+  values by column.
   """
   classes = labels.num_classes
   if groups is not None:
@@ -208,7 +210,7 @@ def build_task(
 
 
 def _in_words(labels: Labels) -> str:
-  """Describes the kind of label."""
+  """Describes labels: how many classes or numbers."""
   if labels.num_classes is not None:
     return f"{labels.num_classes:,} classes"
   numbers = labels.y.shape[1:]

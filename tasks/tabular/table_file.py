@@ -1,7 +1,8 @@
-"""Reads the columns of a CSV file, compressed or not.
+"""CSV files: options of their format, and a reader of their columns.
 
 pandas parses the fields. But it pads rows that are too short and does not
-report line numbers, so Python's own reader finds the line with an error.
+report line numbers, so Python's own reader finds the line with an error. The
+Parquet reader shares the parsing of numbers.
 """
 
 import codecs
@@ -108,7 +109,7 @@ class Format(options.TaskOptions):
   )
 
   def csv_only_options(self) -> list[str]:
-    """Returns the given options that only apply to CSV files."""
+    """Returns the names of the given options that only apply to CSV files."""
     names = ("separator", "encoding", "comment")
     return [n for n in names if getattr(self, n) != getattr(DEFAULT_FORMAT, n)]
 
@@ -150,7 +151,7 @@ class CsvFile:
       raise DataError(path, f"has {what}.")
     (_, names), first = beginning
     self.names: Sequence[str] = [name.strip() for name in names]
-    # If this row is longer, pandas uses its first field as the index.
+    # If the first row is longer, pandas uses its first field as the index.
     self._check_length(*first)
     self.signs = Signs(
       csv_format.decimal or self._found_decimal(), csv_format.thousands
@@ -179,8 +180,10 @@ class CsvFile:
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields chunks: the number of rows, and columns by name. A column outside
-    `texts` is None if some of its fields in the chunk are not numbers.
+    """Yields chunks: the number of rows, and columns by name.
+
+    A column outside `texts` is None if some of its fields in the chunk are not
+    numbers.
     """
     positions = {name: self.names.index(name) for name in names}
     dtypes = {positions[name]: "category" for name in texts}
@@ -205,7 +208,7 @@ class CsvFile:
       self._check_lengths()
 
   def find_text_columns(self, names: Sequence[str]) -> list[str]:
-    """Returns the columns with texts in the first rows."""
+    """Returns which of `names` have texts in the first rows."""
     (frame,) = self._frames(
       na_values={
         k: [*NO_NUMBER, *self._written.missing_in(name)]
@@ -276,7 +279,7 @@ class CsvFile:
       )
 
   def header_advice(self) -> str:
-    """Returns advice if the first line may not be the header, or nothing."""
+    """Returns advice if the first line may not be the header, else ""."""
     if self._written.comment is None:
       for sign in _COMMENTS:
         if self.names[0].startswith(sign):
@@ -391,8 +394,9 @@ def detect_decimal_sign(fields: Iterable[str]) -> str:
 def read_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> np.ndarray | None:
-  """Parses texts like fields of a CSV file; returns float64[n], NaN if missing,
-  or None if any text is not a number.
+  """Parses texts like the fields of a CSV file.
+
+  Returns float64[n] with NaN if missing, or None if any text is not a number.
   """
   import pandas as pd  # noqa: PLC0415
 

@@ -25,8 +25,8 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 class Table(Protocol):
   """One file with columns (`CsvFile`, `ParquetFile`), or several files."""
 
-  path: pathlib.Path  # The file.
-  names: Sequence[str]  # The names of its columns.
+  path: pathlib.Path  # The file, the folder or the pattern.
+  names: Sequence[str]  # The names of the table's columns.
   signs: text_columns.Signs  # How numbers in texts are written.
 
   def place(self, row: int) -> str:
@@ -38,7 +38,7 @@ class Table(Protocol):
     """Yields chunks of rows: the columns `names`, those in `texts` as texts."""
 
   def find_text_columns(self, names: Sequence[str]) -> Collection[str]:
-    """Returns the columns with texts in the first rows."""
+    """Returns which of `names` have texts in the first rows."""
 
   def count_missing_texts(
     self, names: Sequence[str]
@@ -85,7 +85,7 @@ def _client(name: str) -> str:
 
 
 class FolderTable:
-  """The rows of several files, one after the other."""
+  """A table whose rows are in several files, one after the other."""
 
   def __init__(
     self,
@@ -94,7 +94,7 @@ class FolderTable:
     client: str,
     open_file: Callable[[pathlib.Path], Table],
   ) -> None:
-    """Opens the files."""
+    """Opens the files; the column `client` may be absent from them."""
     self.path = path  # The folder or the pattern.
     self._files = [open_file(file) for file in files]
     first = self._files[0]
@@ -159,11 +159,11 @@ class FolderTable:
     return f"{table.path.name}, {table.place(row)}"
 
   def header_advice(self) -> str:
-    """Returns advice if the first line may not be the header, or nothing."""
+    """Returns advice if the first line may not be the header, else ""."""
     return str(getattr(self._files[0], "header_advice", str)())
 
   def find_text_columns(self, names: Sequence[str]) -> set[str]:
-    """Returns the columns with texts in the first rows of some file."""
+    """Returns which of `names` have texts in the first rows of any file."""
     inside = [name for name in names if name not in self._constant]
     return {
       *(n for table in self._files for n in table.find_text_columns(inside)),

@@ -61,8 +61,9 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
 
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
-  """Returns the texts that keep a mostly numeric column from being numeric;
-  none for a column of texts.
+  """Returns the texts that keep a mostly numeric column from being numeric.
+
+  A column of texts has none.
   """
   present = {text: n for text, n in counts.items() if text not in missing}
   words = [text for text in present if not _reads_as_number(text)]
@@ -120,8 +121,10 @@ class ParsedNumber(NamedTuple):
 
 
 def read_number(text: str, signs: Signs) -> ParsedNumber | None:
-  """Parses a number, perhaps with a unit; returns None for other texts, and for
-  codes, which begin with 0 and another digit.
+  """Parses a number, perhaps with a unit.
+
+  Returns None for other texts, and for codes, which begin with 0 and another
+  digit.
   """
   match = _pattern(signs).fullmatch(text.strip())
   if match is None:
@@ -150,8 +153,10 @@ def _pattern(signs: Signs) -> re.Pattern[str]:
 def parse_numbers(
   texts: Sequence[str], signs: Signs, missing: Collection[str]
 ) -> tuple[np.ndarray, tuple[str, str] | None]:
-  """Returns the numbers in texts, float64[n], all with the same unit or none;
-  and the first text that is not such a number, with the problem.
+  """Returns the numbers in texts, float64[n], and the first fault, if any.
+
+  All numbers must have the same unit, or none. A fault is a text that is not
+  such a number, and the problem.
   """
   found = np.full(len(texts), np.nan)
   known: ParsedNumber | None = None
@@ -172,8 +177,9 @@ def parse_numbers(
 def number_refusal(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Returns a refusal that names the options to read a column as numbers, if it
-  needs any and nearly all texts are numbers; else None.
+  """Refuses a column of numbers that needs options, which the refusal names.
+
+  Returns None if no options are needed, or too few texts are numbers.
   """
   present = list(texts)
   unit = _common_unit(present, signs)
@@ -203,7 +209,7 @@ def number_refusal(
 
 
 def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
-  """Returns the unit of nearly all texts, or ""; None if few have numbers."""
+  """Returns the unit of nearly all texts, or ""; None if few are numbers."""
   written = [found for text in texts if (found := read_number(text, signs))]
   units = Counter(found.unit for found in written)
   num_plain = units.pop("", 0)

@@ -1,7 +1,7 @@
 """Reads the clients of TFF's native data sets as whole arrays.
 
-It reads their files directly, because TFF's `ClientData` lists all names first.
-Here two arrays and a text hold a population, and examples are read on demand.
+The files are read directly, because TFF's `ClientData` lists all names first.
+Here two arrays and a string hold a population, and examples are read on demand.
 """
 
 import dataclasses
@@ -55,8 +55,10 @@ class Clients:
     who: str,
     without: str,
   ) -> "tuple[Clients, str]":
-    """Returns random clients with enough examples, and a description of how
-    many were chosen and left out.
+    """Returns random clients with enough examples, and a description.
+
+    A client needs `least` examples in each split. The description counts the
+    clients that were chosen, `who`, and those left out, which lack `without`.
     """
     number = len(self.names)
     enough = np.flatnonzero((self.counts >= least).all(axis=1))
@@ -81,7 +83,7 @@ class Clients:
     limit: int | None = None,
     keeps_latest: bool = False,
   ) -> list[Split]:
-    """Returns the data of each split."""
+    """Returns the data of each split, at most `limit` examples per client."""
     counts = self.counts if limit is None else np.minimum(self.counts, limit)
     return [
       split(
@@ -201,8 +203,9 @@ def split(
   source: str,
   keeps_latest: bool = False,
 ) -> Split:
-  """Returns clients, read on demand, as a split of a task; a ValueError from
-  `to_arrays` becomes a `DataError` that names the client.
+  """Returns clients, read on demand, as a split of a task.
+
+  A `ValueError` from `to_arrays` becomes a `DataError` that names the client.
   """
   import tensorflow as tf  # noqa: PLC0415
 

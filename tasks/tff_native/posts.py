@@ -1,4 +1,4 @@
-"""Stack Overflow's posts by user, which two tasks share.
+"""Stack Overflow's posts by user, for the tasks on words and on tags.
 
 TFF's native data set (The TensorFlow Federated Authors, 2019): one example is a
 sentence with its post's title and tags; 342,477 users have training examples.

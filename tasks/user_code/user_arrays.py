@@ -18,7 +18,7 @@ from tasks.formats import example_checks
 from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
-# Missing values from pandas, as texts.
+# How pandas' missing values read as strings.
 _MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
 
@@ -42,7 +42,7 @@ class Roles(NamedTuple):
   group: str | None = None  # The group of people that an example belongs to.
 
   def check_unused(self, name: str, kind: str) -> None:
-    """Raises if a role names a column, because the data has no columns."""
+    """Raises a `DataError` if a role names a column of data without columns."""
     settings = self._replace(weight=None)._asdict()
     for setting, column in settings.items():
       if column is not None:
@@ -126,7 +126,7 @@ class ArrayClients:
     return {client: (x[at], y[at]) for client, at in rows.items()}
 
   def _number_groups(self, column: str | None) -> Sequence[str] | None:
-    """Returns the names of the groups; replaces them by numbers in the data."""
+    """Replaces groups by numbers in the data; returns the groups' names."""
     if column is None:
       return None
     found = [of.astype(str) for half in self._groups for of in half.values()]
@@ -181,11 +181,11 @@ class ArrayClients:
     )
 
   def names(self, half: int) -> Sequence[str]:
-    """Returns the names of the clients in train or test."""
+    """Returns the names of the clients in a half: 0 is train, 1 is test."""
     return list(self._halves[half])
 
   def count(self, half: int, client: str) -> ClientCounts:
-    """Counts the examples of a client, and finds the range of classes."""
+    """Returns a client's number of examples and range of classes."""
     y = self._halves[half][client][1]
     is_counted = self.is_classifier and len(y) > 0
     return ClientCounts(
@@ -195,7 +195,7 @@ class ArrayClients:
   def split(
     self, half: int, names: Sequence[str], num_examples: np.ndarray
   ) -> Split:
-    """Returns the train or test data of the clients `names`."""
+    """Returns the clients' data of a half: 0 is train, 1 is test."""
     x_type, y_type = (spec.dtype.as_numpy_dtype for spec in self.spec)
 
     def load(client_id: int) -> Arrays:
@@ -242,15 +242,17 @@ def _describe(elements: Any) -> str:
 
 
 def _text(value: Any) -> str:
-  """Returns the name of a class or a client as text."""
+  """Returns the name of a class or a client as a string."""
   if isinstance(value, bytes):
     return value.decode("utf-8", "backslashreplace")
   return str(value)
 
 
 def _labels(y: np.ndarray, place: str) -> np.ndarray:
-  """Returns labels of a single kind: class numbers, truth values, texts, or
-  numbers, float[n] or float[n, t].
+  """Returns labels as an array of a single kind, or raises a `DataError`.
+
+  The kinds are class numbers, truth values, strings, and numbers to predict,
+  float[n] or float[n, t].
   """
   if y.dtype.kind == "O" and y.ndim == 1:
     if _has_missing(y):
@@ -282,7 +284,7 @@ def _labels(y: np.ndarray, place: str) -> np.ndarray:
 
 
 def _as_single_type(values: np.ndarray, place: str) -> np.ndarray:
-  """Converts Python objects to an array of truth values, numbers or texts."""
+  """Converts Python objects to an array of truth values, numbers or strings."""
   kinds: tuple[tuple[type | tuple[type, ...], Any], ...] = (
     ((bool, np.bool_), bool),
     (numbers.Integral, np.int64),
@@ -306,7 +308,7 @@ def _has_missing(values: np.ndarray) -> bool:
 
 
 def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
-  """Returns values by the clients' names as texts."""
+  """Returns values by client name; names that are numbers become strings."""
   found: dict[str, _T] = {}
   for client, value in items:
     if _text(client) in found:
@@ -348,7 +350,7 @@ class _Table(NamedTuple):
 
 
 def _table(half: Any, roles: Roles, name: str) -> _Table | None:
-  """Returns a table by client; None for other data."""
+  """Returns a table as a `_Table`; None for other data."""
   rows: dict[str, np.ndarray] | None = None
   by: list[str] = [roles.client] if roles.client else []
   if hasattr(half, "indices") and hasattr(half, "obj"):  # A groupby.

@@ -222,7 +222,7 @@ def _problems(
 
 
 def _argument_meanings(docstring: str) -> dict[str, str]:
-  """Returns the texts in a Google-style docstring's "Args", by name."""
+  """Returns what a Google-style docstring says under "Args", by argument."""
   section = re.search(r"^Args:\n((?:[ \t]+.*\n|\n)*)", f"{docstring}\n", re.M)
   found = _ARGUMENT.findall(textwrap.dedent(section[1]) if section else "")
   return {name: " ".join(text.split()) for name, text in found}
