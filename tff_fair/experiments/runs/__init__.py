@@ -1,1 +1,1 @@
-"""Runs, their folders, and the files in them."""
+"""Reads and checks runs, and writes the files in their folders."""

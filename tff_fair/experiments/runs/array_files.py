@@ -1,4 +1,4 @@
-"""Arrays in a run's folder: npz files, written atomically."""
+"""Reads and writes the npz files in a run's folder."""
 
 import contextlib
 import pathlib
@@ -14,7 +14,7 @@ from tff_fair.files import atomic
 
 
 def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
-  """Writes arrays, by name, to a file; replaces an earlier file."""
+  """Writes named arrays to a file atomically; replaces an earlier file."""
   with (
     atomic.replacement(path, overwrite=True) as place,
     place.open("wb") as file,
@@ -26,7 +26,10 @@ def write(path: pathlib.Path, arrays: Mapping[str, npt.ArrayLike]) -> None:
 def read(
   path: pathlib.Path, advice: str = ""
 ) -> Iterator[dict[str, np.ndarray]]:
-  """Yields a file's arrays by name; reports errors in the block as damage."""
+  """Yields a file's arrays by name; a damaged file raises `DamageError`.
+
+  Errors in the block raise it, too. Its text ends with `advice`.
+  """
   try:
     with data_files.reporting_damage(path):
       with np.load(path, allow_pickle=False) as content:

@@ -38,7 +38,7 @@ def write_checksums(state: pathlib.Path) -> None:
 
 
 def is_complete(state: pathlib.Path) -> bool:
-  """Returns whether a state has checksums, even if reading fails for now."""
+  """Returns whether a state has checksums, or they are unreadable for now."""
   try:
     checksums.read(state)
   except (parsing.ParseError, *_GONE):
@@ -49,7 +49,7 @@ def is_complete(state: pathlib.Path) -> bool:
 
 
 def find_damage(state: pathlib.Path) -> str | None:
-  """Returns the damage to a state as text; None if the state is intact."""
+  """Returns a phrase about the damage to a state; None if it is intact."""
   try:
     for file, kind in atomic.special_files(state):
       # Do not read the special file, as that may never end.

@@ -42,7 +42,11 @@ def write(
   hasher: Hasher | None = None,
   staged: Iterable[pathlib.Path] = (),
 ) -> None:
-  """Writes checksums of files; staged files replace those of the same name."""
+  """Writes the checksums of the files `paths`, by their names in `folder`.
+
+  `staged` files count in place of files of the same name. If there are any, the
+  checksums are written beside them.
+  """
   hasher = hasher or Hasher()
   files = {str(path.relative_to(folder)): path for path in paths}
   place = folder
@@ -84,7 +88,11 @@ def difference(
   verify: bool = True,
   may_grow: bool = False,
 ) -> str | None:
-  """Returns how a file differs from a checksum ("has changed"), or None."""
+  """Returns how a file differs from a checksum ("has changed"), or None.
+
+  Without `verify`, only sizes are compared; with `may_grow`, the file may have
+  more bytes at the end.
+  """
   found = file.stat()
   if not stat.S_ISREG(found.st_mode):
     return "is not a file"  # Reading it, for example a pipe, may never end.

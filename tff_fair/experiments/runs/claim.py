@@ -245,7 +245,7 @@ def _now(folder: pathlib.Path) -> float:
 
 
 def _owner(text: bytes) -> str:
-  """Returns a text that names the process and host that wrote a claim."""
+  """Returns a phrase that names the process and host that wrote a claim."""
   try:
     owner = json.loads(text)
     return f"process {owner['pid']} on {owner['host']}"

@@ -176,7 +176,7 @@ def _extra_score_names(configuration: Configuration) -> tuple[str, ...]:
 
 
 def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
-  """Returns the spec of a configuration: as requested, or as resolved."""
+  """Returns the spec in a `group` of a configuration: SPEC or RESOLVED."""
   with tasks.reading_records():
     return RunSpec.from_dict(configuration[group])
 
@@ -210,7 +210,10 @@ def short_digest(found: Mapping[str, str]) -> dict[str, str]:
 def authorize_code(
   configuration: Configuration, spec: RunSpec, *, trust: bool = False
 ) -> RunSpec:
-  """Returns the spec of a saved run, after checking that its code may run."""
+  """Returns a saved run's spec, after checking that its code may run.
+
+  Raises `RunError` if a user's file differs from the saved one, unless `trust`.
+  """
   now = user_files(spec)
   saved = configuration.get(OWN_FILES, {})
   if not trust:
@@ -237,14 +240,14 @@ def _name_in(spec: RunSpec, name: str) -> object:
 def _other_versions(
   saved: Mapping[str, str], now: Mapping[str, str], spec: RunSpec
 ) -> Iterator[str]:
-  """Yields texts about a user's files that changed since a run was saved."""
+  """Yields a phrase for each user's file that changed since a run was saved."""
   for name in sorted(saved.keys() & now.keys()):
     if saved[name] != now[name]:
       yield f"another version of the file of {name}={_name_in(spec, name)}"
 
 
 def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-  """Returns whether `now` continues `before`: more rounds, or fine-tuning."""
+  """Returns whether settings `now` add rounds or fine-tuning to `before`."""
   epochs, *_ = _FINE_TUNING
   return has_fewer_rounds(before, now) or (
     before[epochs] is None and now[epochs] is not None
@@ -259,7 +262,10 @@ def has_fewer_rounds(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 def differences(
   saved: Configuration, present: Configuration, *, lengthens: bool = False
 ) -> Iterator[str]:
-  """Yields texts about the differences that prevent a run from resuming."""
+  """Yields a phrase for each difference that prevents a run from resuming.
+
+  `lengthens` allows more rounds, and fine-tuning if there was none.
+  """
   before, now = (read_spec(c, RESOLVED) for c in (saved, present))
   for name, values in before.differences(now).items():
     if lengthens and (
@@ -284,7 +290,7 @@ def differences(
 
 
 def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
-  """Yields texts about changes in a run's data, if both runs have digests."""
+  """Yields a phrase for each change in a run's data, if digests are known."""
   before = saved.get(DATA_DIGESTS, {})
   if not before or not now:
     return  # If workers read the data, the program does not know the digests.
@@ -313,7 +319,7 @@ def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
 def differences_from_spec(
   saved: Configuration, spec: RunSpec
 ) -> dict[str, tuple[Value, Value]]:
-  """Returns the saved and new values of settings that differ from a spec."""
+  """Returns the settings that differ from `spec`, with saved and new values."""
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):
     # The spec may give the value that was resolved by the task and the method.

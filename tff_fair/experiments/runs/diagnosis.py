@@ -1,4 +1,4 @@
-"""Faults at the end of a run, found in its evaluations.
+"""Finds faults at the end of a run, by its evaluations.
 
 `texts.run_warnings` describes them as text. With fair methods and small
 cohorts, single evaluations fluctuate. So all evaluations at the end must exceed
@@ -132,7 +132,10 @@ def _has_just_begun(table: pd.DataFrame) -> bool:
 
 
 def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
-  """Returns the best value at the end of a column; NaN if it is missing."""
+  """Returns the least value at the end of a column, or the `largest`.
+
+  It is NaN if the table does not have the column.
+  """
   if column not in table:
     return math.nan
   values = _tail(table[column])
@@ -164,7 +167,10 @@ def _diagnose_losses(
 
 
 def _ends_above(values: pd.Series, bar: float, margin: float) -> bool:
-  """Returns whether the last values exceed `bar`, or the very last by far."""
+  """Returns whether all values at the end exceed `bar` by `margin`.
+
+  The very last value alone suffices if it does so by far.
+  """
   end, last = float(_tail(values).min()), float(values.iloc[-1])
   return end > bar + margin or last > bar + _BY_FAR * margin
 

@@ -1,4 +1,4 @@
-"""Finds and reads runs by their folders; needs no TensorFlow."""
+"""Finds and reads runs in folders, without TensorFlow."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ NAMES_FILE = "sweep.json"
 Place = str | os.PathLike[str]
 
 
-# A function that receives the error about a damaged run.
+# A function that takes the error about a damaged run.
 OnDamage = Callable[[RunError], object]
 
 # The attributes of `Run` that read tables of results.
@@ -44,7 +44,11 @@ class FoundRuns(NamedTuple):
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Finds runs, each once: in the order of a sweep, others sorted by name."""
+  """Returns opened runs, and the runs in and below folders, each run once.
+
+  Runs of a sweep have its order, others are sorted by name. `on_damage` takes
+  the error about a damaged run; by default, the error is raised.
+  """
   if isinstance(runs, Run | str | os.PathLike):
     runs = [runs]
   found: dict[pathlib.Path, Run] = {}
@@ -80,7 +84,7 @@ def _find_below(place: Place, on_damage: OnDamage | None) -> Iterator[Run]:
 
 
 def open_only_run(path: Place) -> Run:
-  """Returns the only run in or below a folder; reports its changes."""
+  """Returns the only run in or below a folder; reports its changed files."""
   run = find_only_run(path)
   say_changes([run])
   return run
@@ -102,7 +106,10 @@ def find_intact(
   *,
   verify: bool = False,
 ) -> FoundRuns:
-  """Finds runs, and leaves out damaged runs; fails if all are damaged."""
+  """Finds the runs whose `tables` can be read, and notes about the others.
+
+  Raises `RunError` if all runs are damaged.
+  """
   damage: list[RunError] = []
   whole = []
   for run in find(runs, damage.append):
@@ -124,7 +131,7 @@ def find_intact(
 def changes(
   runs: Iterable[Run], *, verify: bool = False, below: bool = True
 ) -> list[str]:
-  """Returns a sentence for each run whose files have changed."""
+  """Returns a sentence for each changed run; see `integrity.changes`."""
   sentences = []
   for run in runs:
     folder = RunFolder(run.path)
@@ -136,7 +143,7 @@ def changes(
 def say_changes(
   runs: Iterable[Run], *, verify: bool = False, below: bool = True
 ) -> None:
-  """Tells the user, in a line for each run, which files have changed."""
+  """Writes a line to stderr for each run whose files have changed."""
   for line in changes(runs, verify=verify, below=below):
     progress.say(line)
 
@@ -207,7 +214,7 @@ def read_run(path: Place) -> Run:
 
 
 def read_names(folder: pathlib.Path) -> dict[str, str]:
-  """Returns the methods' names in a sweep, by the names of runs' folders."""
+  """Returns the names of a sweep's methods, by name of each run's folder."""
   path = folder / NAMES_FILE
   if not path.exists():
     return {}
@@ -219,7 +226,7 @@ def read_names(folder: pathlib.Path) -> dict[str, str]:
 
 
 def natural_sort_key(text: str) -> list[tuple[bool, float, str]]:
-  """Returns a sort key that orders the numbers in a text by value."""
+  """Returns a sort key by which "run2" comes before "run10"."""
   parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
   return [
     (bool(place % 2), float(part) if place % 2 else 0.0, part)

@@ -25,7 +25,7 @@ from tff_fair.files import atomic, parsing
 
 
 class RunFolder:
-  """The paths of a run's files; its errors begin with the folder's path."""
+  """The paths of a run's files. Errors begin with the path of the folder."""
 
   def __init__(self, path: pathlib.Path) -> None:
     self.path = path
@@ -209,7 +209,10 @@ class RunFolder:
     _remove(atomic.unfinished_path(path) for path in self.files)
 
   def check_free(self, settings: Mapping[str, Any] | None = None) -> None:
-    """Checks that the folder is free, or holds a run that may continue."""
+    """Checks that the folder is free, or holds a run that may continue.
+
+    A finished run may continue if `settings` add rounds or fine-tuning.
+    """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
       is_over = is_finished and not self._ends_before(settings)
@@ -244,7 +247,7 @@ class RunFolder:
       )
 
   def _ends_before(self, settings: Mapping[str, Any] | None) -> bool:
-    """Returns whether settings continue the run: more rounds or fine-tuning."""
+    """Returns whether `settings` add rounds or fine-tuning to the run."""
     if settings is None:
       return False
     try:
@@ -276,7 +279,10 @@ def take_folder(
   *,
   lengthens: bool = False,
 ) -> Iterator[RunFolder]:
-  """Claims the first usable folder of `paths`: new, or with the same run."""
+  """Claims the first of `paths` that is free, or holds the same run.
+
+  With `lengthens`, that run may have fewer rounds, or lack fine-tuning.
+  """
   with contextlib.ExitStack() as taken:
     for path in paths:
       try:
@@ -313,7 +319,7 @@ def _take(
   say: Callable[[str], None],
   lengthens: bool,
 ) -> Iterator[tuple[RunFolder, bool]]:
-  """Claims a folder; yields it, and whether the run is new in it."""
+  """Claims a folder; yields the folder, and whether it held no run before."""
   folder = RunFolder(path)
   settings = configuration[RESOLVED] if lengthens else None
   folder.check_free(settings)

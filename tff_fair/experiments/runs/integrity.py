@@ -14,7 +14,10 @@ def write_checksums(
   hasher: checksums.Hasher | None = None,
   staged: RunFolder | None = None,
 ) -> None:
-  """Writes checksums of a run's files; with `staged`, of its last ones, too."""
+  """Writes checksums of a run's files.
+
+  At the end of a run, this includes the final files in the folder `staged`.
+  """
   found = [*_recorded(folder, below=staged is not None)]
   # Before the end of a run, states have separate checksums, and the last block
   # of its tape may grow.
@@ -29,7 +32,10 @@ def write_checksums(
 def changes(
   folder: RunFolder, *, verify: bool = False, below: bool = True
 ) -> Mapping[str, str]:
-  """Returns how each changed file differs ("is missing", ...), by name."""
+  """Returns how each changed file of a run differs ("is missing"), by name.
+
+  Without `verify`, only sizes are compared; with `below`, also in subfolders.
+  """
   try:
     expected = checksums.read(folder.path)
   except FileNotFoundError:
@@ -54,7 +60,10 @@ def describe_changes(folder: pathlib.Path, found: Mapping[str, str]) -> str:
 
 
 def _recorded(folder: RunFolder, *, below: bool) -> Iterator[pathlib.Path]:
-  """Yields the existing files of a run for which checksums are recorded."""
+  """Yields a run's existing files for which checksums are recorded.
+
+  With `below`, this includes the files in subfolders.
+  """
   for path in folder.recorded_files:
     if path.is_file():
       yield path
@@ -69,7 +78,7 @@ def _differences(
   below: bool,
   verify: bool,
 ) -> Iterator[tuple[str, str]]:
-  """Yields the names of files that differ from checksums, and how they do."""
+  """Yields the name of each file that differs from `expected`, and how."""
   known = {path.name for path in folder.recorded_files}
   passing: set[pathlib.Path] = set()
   is_finished = folder.is_finished

@@ -18,7 +18,7 @@ from tff_fair.files import atomic
 # Names of the outputs of an exported model that applies a threshold.
 PROBABILITIES, PREDICTED_CLASS = "probabilities", "predicted_class"
 _KERAS_METADATA = "keras_metadata.pb"
-_MOST_LETTERS = 100  # The longest list of names in a message.
+_MOST_LETTERS = 100  # The most letters of names in a message.
 
 
 def check(path: pathlib.Path) -> None:

@@ -285,7 +285,7 @@ class Run:
     return table[table[ROUND] == table[ROUND].max()]
 
   def of_summary(self, key: str) -> Mapping[str, Any]:
-    """Returns a part of the summary; empty if it is missing."""
+    """Returns the summary's entry `key`; an empty mapping if it is missing."""
     found: Mapping[str, Any] = (self.summary or {}).get(key, {})
     return found
 
@@ -328,7 +328,7 @@ class Run:
     return self.diagnose()
 
   def diagnose(self, last: int | None = None) -> list[Diagnosis]:
-    """Returns the faults of a run that ended after a given round.
+    """Returns the faults in the run's evaluations up to round `last`.
 
     Args:
       last: The round of an evaluation; by default, the last evaluated round.
@@ -404,7 +404,7 @@ class Run:
     return tables.read(self.path, kind, is_finished=self.is_finished)
 
   def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
-    """Checks that evaluations have clients; in a finished run, equally many."""
+    """Checks that evaluations have clients, in a finished run equally many."""
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
     if (found == 0).any() or (self.is_finished and found.nunique() > 1):
       raise RunError(

@@ -25,7 +25,7 @@ _SAVER_OPERATIONS = {
 
 
 def outward_operations(folder: pathlib.Path) -> list[str]:
-  """Returns a SavedModel's operations with outside access, sorted."""
+  """Returns the sorted names of a SavedModel's `OUTWARD` operations."""
   # Imported here, as it imports TensorFlow.
   from google.protobuf import message  # noqa: PLC0415
   from tensorflow.core.protobuf import saved_model_pb2  # noqa: PLC0415
@@ -59,7 +59,7 @@ def _outward(graph: Any, has_objects: bool) -> Iterator[str]:
 
 
 def _savers(graph: Any) -> set[str]:
-  """Returns a graph's save and restore functions that nothing else uses."""
+  """Returns the names of save and restore functions that nothing else uses."""
   library = graph.graph_def.library
   others, savers = [graph.object_graph_def, *library.gradient], set()
   for function in library.function:

@@ -1,4 +1,4 @@
-"""The entries of a run's summary.json that readers need, and their check."""
+"""Names and checks the entries of a run's summary.json that readers need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -18,9 +18,11 @@ _TYPES: Mapping[str, Any] = {NUMBER: int | float, TEXT: str, LIST: list}
 ANY = "*"  # Stands for every name in an object.
 _OPTIONAL = "?"  # Marks a name that an object may lack.
 
-# A shape is the type of a value; the shapes of an object's entries by names; or
-# alternative objects. Of these, the first that has all names of the value
-# applies, or else the last.
+# The shape of a JSON value is one of
+# - the name of a type;
+# - for an object, a mapping from one or more entries' names to their shape;
+# - for an object, several such mappings: the first with all names of the object
+#   applies, or else the last.
 _Object: TypeAlias = "Mapping[str, _Shape]"
 _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 
@@ -65,7 +67,10 @@ _SUMMARY: _Object = {
 def problem(
   content: object, shape: _Shape = _SUMMARY, name: str = ""
 ) -> str | None:
-  """Returns why a JSON value is not a valid summary, or None."""
+  """Returns why `content` does not have the shape of a summary, or None.
+
+  In recursive calls, `content` is the entry `name` of the summary.
+  """
   if isinstance(shape, str):
     fits = isinstance(content, _TYPES[shape])
     return None if fits else f"its {name} is not a {shape}"

@@ -176,7 +176,7 @@ def has_validation(table: pd.DataFrame) -> bool:
 
 
 def validation_rows(table: pd.DataFrame) -> pd.DataFrame:
-  """Returns rows with validation results, under the names of test results."""
+  """Returns the rows with validation results, in the test results' columns."""
   columns = [name for name in table if name.startswith(VALIDATION)]
   found = table[table[f"{VALIDATION}num_examples"].notna()]
   return found.assign(
@@ -196,7 +196,7 @@ def _parse(path: pathlib.Path, content: bytes) -> pd.DataFrame:
       io.BytesIO(content),
       float_precision="round_trip",
       low_memory=False,  # So all values of a column have the same type.
-      # Client names stay texts, even "007" or "NA".
+      # Client names stay strings, even "007" or "NA".
       converters={NAME: csv_cells.unquote},
     )
   except (ValueError, OverflowError) as error:
@@ -244,7 +244,10 @@ def _check_cells(
   what: str,
   which: str = "",
 ) -> None:
-  """Checks that all cells of a column fit; reports the first that does not."""
+  """Raises a `RunError` about a column's first cell that does not fit, if any.
+
+  In its text, `what` names the expected content, and `which` limits it.
+  """
   if not fits.all():
     row = int(fits.argmin())
     raise RunError(
@@ -263,7 +266,7 @@ def _check_unique(
 
 
 def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
-  """Checks that cells are numbers, or empty in columns that are not full."""
+  """Parses the numbers; only columns outside `kind.full` may have empty cells."""
   import pandas as pd  # noqa: PLC0415
 
   for column in table.columns if kind.is_numeric else kind.full:

@@ -76,7 +76,10 @@ def keep_rounds(folder: RunFolder, last_round: int) -> None:
 def read(
   folder: RunFolder, last_round: int, say: Callable[[str], object]
 ) -> Iterator[tuple[int, Arrays | None]]:
-  """Yields the rounds of a tape in order; None for rounds that it lacks."""
+  """Yields the number and the arrays of each round, in order.
+
+  For rounds that the tape lacks, the arrays are None, and `say` tells the user.
+  """
   blocks = _blocks(folder)
   if not blocks:
     raise RunError(
@@ -100,7 +103,7 @@ def read(
 def _missing(
   folder: RunFolder, first: int, last: int, say: Callable[[str], object]
 ) -> Iterator[tuple[int, None]]:
-  """Yields None for each round between two blocks, and tells the user so."""
+  """Yields the rounds `first` to `last` without arrays; tells the user so."""
   if first <= last:
     say(
       f"{folder.tape}: has no block with rounds {first} to {last}. The rest is "

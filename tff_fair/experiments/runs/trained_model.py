@@ -1,4 +1,4 @@
-"""The model of a run: its layers, in model.json, and its trained weights."""
+"""Reads the model of a run: layers from model.json, weights from its states."""
 
 from __future__ import annotations
 
@@ -93,7 +93,11 @@ class Architecture:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildableModel:
-  """The architecture of a run's model, and functions that build the model."""
+  """The architecture of a run's model, and functions that build the model.
+
+  `build_with_preprocessing` returns the model of raw columns, then its part
+  with the trained weights; it is None if the task has no preprocessing.
+  """
 
   architecture: Architecture
   build: Callable[[], tf.keras.Model]
@@ -109,7 +113,7 @@ def find(
   *,
   trust: bool = False,
 ) -> BuildableModel:
-  """Finds a run's architecture: in its folder, or else by loading its task."""
+  """Finds a run's model: in its folder, or else by loading its task."""
   if not folder.model.exists():
     return _find_by_task(config, spec(), trust)
   try:
