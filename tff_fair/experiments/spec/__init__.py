@@ -1,1 +1,1 @@
-"""The specification of a run: settings, conflicts, and forms as text."""
+"""Specifies runs: declares, checks, combines and formats their settings."""

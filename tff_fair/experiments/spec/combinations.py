@@ -1,4 +1,4 @@
-"""Settings of a run that conflict, or that have no effect together."""
+"""Finds settings of a run that conflict, or have no effect together."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from tff_fair.experiments.spec.settings import RunSettings, federation, learning
 _OF_TASKS_MODELS = (
   *("initial_weights", "embedding_size", "lstm_layers", "lstm_units"),
 )
-# Conflicts of settings: the field at fault, and the problem.
+# Pairs: the field at fault, and a phrase about the conflict.
 _Conflicts = Iterator[tuple[str, str]]
 
 
 def check(spec: RunSettings) -> None:
-  """Checks that the settings of a run do not conflict."""
+  """Raises a `FieldError` if settings of the run conflict."""
   for name, problem in _conflicts(spec):
     raise FieldError(name, problem, value=getattr(spec, name))
 

@@ -40,7 +40,7 @@ def vary(spec: _Run, values: Mapping[str, object]) -> list[_Run]:
 
 def choices(name: str, value: object) -> list[Any]:
   """Returns an argument of `vary` as a list of values."""
-  # A text, a range such as (5, 15) and a mapping are single values.
+  # A string, a range such as (5, 15) and a mapping are single values.
   if isinstance(value, str | tuple | Mapping) or not isinstance(
     value, Iterable
   ):

@@ -94,7 +94,7 @@ class Score:
     return value > other if self.higher_is_better else value < other
 
   def with_fitting_digits(self, smallest: float) -> "Score":
-    """Returns the score with as many decimals as its numbers need."""
+    """Returns the score with enough decimals to show values like `smallest`."""
     if math.isfinite(self.highest) or not 0 < smallest < math.inf:
       return self
     decimals = _SHOWN_DIGITS - 1 - math.floor(math.log10(smallest))
@@ -119,7 +119,11 @@ class Score:
     *,
     of_other_clients: bool = True,
   ) -> dict[str, Interval]:
-    """Returns 95 % confidence intervals of statistics, if they are finite."""
+    """Returns the finite 95 % confidence intervals of the statistics `names`.
+
+    They are for other clients of the same kind or, if not `of_other_clients`,
+    for these clients with other test examples.
+    """
     if not of_other_clients and num_examples is None:
       return {}
     if self.name == ACCURACY.name:
@@ -262,7 +266,7 @@ BY_NAME: Mapping[str, Score] = {score.name: score for score in _ALL}
 
 @functools.cache
 def with_extra_scores(name: str, extra_scores: tuple[str, ...]) -> Score:
-  """Returns a score with other scores as further columns."""
+  """Returns the score called `name`, with `extra_scores` as further columns."""
   score = BY_NAME[name]
   if score.extra_scores == extra_scores:
     return score

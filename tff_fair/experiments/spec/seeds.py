@@ -1,4 +1,4 @@
-"""The seeds of a run (draws, data, initial weights) and random generators."""
+"""Defines the seeds of a run, and its random generators."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Seeds(NamedTuple):
 
 
 def from_settings(settings: Mapping[str, Any]) -> Seeds:
-  """Returns the seeds in settings; each defaults to `seed`."""
+  """Returns the seeds in `settings`; those that are None equal `seed`."""
   seed = int(settings["seed"])
   given = (settings[name] for name in NAMES)
   return Seeds(*(seed if other is None else int(other) for other in given))

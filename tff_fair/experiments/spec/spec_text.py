@@ -1,4 +1,4 @@
-"""Settings of runs as text: as flags, as TOML, and in errors."""
+"""Formats settings of runs as flags, as TOML and in errors, and parses them."""
 
 import json
 import math
@@ -29,12 +29,12 @@ def flag(name: str, text: str) -> str:
 
 
 def assignments(values: Mapping[str, object]) -> list[str]:
-  """Returns the entries of a mapping as texts of the form name=value."""
+  """Returns the entries of a mapping as strings of the form name=value."""
   return [f"{name}={declared.as_text(v)}" for name, v in values.items()]
 
 
 def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
-  """Parses a method's hyperparameters from texts of the form name=value."""
+  """Parses a method's hyperparameters from strings of the form name=value."""
   values: dict[str, Any] = {}
   algorithm = methods.canonical_name(algorithm)
   if not methods.is_method(algorithm):
@@ -52,7 +52,7 @@ def parse_hparams(algorithm: str, texts: Iterable[str]) -> dict[str, Value]:
 
 
 def check_hparam_name(algorithm: str, name: str, value: object) -> None:
-  """Checks that a method has a hyperparameter with the given name."""
+  """Raises a `FieldError` unless the method has a hyperparameter `name`."""
   valid = methods.hyperparameters(algorithm)
   if name not in valid:
     known = assignments({n: h.default for n, h in valid.items()})
@@ -66,7 +66,7 @@ def check_hparam_name(algorithm: str, name: str, value: object) -> None:
 
 
 def parse_task_options(task: str, texts: Iterable[str]) -> dict[str, Value]:
-  """Parses a task's options from texts of the form name=value."""
+  """Parses a task's options from strings of the form name=value."""
   if not tasks.is_task(task):
     return {}
   try:
@@ -87,7 +87,7 @@ def command(
   output_dir: str | None = None,
   options: Mapping[str, object] | None = None,
 ) -> str:
-  """Returns the command line of a run, with its non-default settings."""
+  """Returns the command line of a run: non-default settings, then `options`."""
   values = non_default_texts(spec)
   if values.keys() <= set(REPETITIONS):
     # Without further flags, binaries.train would run its demo ("first look").
@@ -104,7 +104,7 @@ def command(
 
 
 def non_default_texts(spec: RunSettings) -> dict[str, str]:
-  """Returns the texts of non-default settings, by flat name."""
+  """Returns the non-default settings as strings, by flat name."""
   values = {
     name: getattr(spec, name)
     for name, field in spec.fields().items()
@@ -164,7 +164,10 @@ def _toml(value: object) -> str:
 def as_flag(
   error: FieldError, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns an error's setting and value as a flag: `--hparam=gamma=2`."""
+  """Returns an error's setting and value as a flag: `--hparam=gamma=2`.
+
+  `flag_names` has the flags of fields whose flags have other names.
+  """
   name = FLAG_NAMES.get(error.field, error.field)
   flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")
   return f"{flag}{_value(error)}"

@@ -8,7 +8,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import startup
 from tff_fair.experiments.spec.run_spec import RunSpec
 
-# The task that `preload` has loaded, by spec; the next call of `load` takes it.
+# The task that `preload` has loaded, by spec, until a call of `load` takes it.
 _preloaded: dict[RunSpec, tasks.Task] = {}
 
 

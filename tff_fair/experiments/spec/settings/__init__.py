@@ -145,7 +145,7 @@ class RunSettings(
 
   @property
   def measures_stationarity(self) -> bool:
-    """Whether each round measures stationarity even if the rule does not."""
+    """Whether each round measures stationarity, even if the method does not."""
     return (
       self.certificate
       or self.stop_at_stationarity is not None
@@ -167,7 +167,7 @@ class RunSettings(
     }
 
   def replace(self, **values: Any) -> Self:
-    """Returns the run with some settings changed.
+    """Returns the run with the settings in `values` changed.
 
     Raises:
       ValueError: If a name or a value is not valid.

@@ -1,4 +1,4 @@
-"""Bounds that several settings share: seeds, and ranges of integers.
+"""Checks values that several settings share: seeds, and integer ranges.
 
 A run draws numbers from a range, which is written as 5-15, or in Python also as
 (5, 15).
@@ -23,7 +23,7 @@ def range_ends(value: object) -> tuple[int, int]:
 
 
 def drawn_from(value: Range) -> int | tuple[int, int]:
-  """Returns a single number, or the two ends of a range."""
+  """Returns the two ends of a range; one number if they are equal."""
   least, most = range_ends(value)
   return least if least == most else (least, most)
 

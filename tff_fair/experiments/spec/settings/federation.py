@@ -1,4 +1,4 @@
-"""The settings of cohorts, of the loop over rounds, and of evaluations."""
+"""The settings of cohorts, rounds, evaluations, attacks and privacy."""
 
 import dataclasses
 import math
