@@ -1,1 +1,1 @@
-"""Results in words: sentences, and tables of text."""
+"""Describes the results of runs in sentences and text tables."""

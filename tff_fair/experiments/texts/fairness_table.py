@@ -1,4 +1,4 @@
-"""The fairness table of a finished run, as papers print it."""
+"""Formats the fairness table of a finished run, as papers print it."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from tff_fair.experiments.spec import scores
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, sentences
 
-# The columns of the table. Each maps titles to statistics in the summary.
+# The columns of the table: each maps titles to names of statistics.
 _OF_ALL = {
   "mean": "mean",
   "median": "percentile_50",
@@ -38,7 +38,10 @@ _COLUMNS: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 
 
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
-  """Returns the results of a run: the fairness table, then sentences."""
+  """Returns the results of a run: the fairness table, then sentences.
+
+  They include `wrong`, sentences about the faults of the run.
+  """
   score = _score(summary)
   text = (
     f"Test {score.noun} over {summary['num_clients']:,} clients after "
@@ -70,7 +73,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def compare_worst_clients(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns a sentence that compares a method's worst clients to baselines'."""
+  """Returns a sentence that compares a run's worst clients with baselines'."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]
@@ -101,7 +104,7 @@ def _explanation_line(score: Score) -> str:
 
 
 def _score(summary: Mapping[str, Any]) -> Score:
-  """Returns a summary's score, with as many decimals as its numbers need."""
+  """Returns a summary's score, with enough decimals to show its values."""
   found = scores.BY_NAME[summary.get("score", scores.ACCURACY.name)]
   return found.with_fitting_digits(summary[f"test_{found.name}"]["mean"])
 
@@ -121,7 +124,7 @@ def _results(summary: Mapping[str, Any], score: Score) -> str:
 def fairness_table(
   found: Mapping[str, float], score: Score = scores.ACCURACY
 ) -> str:
-  """Formats a fairness summary in its unit, such as percent.
+  """Formats the statistics of a score as a table, for example in percent.
 
   Relative measures, and the angle in degrees, are not scaled.
   """

@@ -19,7 +19,10 @@ def wrap(text: str) -> str:
 
 
 def align(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
-  """Pads cells to their columns' widths; the first column is left-aligned."""
+  """Pads the cells of `lines` to the widths of their columns.
+
+  The first column is left-aligned; others are right-aligned, `gap` wider.
+  """
   padded = []
   for place, column in enumerate(zip(*lines, strict=True)):
     width = max(map(len, column)) + (gap if place else 0)
@@ -28,5 +31,5 @@ def align(lines: Sequence[Sequence[str]], *, gap: int = 0) -> list[list[str]]:
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
-  """Returns lines of cells as a table for a terminal."""
+  """Formats lines of cells as a table for a terminal."""
   return "\n".join("".join(line).rstrip() for line in align(lines, gap=2))

@@ -1,4 +1,4 @@
-"""Sentences about problems that `Run.diagnose` finds, with likely remedies."""
+"""Describes problems that `Run.diagnose` finds, with likely remedies."""
 
 import collections
 import math
@@ -23,12 +23,12 @@ _SUMMARIES: Mapping[Kind, str] = {
 
 
 def of_run(run: Run, last: int | None = None) -> list[str]:
-  """Returns sentences about the problems of a run, if it has any."""
+  """Returns a sentence for each problem of a run, up to round `last`."""
   return [_sentence(run, found) for found in run.diagnose(last)]
 
 
 def summarize(groups: Iterable[tuple[str, Sequence[Run]]]) -> Iterator[str]:
-  """Yields a sentence for each problem, which names the affected methods."""
+  """Yields a sentence for each problem; it names the affected methods."""
   found: dict[str, list[str]] = {}
   for label, runs in groups:
     counts = collections.Counter(
@@ -47,7 +47,10 @@ def of_groups(
   groups: Sequence[tuple[str, Sequence[Run]]],
   rounds: dict[Run, int] | None = None,
 ) -> Iterator[str]:
-  """Yields a sentence for each method and each problem of its runs."""
+  """Yields a sentence for each method and each problem of its runs.
+
+  With `rounds`, evaluations of a run after its round are ignored.
+  """
   for label, runs in groups:
     of_kinds = collections.defaultdict(list)
     for run in runs:

@@ -1,6 +1,7 @@
-"""The summary of a finished run, in sentences.
+"""Describes the summary of a finished run in sentences.
 
-A function returns None or an empty list if the run has not measured its result.
+A function returns None or an empty list if the summary does not have the part
+that the function describes.
 """
 
 import math
@@ -25,7 +26,7 @@ _SMALL_CHANGE = 0.01  # Smaller relative changes of coefficients are negligible.
 
 
 def stationarity(summary: Mapping[str, Any]) -> str | None:
-  """Returns the sentence on what all clients could still gain after a run."""
+  """Returns the sentence on the Pareto stationarity at the end of a run."""
   found = summary.get(summaries.STATIONARITY)
   if found is None:
     return None
@@ -133,7 +134,7 @@ _EXPLANATIONS = {
 
 
 def explanation(score: Score) -> str:
-  """Returns the meaning of a score as a phrase; "" for accuracy."""
+  """Returns a phrase that explains a score; "" for accuracy."""
   return _EXPLANATIONS.get(score.name, "")
 
 
@@ -204,7 +205,7 @@ def fine_tuned(summary: Mapping[str, Any], score: Score) -> str | None:
 
 
 def newcomers(summary: Mapping[str, Any], score: Score) -> list[str]:
-  """Returns the sentences about clients that come later."""
+  """Returns the sentences about unseen clients and clients that join late."""
   sentences = []
   if found := summary.get(summaries.UNSEEN):
     sentences.append(_unseen_clients(found, score))
@@ -235,7 +236,7 @@ def _unseen_clients(found: Mapping[str, Any], score: Score) -> str:
 
 
 def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
-  """Returns the bound for later clients, or how many clients a bound needs."""
+  """Returns a clause: the bound for later clients, or how many it requires."""
   if "bound" not in found:
     return f"it takes {found['needed']:,} clients to show {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
@@ -263,7 +264,7 @@ def _late_clients(found: Mapping[str, Any], score: Score) -> str:
 def rare_class(
   rare: int | None, counts: np.ndarray, names: Sequence[str]
 ) -> str | None:
-  """Returns the notice about a rare class before training, if any."""
+  """Returns the notice, before training, that class `rare` is rare, or None."""
   if rare is None:
     return None
   share = counts / counts.sum()
@@ -320,7 +321,7 @@ def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
 
 
 def _remedies(num_classes: int, given: Sequence[str]) -> str:
-  """Returns the settings to try, without those that a run already has."""
+  """Returns advice to try settings, except those that a run has, `given`."""
   parts = []
   if not given or given[0] == ACCURACY.name:
     parts.append("--score=auc")
@@ -347,7 +348,7 @@ def left_out(names: Sequence[str], score: Score) -> list[str]:
 
 
 def extra_score(score: Score, found: Mapping[str, float]) -> str:
-  """Returns the mean, the median and the worst client of an extra score."""
+  """Returns a line with an extra score's mean, median and worst client."""
   worst, least = (
     ("lowest", "min") if score.higher_is_better else ("largest", "max")
   )
