@@ -1,4 +1,4 @@
-"""Experiments: specifications of runs, training, and results.
+"""Specifies and trains runs, and compares, reports and exports their results.
 
     spec = RunSpec(task="digits", algorithm="adafed", total_rounds=100)
     runs = sweep(spec.vary(seed=range(5)), "outputs/first", jobs=2)

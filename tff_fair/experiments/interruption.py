@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM: recorded, and handled where that is safe.
+"""Records Ctrl-C and SIGTERM, and ends a program where that is safe.
 
 Python runs a signal handler between any two instructions, also inside callbacks
 of its garbage collector and of weak references. There, Python discards an
 exception that the handler raises, and the signal is lost. So the handler first
-records the signal; what follows depends on the context of the program:
+records the signal; the next step depends on the block that the program is in:
 
 - `record_signals`: the program continues until it calls `check`. Runs and
   sweeps call it in each round and wherever they wait.
@@ -58,8 +58,8 @@ class _State:
     pending: The number of a signal that the program has not handled yet.
     num_received: How many signals have come since the handler was installed.
     defer_depth: How many nested `defer` blocks the program is in.
-    owns_process: Whether the process is a program of this project, which may
-      end it, not a user's program that uses the library.
+    owns_process: Whether the process runs a program of this project, which may
+      end the process, rather than a user's program.
     is_resent: Whether the next signal repeats one that Python discarded.
   """
 
@@ -72,7 +72,10 @@ class _State:
 
 
 def unhandled_signals() -> Sequence[int]:
-  """Returns which of SIGINT and SIGTERM lack a handler; () in other threads."""
+  """Returns which of SIGINT and SIGTERM do not have a handler yet.
+
+  Outside of the main thread, which alone can set handlers, returns ().
+  """
   if not _is_main_thread():
     return ()
   defaults = (signal.SIG_DFL, signal.default_int_handler)
@@ -81,7 +84,7 @@ def unhandled_signals() -> Sequence[int]:
 
 @contextlib.contextmanager
 def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
-  """Raises `Interrupted` in the main thread when a signal comes.
+  """Raises `Interrupted` in the main thread if a signal comes in the block.
 
   A second signal ends a program that owns its process; in other programs, it
   also raises `Interrupted`.
@@ -120,7 +123,7 @@ def record_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def exit_on_signal() -> Iterator[None]:
-  """Ends the process and its workers at a signal if `owns_process` is set."""
+  """Ends the process at a signal in the block if `owns_process` is set."""
   if not _State.owns_process or not _is_main_thread():
     yield
     return
@@ -166,7 +169,7 @@ def _is_main_thread() -> bool:
 def _install_handler(
   way: _SignalAction, signals: Sequence[int]
 ) -> Iterator[None]:
-  """Handles signals by an action; restores the former handlers at the end."""
+  """Lets signals trigger an action in the block; then restores the handlers."""
   former_way = _State.action
   former = {number: signal.getsignal(number) for number in signals}
   is_first = _handle not in map(signal.getsignal, _SIGNALS)

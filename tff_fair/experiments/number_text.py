@@ -1,4 +1,4 @@
-"""Numbers as text for tables, pages and sentences."""
+"""Formats numbers for tables, pages and sentences."""
 
 import math
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def count(number: float, noun: str) -> str:
 
 
 def how_many(counts: Sequence[int], total: int) -> str:
-  """Returns the range of client counts over seeds, such as "0 or 1 of 8"."""
+  """Returns the range of `counts`, one per seed, such as "0 or 1 of 8"."""
   found = sorted({*counts})
   match found:
     case [only]:

@@ -17,7 +17,7 @@ from tff_fair import escaping
 # A function that shows a line to the user, like `say`.
 Say = Callable[[str], None]
 
-# Seconds between lines without a terminal; each evaluation has a further line.
+# Seconds between lines without a terminal; each evaluation adds another line.
 SECONDS_PER_LINE = 30.0
 # Seconds after which long work shows its progress.
 SECONDS_OF_LONG_WORK = 2.0
@@ -36,7 +36,7 @@ def say_to_terminal(text: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Display:
-  """Shows lines about a run on stderr, unless it is silent."""
+  """Shows lines about a run on stderr, unless `is_silent`."""
 
   is_silent: bool = False
 
@@ -114,7 +114,7 @@ class AmountProgress:
 
 
 def track(items: Iterable[_T], total: int, action: str) -> Iterator[_T]:
-  """Yields items; shows how many are done if that takes long."""
+  """Yields `items`; shows how many are done if the work takes long."""
   with AmountProgress(
     action, total, unit="", delay=SECONDS_OF_LONG_WORK
   ) as amount:

@@ -65,7 +65,7 @@ def fast_import() -> Iterator[None]:
 
 
 def check_limits() -> None:
-  """Checks that this process may open enough files and use enough memory.
+  """Raises `RunError` unless limits allow enough open files and memory.
 
   Beyond a limit, TensorFlow ends the process or raises unclear errors.
   """
@@ -105,7 +105,10 @@ def _allowed(limit: int) -> float:
 def check_installed(
   package: str, extra: str, field: str, value: object = None, who: str = ""
 ) -> None:
-  """Checks that an optional package is installed; `who` begins the error."""
+  """Raises a `FieldError` of `field` unless an optional package is installed.
+
+  Its text begins with `who`, and names the `extra` that installs the package.
+  """
   if importlib.util.find_spec(package) is None:
     raise FieldError(
       field,
