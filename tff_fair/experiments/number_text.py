@@ -10,7 +10,7 @@ _LARGE = 1000  # In narrow cells, numbers from this size on get a power of ten.
 
 
 def fixed(value: float, digits: int, sign: str = "") -> str:
-  """Returns a number with fixed decimals, or with a power of ten.
+  """Returns a number with `digits` decimals; a huge one with a power of ten.
 
   With `sign` "+", numbers of 0 or more have a plus sign.
   """
@@ -31,7 +31,7 @@ def grouped(value: float, decimals: int) -> str:
 
 
 def short(value: float, digits: int, sign: str = "") -> str:
-  """Returns a number for a narrow cell, with a power of ten if it is large."""
+  """Returns a number for a narrow cell: "0.12", "1e+05", "–" if not finite."""
   if not math.isfinite(value):
     return "–"
   if abs(value) >= _LARGE:
@@ -50,7 +50,7 @@ def whole_percent(share: float) -> str:
 
 
 def p_value(value: float) -> str:
-  """Returns a p-value as "=0.105" or "<0.001"; an empty text for NaN."""
+  """Returns a p-value as "=0.105" or "<0.001"; "" for NaN."""
   if math.isnan(value):
     return ""
   least = 10**-_P_DIGITS

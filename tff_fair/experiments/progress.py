@@ -92,11 +92,11 @@ class AmountProgress:
     self._bar.close()
 
   def add(self, amount: int) -> None:
-    """Adds an amount to the finished amount."""
+    """Adds an amount to the finished amount, and shows the progress."""
     self.set(self._done + amount, self._total)
 
   def set(self, done: int, total: int | None) -> None:
-    """Sets the finished amount and the total."""
+    """Sets the finished amount and the total, and shows the progress."""
     if not self._bar.disable:
       self._bar.total = total
       self._bar.update(done - self._done)

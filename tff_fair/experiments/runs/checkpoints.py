@@ -1,4 +1,4 @@
-"""The saved states of a run: SavedModel folders with checksums of files."""
+"""Finds, checks and loads the saved states of a run: SavedModel folders."""
 
 import pathlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""The file checksums.json of a folder: sizes and SHA-256 of the other files."""
+"""Reads, writes and checks checksums.json: sizes and SHA-256 of files."""
 
 import hashlib
 import os

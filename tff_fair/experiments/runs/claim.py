@@ -1,4 +1,4 @@
-"""The claim to a folder of a run: one program works in it at a time.
+"""Claims the folder of a run, so that one program at a time works in it.
 
 The claim is the kernel's lock on config.json, which ends with the program. On a
 file system without locks, such as some network disks, the claim is a file that
@@ -189,7 +189,7 @@ class _ClaimFile:
 
 @contextlib.contextmanager
 def _exclusive_takeover(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
-  """Yields whether this program alone may replace or remove a claim."""
+  """Yields whether only this program may replace or remove the claim `text`."""
   digest = hashlib.sha256(text).hexdigest()[:32]
   path = folder / f"{FILE}.{digest}"
   try:

@@ -1,6 +1,6 @@
-"""The configuration of a run, saved as config.json in the run's folder.
+"""Builds, checks and compares the configurations of runs, in config.json.
 
-It holds the number of the folder's format, and groups of values. `spec` holds
+Each holds the number of the folder's format, and groups of values. `spec` holds
 the requested settings; `resolved` holds the same settings with the values that
 follow from the task and the method. A resumed run must have the same
 `resolved`, `data`, `versions`, `own_files` (digests of a user's files that

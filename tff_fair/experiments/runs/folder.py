@@ -1,4 +1,4 @@
-"""The folder of a run: its files, its claim, and checks before writing."""
+"""Names the files in the folder of a run, and checks and claims the folder."""
 
 import contextlib
 import itertools
@@ -147,7 +147,7 @@ class RunFolder:
 
   @property
   def is_saved(self) -> bool:
-    """Whether the state after a round is saved, even if it is damaged."""
+    """Whether the state of any round is saved, even if it is damaged."""
     return self.last_saved_round > 0
 
   @contextlib.contextmanager

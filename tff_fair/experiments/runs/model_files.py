@@ -40,7 +40,7 @@ def has_only_signatures(path: pathlib.Path) -> bool:
 
 
 def keras_3_version(path: pathlib.Path) -> str | None:
-  """Returns the version of Keras that saved a file; None before Keras 3."""
+  """Returns the version of Keras 3 that saved a file; None for other files."""
   version = None
   with contextlib.suppress(OSError, KeyError, ValueError, zipfile.BadZipFile):
     if zipfile.is_zipfile(path):
@@ -112,7 +112,7 @@ def check_code(path: pathlib.Path) -> None:
 
 
 def _code(path: pathlib.Path) -> Iterator[str]:
-  """Yields parts of a model that may run code or reach other files."""
+  """Yields the names of a model's parts that may run code or reach files."""
   if path.is_dir():
     yield from saved_model_programs.outward_operations(path)
     if not has_only_signatures(path):
@@ -153,7 +153,7 @@ def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
 
 
 def _other_files(file: h5py.File) -> Iterator[str]:
-  """Yields an HDF5 file's links to other files, and data stored in others."""
+  """Yields phrases about links and data of an HDF5 file in other files."""
   found = []
 
   def add_link(name: bytes, link: h5py.h5l.LinkInfo) -> None:

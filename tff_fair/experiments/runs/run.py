@@ -131,12 +131,12 @@ class Run:
 
   @property
   def flags(self) -> Mapping[str, Any]:
-    """All settings, resolved with the values from the task and the method."""
+    """All settings, with the values that follow from task and method."""
     return typing.cast(Mapping[str, Any], self.config[configuration.RESOLVED])
 
   @functools.cached_property
   def task_options(self) -> Mapping[str, str]:
-    """The task's options as text, for example about its data and its model."""
+    """The task's options as strings, for example about its data and model."""
     options = self.flags["task_options"]
     return {name: declared.as_text(value) for name, value in options.items()}
 

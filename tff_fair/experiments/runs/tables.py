@@ -58,12 +58,12 @@ class Kind(NamedTuple):
 
 
 def evaluations(score: Score) -> Kind:
-  """Returns the kind of the table of evaluations, for a score."""
+  """Returns the `Kind` of evaluations.csv in a run with this score."""
   return Kind("evaluations.csv", (ROUND,), (f"{score.name}/mean",))
 
 
 def client_evaluations(score: Score) -> Kind:
-  """Returns the kind of the table of clients' evaluations, for a score."""
+  """Returns the `Kind` of client_evaluations.csv in a run with this score."""
   full, columns = ["num_examples"], ["loss", *score.extra_scores]
   # Clients that lack what a score needs have empty cells.
   (columns if score.needs else full).append(score.name)
@@ -222,7 +222,7 @@ def _check_titles(path: pathlib.Path, content: bytes) -> None:
 
 
 def _whole_numbers(path: pathlib.Path, cells: pd.Series) -> pd.Series:
-  """Returns a column of keys as int64."""
+  """Returns a column of keys as int64; raises `RunError` for other cells."""
   import pandas as pd  # noqa: PLC0415
 
   values = pd.to_numeric(cells, errors="coerce").astype(np.float64)
@@ -266,7 +266,7 @@ def _check_unique(
 
 
 def _check_numbers(path: pathlib.Path, table: pd.DataFrame, kind: Kind) -> None:
-  """Parses the numbers; only columns outside `kind.full` may have empty cells."""
+  """Parses numbers; only columns outside `kind.full` may have empty cells."""
   import pandas as pd  # noqa: PLC0415
 
   for column in table.columns if kind.is_numeric else kind.full:

@@ -1,4 +1,4 @@
-"""The tape of a run: blocks of rounds in its folder, as NumPy arrays.
+"""Reads and writes the tape of a run: the arrays of rounds, in blocks.
 
 A block is one npz file of ten rounds, or of one round on a tape with updates.
 It contains the arrays of `tff_fair.summing.tape.TapedRound`, whose names begin
@@ -53,7 +53,7 @@ def has_round(folder: RunFolder, round_num: int) -> bool:
 
 
 def full_blocks(folder: RunFolder, last_round: int) -> Iterator[pathlib.Path]:
-  """Yields the blocks that do not grow after `last_round`."""
+  """Yields the paths of the blocks that do not grow after `last_round`."""
   for path in _blocks(folder):
     if _round_range(path)[1] <= last_round:
       yield path

@@ -30,7 +30,7 @@ _BATCH = 512  # The number of examples in a forward pass.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-  """The architecture of a model, and its inputs and outputs."""
+  """The content of model.json: a model's layers, inputs and outputs."""
 
   trained: exportable.Config | None  # None if the model has a user's layers.
   with_preprocessing: exportable.Config | None  # Takes raw columns, if any.
@@ -257,7 +257,7 @@ def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
 
 
 def _model_weights(state: Any) -> Any:
-  """Returns the model weights of a state, as its process would."""
+  """Returns a state's model weights, or their average over rounds, if any."""
   finalizer = state.finalizer
   # If the finalizer averages the model over rounds, the average is the model.
   if isinstance(finalizer, dict) and "average" in finalizer:

@@ -1,4 +1,4 @@
-"""Grids of settings: a run for every combination of values."""
+"""Builds grids of settings: a run for every combination of values."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +57,11 @@ def flat_name(
   algorithms: Iterable[str] | None = None,
   known_tasks: Iterable[str] | None = None,
 ) -> str:
-  """Returns the flat name of a `vary` argument, such as "hparam.gamma"."""
+  """Returns the flat name of a `vary` argument, such as "hparam.gamma".
+
+  `values` belong to the argument, `algorithms` and `known_tasks` to the grid;
+  by default, to `spec`.
+  """
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]
   hparams = {

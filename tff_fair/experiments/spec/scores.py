@@ -1,4 +1,4 @@
-"""Scores: the numbers by which the clients of a task are compared.
+"""Defines the scores by which the clients of a task are compared.
 
 By default, the score is the accuracy if labels are classes, and the root mean
 squared error (RMSE) in units of the label if labels are numbers. Over the n_k
@@ -86,7 +86,7 @@ class Score:
 
   @property
   def limit(self) -> float:
-    """The largest possible number in tables."""
+    """The largest possible value, in the unit of tables."""
     return self.scale * self.highest
 
   def is_better(self, value: float, other: float) -> bool:
@@ -94,7 +94,10 @@ class Score:
     return value > other if self.higher_is_better else value < other
 
   def with_fitting_digits(self, smallest: float) -> "Score":
-    """Returns the score with enough decimals to show values like `smallest`."""
+    """Returns the score with enough decimals to show values like `smallest`.
+
+    A bounded score, such as accuracy, keeps its decimals.
+    """
     if math.isfinite(self.highest) or not 0 < smallest < math.inf:
       return self
     decimals = _SHOWN_DIGITS - 1 - math.floor(math.log10(smallest))

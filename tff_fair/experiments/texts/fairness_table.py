@@ -73,7 +73,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def compare_worst_clients(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns a sentence that compares a run's worst clients with baselines'."""
+  """Returns a sentence that compares the worst clients of run and baselines."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]

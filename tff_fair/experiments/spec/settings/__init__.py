@@ -42,7 +42,7 @@ class RunSettings(
 
   @property
   def weighted_algorithm(self) -> str:
-    """The method's name, and its client weighting unless it is the default."""
+    """The method's name, and its client weighting if not the default."""
     weights = self.client_weighting
     suffix = "" if weights == "num_examples" else f"-{weights}"
     return f"{methods.short_name(self.algorithm)}{suffix}"

@@ -13,7 +13,7 @@ _LARGEST = 2**31 - 1
 
 
 def range_ends(value: object) -> tuple[int, int]:
-  """Returns the least and the greatest number of a range, or a number twice."""
+  """Returns a range's least and greatest number; a single number twice."""
   text = "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
   match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", text)
   least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
