@@ -51,7 +51,7 @@ def replace(
 ) -> None:
   """Makes TFF's current context the chosen one, and closes its predecessor.
 
-  `resources` closes the context; the other arguments are those of `_Choice`.
+  Closing `resources` closes the context; the other arguments go to `_Choice`.
   """
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current

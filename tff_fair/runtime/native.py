@@ -72,7 +72,7 @@ def origin_of(comp: tff.Computation) -> Origin:
 
 
 def compile_ahead(comp: tff.Computation) -> NativeComputation:
-  """Compiles a computation, unless it is a compiled one."""
+  """Returns a computation in compiled form; compiles it if necessary."""
   if isinstance(comp, NativeComputation):
     return comp
   return NativeComputation(
@@ -129,5 +129,5 @@ def _has_secure_sums(comp: tff.Computation) -> bool:
 def secure_sum_transform(
   simulated: bool,
 ) -> Callable[[tff.Computation], tff.Computation]:
-  """Returns a function that replaces secure sums if `simulated`, or refuses."""
+  """Returns `with_plain_sums` if `simulated`, else `require_no_secure_sums`."""
   return with_plain_sums if simulated else require_no_secure_sums

@@ -2,7 +2,7 @@
 
 TFF can cut a computation into parts for several workers if none of its sums
 depends on another. A round that sums scalars, and then updates scaled by these
-sums, cannot be cut as a whole, but as two phases. `tff_fair.rounds` and
+sums, cannot be cut as a whole, but its two phases can. `tff_fair.rounds` and
 `tff_fair.evaluation` create such computations; `parts` cuts their phases.
 """
 

@@ -59,7 +59,7 @@ def supervised(
 
 
 def current() -> Supervision | None:
-  """Returns the functions of `supervised`; `None` outside of its context."""
+  """Returns the functions of `supervised`; `None` outside of its block."""
   return _current
 
 

@@ -1,4 +1,4 @@
-"""The runtime's form for the values that computations take and return.
+"""Converts values of computations to the runtime's form, and back.
 
 A structure is a tuple, clients' values are a list, and the leaves are arrays,
 `tf.Tensor`s, `tf.data.Dataset`s, or `SerializedData`. Only the types hold the

@@ -56,7 +56,7 @@ class Folder:
     return None
 
   def write(self, name: str, content: bytes) -> None:
-    """Writes or replaces a file if possible, and removes the oldest files."""
+    """Writes a file if possible, then removes the oldest beyond the limit."""
     if 4 * len(content) > self._most_bytes:
       return
     with contextlib.suppress(OSError):
@@ -135,11 +135,11 @@ class CompilationCache:
     return found
 
   def number(self, key: object, count: Callable[[], int]) -> int:
-    """Returns the result of `count`, from this or an earlier program."""
+    """Returns `count()`, stored under `key` by this or an earlier program."""
     return int(self.text(key, lambda: str(count())))
 
   def text(self, key: object, find: Callable[[], str]) -> str:
-    """Returns the result of `find`, from this or an earlier program."""
+    """Returns `find()`, stored under `key` by this or an earlier program."""
     name = self._name("text", key)
     if name is None:
       return find()

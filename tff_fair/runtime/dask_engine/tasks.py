@@ -33,9 +33,9 @@ def prepare() -> None:
 
 
 def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
-  """Returns the result of a TFF computation, given as `content`, for `arg`.
+  """Calls the TFF computation that `content` serializes; returns the result.
 
-  Raises `VersionError` if the worker has other `versions` than the program.
+  Raises `VersionError` if the worker's versions differ from `versions`.
   """
   version_error = version_difference(versions, version.installed())
   if version_error:

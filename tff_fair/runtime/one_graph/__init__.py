@@ -1,1 +1,1 @@
-"""Computations over clients as a single TensorFlow graph."""
+"""Computes all clients of a computation in a single TensorFlow graph."""

@@ -53,7 +53,7 @@ class ServerValue:
 
 
 class Columns:
-  """Inputs for an argument at clients: per leaf, a column over the clients."""
+  """Inputs for an argument at clients: a column per leaf, a row per client."""
 
   def __init__(self, member: tff.Type, reading: ReadLimit) -> None:
     """Takes the type of a client's value, and how often its data are read."""

@@ -114,7 +114,7 @@ def evaluate(
 
 
 def _inliner(message: admission.Message) -> Function:
-  """Returns a function that adds the graph of a TensorFlow computation."""
+  """Returns a function that adds a computation's graph to the current graph."""
   program = message.tensorflow
   function_type = tff.types.deserialize_type(message.type)
   graph_def = tf.compat.v1.GraphDef()
@@ -261,7 +261,7 @@ def tensor_names(binding: Any) -> list[str]:
 
 
 def unflatten(tensors: Iterable[Any], type_spec: tff.Type) -> Value:
-  """Packs tensors, in order, into a value of a type with or without places."""
+  """Packs `tensors` into a value of a type, which may have placements."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:
@@ -365,5 +365,5 @@ def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
 
 
 def _node(name: str) -> str:
-  """Returns the name of the node that an input of this name comes from."""
+  """Returns the node in the name of an input: X in "X", "X:1" and "^X"."""
   return name.removeprefix("^").split(":")[0]

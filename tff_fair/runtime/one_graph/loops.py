@@ -24,7 +24,7 @@ _Arrays: TypeAlias = Any
 
 
 class Graph:
-  """The steps of a computation that are in the graph so far."""
+  """Adds the steps of a computation to the current TensorFlow graph."""
 
   def __init__(
     self,

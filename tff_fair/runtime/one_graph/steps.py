@@ -1,4 +1,4 @@
-"""Reads a flat computation over clients as steps.
+"""Reads a compiled computation over clients as steps.
 
 TFF's compiler leaves a list of intrinsics: apply a function at the server or at
 each client, send a value from the server to the clients, aggregate. Each
@@ -113,7 +113,7 @@ class Plan:
 
 
 def read(message: admission.Message) -> Plan:
-  """Returns a computation's plan; `NotAdmittedError` if it has another form."""
+  """Returns a computation's plan, or raises `NotAdmittedError`."""
   if message.WhichOneof("computation") != "lambda":
     raise admission.NotAdmittedError("no argument")
   function = getattr(message, "lambda")

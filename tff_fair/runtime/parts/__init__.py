@@ -1,4 +1,4 @@
-"""Rounds in parts: a cohort is cut into parts of a fixed number of clients.
+"""Computes rounds in parts: cuts cohorts into parts of a fixed size.
 
 This program or Dask's workers compute the parts. Their sums are merged in a
 fixed order, whichever part ends first. So a result depends only on the size of

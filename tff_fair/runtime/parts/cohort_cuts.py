@@ -69,7 +69,7 @@ class Phase:
 
   @functools.cached_property
   def up_to_merge(self) -> tff.Computation:
-    """Computes a part's sums from the arguments of the server and the part."""
+    """The computation of a part's sums from its server and client arguments."""
 
     def build() -> tff.Computation:
       form = self._form()
@@ -268,7 +268,7 @@ def function_names(ends: phases.Conversions) -> str:
 
 
 def functions_by_name(text: str) -> phases.Conversions | None:
-  """Returns the conversions that `function_names` named, else `None`."""
+  """Returns the functions named in `text`; `None` if one is not in tff_fair."""
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None
