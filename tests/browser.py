@@ -26,7 +26,7 @@ ENTER, TAB, SPACE, RIGHT = "\ue007", "\ue004", " ", "\ue014"  # Keys.
 
 
 def missing() -> str | None:
-  """Returns the reason to skip browser tests, None if all is installed."""
+  """Returns the reason to skip browser tests; None if all is installed."""
   absent = [name for name in _PROGRAMS if shutil.which(name) is None]
   return f"needs {' and '.join(absent)}" if absent else None
 
@@ -81,7 +81,7 @@ class Browser:
     return self.send(f"element/{element}/displayed", "GET")
 
   def style(self, selector: str, name: str) -> str:
-    """Returns a computed style of the only element that a selector finds."""
+    """Returns the computed style `name` of the only element with a selector."""
     (element,) = self.find(selector)
     return self.send(f"element/{element}/css/{name}", "GET")
 
@@ -114,7 +114,7 @@ class Browser:
     return base64.b64decode(self.send("screenshot", "GET"))
 
   def pdf(self) -> bytes:
-    """Returns the page as it is printed."""
+    """Returns the page as a PDF file."""
     return base64.b64decode(self.send("print", background=False))
 
 

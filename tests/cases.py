@@ -1,4 +1,4 @@
-"""Many cases: in one test, or as parameters of which some run in long runs."""
+"""Runs many cases in one test, or as parameters, most only in long runs."""
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -10,7 +10,7 @@ import pytest
 def one_of_each(
   cases: Iterable[Any], kind: Callable[[Any], Hashable] = lambda _: None
 ) -> list[Any]:
-  """Returns cases as parameters; after the first of a kind, marked long."""
+  """Returns cases as parameters; marks all but the first of a kind as long."""
   found: set[Hashable] = set()
   parameters = []
   for case in cases:

@@ -45,7 +45,7 @@ class Directive:
   text: str
 
   def changes(self) -> Iterator[Callable[[str], str]]:
-    """Yields the changes that it makes to a block's code, in order."""
+    """Yields the directive's changes to a block's code, in order."""
     if self.key == "run":
       for pair in self.text.split("; "):
         old, arrow, new = pair.partition(" => ")

@@ -1,4 +1,4 @@
-"""Makes a script of a page of the documents; has the functions it calls."""
+"""Turns a page's code blocks into a script; has the functions that it calls."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def begin(place: str) -> None:
 
 
 def save(name: str, content: str) -> None:
-  """Writes a file that a block shows."""
+  """Writes the file that a block shows."""
   with open(name, "x") as file:
     file.write(content)
 
@@ -57,7 +57,7 @@ def shell(code: str) -> None:
 
 
 def fail(code: str, text: str) -> None:
-  """Runs commands that must all fail, for want of data that they name."""
+  """Runs commands that must all fail, because the data `text` is missing."""
   for command in code_blocks.commands(code):
     done = _run(command)
     if done.returncode != 2 or text not in done.stdout:
@@ -65,7 +65,7 @@ def fail(code: str, text: str) -> None:
 
 
 def plan(content: str) -> None:
-  """Lists the runs of a sweep file."""
+  """Lists the runs of a sweep file with this content."""
   name = "shown_on_the_page.toml"
   with open(name, "w") as file:
     file.write(content)

@@ -24,7 +24,7 @@ class Hierarchies:
   """The private names of all classes of some files, inherited ones included."""
 
   def __init__(self, sources: Iterable[str]) -> None:
-    """Reads the files; classes of one name count as one."""
+    """Reads the files; classes with the same name count as one."""
     self._own: dict[str, set[str]] = {}
     self._bases: dict[str, set[str]] = {}
     for source in sources:
@@ -41,7 +41,7 @@ class Hierarchies:
 
 
 def foreign(source: str, hierarchies: Hierarchies) -> Iterator[str]:
-  """Yields the private names that a file imports or takes from elsewhere."""
+  """Yields the private names that a file imports or uses from other code."""
   nodes = source_tree.nodes(source)
   tree = nodes[0]
   of_file = _defined(tree)
@@ -77,7 +77,7 @@ def _attribute(node: ast.AST) -> tuple[str, str]:
 def _within_classes(
   node: ast.AST, class_name: str | None
 ) -> Iterator[tuple[str | None, ast.expr]]:
-  """Yields all expressions with the innermost class that they stand in."""
+  """Yields all expressions, each with the innermost class that contains it."""
   for child in ast.iter_child_nodes(node):
     if isinstance(child, ast.expr):
       yield class_name, child

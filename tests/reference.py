@@ -22,7 +22,7 @@ from tests import hulls, small_problem
 
 @dataclasses.dataclass
 class Client:
-  """The server's knowledge of a client in a round."""
+  """What the server knows about a client in a round."""
 
   client_id: int
   num_examples: int
@@ -76,7 +76,7 @@ def run_client(
   x, y = small_problem.client_arrays()[client_id]
   loss, gradient = loss_and_gradient(theta, x, y)
   w, optimizer = theta.copy(), Momentum(learning_rate, momentum)
-  # Of a weight under a constant gradient of one.
+  # The path of a weight whose gradient is always one.
   unit, units = 0.0, Momentum(1.0, momentum)
   for _ in range(epochs):
     for start in range(0, len(y), small_problem.BATCH_SIZE):
@@ -117,7 +117,7 @@ def fedavg(clients):
 
 
 def _ratio(numerator, denominator, otherwise=0.0):
-  """The quotient where both are positive."""
+  """Returns the quotient where both are positive, else `otherwise`."""
   found = np.full(
     np.broadcast_shapes(numerator.shape, denominator.shape), otherwise
   )
@@ -136,7 +136,7 @@ def fedavg_n(clients):
 
 
 def qfedavg(clients, q=0.1, lipschitz=None):
-  """Algorithm 2 as the paper prints it, with L of each client's own rate."""
+  """Follows Algorithm 2 as printed; L is 1 / each client's rate by default."""
   _, f, updates = _arrays(clients)
   bounds = np.array([lipschitz or 1 / c.learning_rate for c in clients])
   w = bounds[:, np.newaxis] * updates
@@ -195,7 +195,7 @@ def least_on_simplex(objective, gradient, start, bounds=None):
 
 
 def adafed(clients, gamma=1.0, hull=False):
-  """Eqs. 5, 6, 14: orthogonalize with slopes, then weight by 1/norm^2.
+  """Orthogonalizes with slopes, then weights by 1/norm^2: Eqs. 5, 6, 14.
 
   With `hull`, a direction with a negative coefficient gives way to the point of
   least norm in the convex hull.
@@ -229,7 +229,7 @@ def fednova(clients):
 
 
 def project_to_simplex(v):
-  """By the sorted partial sums of Duchi et al., Fig. 1."""
+  """Projects by the sorted partial sums of Duchi et al., Fig. 1."""
   descending = np.sort(v)[::-1]
   shifts = (np.cumsum(descending) - 1) / np.arange(1, len(v) + 1)
   return np.maximum(v - shifts[np.flatnonzero(descending > shifts)[-1]], 0)
@@ -239,7 +239,7 @@ def afl(clients, memory, num_clients, lambda_learning_rate=0.1):
   _, f, updates = _arrays(clients)
   weights = memory.setdefault("lambda", np.full(num_clients, 1 / num_clients))
   ids = [c.client_id for c in clients]
-  # A cohort without weight stands still.
+  # If the cohort has no weight, the model stays where it is.
   direction = weights[ids] @ updates / (weights[ids].sum() or 1)
   ascended = weights.copy()
   ascended[ids] += lambda_learning_rate * f
@@ -263,7 +263,7 @@ def gifair(clients, fraction=0.5):
 
 
 def fairfed(clients, memory, beta=1.0, num_clients=None):
-  """All deviations are 0, because no caller measures any."""
+  """Returns the direction if all deviations are 0; no caller measures any."""
   del beta, num_clients
   p, _, updates = _arrays(clients)
   w = [
@@ -313,7 +313,8 @@ def fedfv(clients, memory, alpha=0.1, tau=0, order="loss"):
     projected.append(g)
   g = np.mean(projected, axis=0)
   t = memory.setdefault("t", 0)
-  latest = memory.setdefault("latest", {})  # Of every client: round, update.
+  # Each client's latest round and update.
+  latest = memory.setdefault("latest", {})
   cohort = {c.client_id for c in clients}
   if t >= tau:
     for age in range(tau, 0, -1):
@@ -334,7 +335,7 @@ def fedfv(clients, memory, alpha=0.1, tau=0, order="loss"):
 
 
 def pseudo_gradient(clients, alpha=1.0):
-  """AdaFedAdam's g and C_t; a client that does not move has C_t = 1."""
+  """Returns AdaFedAdam's g and C_t; a client that does not move has C_t = 1."""
   p, f, updates = _arrays(clients)
   initial, gradient, eta = (
     np.array([getattr(c, name) for c in clients])
@@ -349,7 +350,7 @@ def pseudo_gradient(clients, alpha=1.0):
 
 
 def adafedadam(clients, memory, alpha=1.0):
-  """The step itself, C_t * m_hat / (sqrt(v_hat) + eps), for a step of one."""
+  """Returns the whole step, 0.001 * C_t * m_hat / (sqrt(v_hat) + eps)."""
   g, certainty = pseudo_gradient(clients, alpha)
   certainty = max(certainty, 1e-3)
   beta1, beta2 = 0.9**certainty, 0.999**certainty
@@ -438,7 +439,7 @@ def _mixed(mixing):
 
 
 def fedmdfg(clients, theta=11.25):
-  """On the vectors themselves; the vector g_h is one point of the hull."""
+  """Works on the vectors themselves; the hull may have a further point g_h."""
   _, f, updates = _arrays(clients)
   norms = np.linalg.norm(updates, axis=1)
   f, updates = f[norms > 0], updates[norms > 0]
@@ -463,7 +464,7 @@ def maxfl(clients):
 
 
 def fedgini(clients, epsilon=0.5):
-  """Weights by position in the sorted order; equal losses share theirs."""
+  """Weights clients by the rank of their losses; equal losses share weights."""
   _, f, updates = _arrays(clients)
   m, order = len(f), np.argsort(f)
   sum_of_terms = max((m - 1) * m * (m + 1) / 3, 1)
@@ -475,7 +476,7 @@ def fedgini(clients, epsilon=0.5):
 
 
 def upgrad(clients):
-  """On the vectors themselves, by non-negative least squares."""
+  """Works on the vectors themselves, by non-negative least squares."""
   _, _, updates = _arrays(clients)
   units, norms = _units(updates), np.linalg.norm(updates, axis=1)
   added = [
@@ -486,7 +487,7 @@ def upgrad(clients):
 
 
 def _singular(updates):
-  """The singular value decomposition, without values 0 up to rounding."""
+  """Returns the singular value decomposition without values that round to 0."""
   left, values, right = np.linalg.svd(updates, full_matrices=False)
   keep = values > 1e-6 * values.max(initial=0)
   return left[:, keep], values[keep], right[keep]
@@ -502,7 +503,7 @@ def imtl_g(clients):
 
 
 def nash_mtl(clients):
-  """On the vectors themselves; scipy solves for the logarithms."""
+  """Works on the vectors themselves; scipy solves for the logarithms."""
   _, _, updates = _arrays(clients)
   units = _units(updates)[updates.any(axis=1)]
 
@@ -518,12 +519,12 @@ def aligned_mtl(clients):
   _, _, updates = _arrays(clients)
   left, values, right = _singular(updates)
   even = np.full(len(updates), 1 / len(updates))
-  # B sends the updates to rows with one singular value, the least.
+  # B maps the updates to rows whose only singular value is the least one.
   return values.min(initial=np.inf) * (even @ left) @ right
 
 
 def searched_factor(clients, theta, d, server_rate, line_search):
-  """The factor of FedMDFG's step, from the losses where it would lead."""
+  """Returns the factor of FedMDFG's step, by the losses where it would lead."""
   data = small_problem.client_arrays()
   movable = [c for c in clients if c.update.any()]
   factors = [2.0**j for j in range(line_search, -line_search - 1, -1)]
@@ -556,7 +557,7 @@ class Momentum:
 
 
 class Adam:
-  """Adam as in its paper, or as in TFF, which corrects no bias for epsilon."""
+  """Adam as in its paper; `tffs` adds epsilon before v's bias correction."""
 
   def __init__(
     self, learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, tffs=False
@@ -588,11 +589,11 @@ def _propfair_slope(loss, m=5.0):
 
 
 class Neutral(NamedTuple):
-  """A setting that makes a method equal another one."""
+  """A setting with which a method equals the method `other`."""
 
   setting: Mapping[str, object]  # Hyperparameters, or a batch size.
   other: str
-  client_weighting: str = "num_examples"  # Of the other method.
+  client_weighting: str = "num_examples"  # The weighting of `other`.
 
 
 @dataclasses.dataclass
@@ -680,7 +681,7 @@ METHODS: Mapping[str, Method] = {
       {"alpha": 0.5, "order": "reverse"},
     ),
   ),
-  # Without fairness it is Adam: see adafedadam_process_test.
+  # No `neutral`: adafedadam_process_test checks when it equals Adam.
   "adafedadam": Method(adafedadam, stateful=True),
   "drfl": Method(
     drfl, neutral=Neutral({"q": 0.0}, "fedavg"), variants=({"q": 3.0},)
@@ -704,9 +705,9 @@ METHODS: Mapping[str, Method] = {
     neutral=Neutral({"epsilon": 1.0}, "fedavg", "uniform"),
     variants=({"epsilon": 0.1},),
   ),
-  # `fairfed_test` has deviations.
+  # `fairfed_test` also covers deviations.
   "fairfed": Method(fairfed, stateful=True),
-  # `drfa_test` has the draws, and the step of lambda.
+  # `drfa_test` also covers the draws, and the step of lambda.
   "drfa": Method(uniform_mean),
   "upgrad": Method(upgrad),
   "imtl_g": Method(imtl_g),

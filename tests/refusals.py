@@ -1,4 +1,4 @@
-"""Values and data that cannot be used: where the fault is, and the facts."""
+"""Expects errors about values and data: where the fault is, and the facts."""
 
 import contextlib
 import re
@@ -14,7 +14,7 @@ from tff_fair.declared import FieldError
 def refused(
   place: object, *facts: object
 ) -> Iterator[pytest.ExceptionInfo[DataError]]:
-  """Expects that the block raises a `DataError` of a place."""
+  """Expects a `DataError` about `place`, whose one line states all `facts`."""
   with pytest.raises(DataError) as caught:
     yield caught
   error = caught.value
@@ -26,7 +26,10 @@ def refused(
 def rejected(
   field: str, *facts: object, **found: object
 ) -> Iterator[pytest.ExceptionInfo[FieldError]]:
-  """Expects that the block raises a `FieldError` of a field."""
+  """Expects a `FieldError` about `field`, whose one line states all `facts`.
+
+  `found` has the values of other attributes of the error.
+  """
   with pytest.raises(FieldError) as caught:
     yield caught
   error = caught.value

@@ -57,12 +57,12 @@ def small_stacks() -> Iterator[None]:
     yield
 
 
-_optimizes = False  # Within `optimized`.
+_optimizes = False  # True within `optimized`.
 
 
 @contextlib.contextmanager
 def unoptimized() -> Iterator[None]:
-  """Compiles computations to the graphs that were traced."""
+  """Compiles computations without TensorFlow's graph optimizer."""
   optimize = tf_optimizer.OptimizeGraph
 
   def leave(config: Any, graph: Any) -> Any:

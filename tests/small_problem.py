@@ -34,7 +34,7 @@ def model_weights() -> tff.learning.models.ModelWeights:
 
 
 def client_arrays() -> dict[int, tuple[np.ndarray, np.ndarray]]:
-  """The clients' examples by id; each client has its own scale and labels."""
+  """Returns the clients' examples by id; clients differ in scale and labels."""
   rng = np.random.default_rng(0)
   arrays = {}
   for k, (client_id, size) in enumerate(zip(CLIENT_IDS, SIZES, strict=True)):
@@ -45,19 +45,19 @@ def client_arrays() -> dict[int, tuple[np.ndarray, np.ndarray]]:
 
 
 def whole(client_id: int, arrays=None) -> tf.data.Dataset:
-  """A client's data as one element, for processes built with a batch size."""
+  """Returns a client's data as one element, for processes with a batch size."""
   if arrays is None:
     arrays = client_arrays()[client_id]
   return client_dataset(client_id, tf.data.Dataset.from_tensors(arrays))
 
 
 def cohort(client_ids) -> list[tf.data.Dataset]:
-  """The data of some clients, each as one element."""
+  """Returns the data of the clients, each as one element."""
   return [whole(k) for k in client_ids]
 
 
 def run_rounds(process, cohorts):
-  """The state after a round of each cohort of clients."""
+  """Returns the state after a round of each cohort of clients."""
   state = process.initialize()
   for client_ids in cohorts:
     state = process.next(state, cohort(client_ids)).state
@@ -77,7 +77,7 @@ def empty(client_id: int) -> tf.data.Dataset:
 
 
 def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
-  """A client's data in minibatches, for processes built without a size."""
+  """Returns a client's data in minibatches, for processes without a size."""
   arrays = client_arrays()[client_id]
   return client_dataset(
     client_id, tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
@@ -90,7 +90,7 @@ ACCURACY = {"accuracy": tf.keras.metrics.SparseCategoricalAccuracy}
 def functional_model(
   metrics=ACCURACY, **changes
 ) -> tff.learning.models.FunctionalModel:
-  """The model of the problem, with some metrics and further changes."""
+  """Returns the problem's model with `metrics`; `changes` replace its parts."""
 
   @tf.function
   def predict(weights, x, training):
@@ -154,5 +154,5 @@ def flat(structure) -> np.ndarray:
 
 
 def flat_weights(state) -> np.ndarray:
-  """The trainable weights of a process state as one float64 vector."""
+  """Returns the trainable weights of a process state as one float64 vector."""
   return flat(state.global_model_weights)

@@ -14,7 +14,7 @@ def until(
   process: "subprocess.Popen[Any] | None" = None,
   log: pathlib.Path | None = None,
 ) -> None:
-  """Waits until something is true; a test that waits in vain fails."""
+  """Waits until `is_true`; fails after `seconds`, or if `process` ends."""
   deadline = time.monotonic() + seconds
   while not is_true():
     told = "" if log is None else log.read_text()
@@ -24,5 +24,5 @@ def until(
 
 
 def has_rounds(metrics: pathlib.Path, number: int) -> bool:
-  """Returns whether the table of a run's rounds has as many."""
+  """Returns whether the table of a run has at least `number` rounds."""
   return metrics.exists() and metrics.read_bytes().count(b"\n") > number

@@ -72,7 +72,7 @@ def shared(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
       user = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # Without a process, it has no reader.
+    except OSError:  # Nobody reads the pipe: there is no process.
       server = _start(executable, pipe)
       user = os.open(pipe, os.O_WRONLY)
       assert server.stdout is not None

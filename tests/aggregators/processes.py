@@ -21,7 +21,7 @@ def process(name, way=None, defence=None) -> tff.templates.AggregationProcess:
 
 
 def clients(m, seed=0) -> list[rounds.Client]:
-  """Returns clients whose ids are also in AFL's population."""
+  """Returns random clients with the ids 0 ... m - 1, which AFL's rule knows."""
   some = rounds.random_clients(m, seed)
   for client_id, client in enumerate(some):
     client.client_id = client_id

@@ -8,7 +8,7 @@ from tests.binaries import in_process
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-  """Runs the training program in this process, in an empty folder."""
+  """Returns a function that runs the training program in an empty folder."""
   folder = tmp_path / "working directory"
   folder.mkdir()
   monkeypatch.chdir(folder)

@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 @contextlib.contextmanager
 def flags_kept(namespace=flags.FLAGS):
-  """Restores the flags' values at the end of the context."""
+  """Restores the flags' values at the end of the block."""
   values = flagsaver.save_flag_values(namespace)
   try:
     yield
@@ -56,14 +56,14 @@ def flags_kept(namespace=flags.FLAGS):
 
 @contextlib.contextmanager
 def given(*words, namespace=flags.FLAGS):
-  """Parses flags for the context; restores them at its end."""
+  """Parses flags for the block; then restores them."""
   with flags_kept(namespace):
     namespace(["program", *words])
     yield
 
 
 def run(module, *words, **changes):
-  """Runs a module's program; returns its status, stdout and stderr."""
+  """Runs a `PROGRAM` with `changes`; returns its status, stdout and stderr."""
   program = module.PROGRAM._replace(**changes)
   stdout, stderr = io.StringIO(), io.StringIO()
   with (
@@ -87,7 +87,10 @@ def repeatable(path):
 
 
 def program_of(module, prepare=lambda _: None):
-  """Returns a fixture that runs a program in a temporary folder."""
+  """Returns a fixture: a function that runs a program in a temporary folder.
+
+  Before, `prepare` is called with the folder.
+  """
 
   @pytest.fixture
   def program(tmp_path, monkeypatch):

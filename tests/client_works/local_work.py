@@ -1,4 +1,4 @@
-"""Client works for tests: results of clients for given weights and data."""
+"""Builds and runs client works for tests, and trains locally in NumPy."""
 
 import functools
 from typing import Any
@@ -19,7 +19,7 @@ MODELS: dict[str, Any] = {
 
 @functools.cache
 def build(model="functional", optimizer=None, signals=(), **settings):
-  """Client work on one of MODELS, built once for the same arguments."""
+  """Builds client work on one of `MODELS`, once for equal arguments."""
   return client_works.build_training(
     MODELS[model],
     optimizer or small_problem.optimizer(),
@@ -50,7 +50,7 @@ def run_one(process, data, **kwargs):
 
 
 def weights_of(theta):
-  """A vector as the functional model's weights."""
+  """Returns a vector as the functional model's weights."""
   size = small_problem.NUM_FEATURES * small_problem.NUM_CLASSES
   kernel = theta[:size].reshape(small_problem.NUM_FEATURES, -1)
   return tff.learning.models.ModelWeights(
@@ -66,7 +66,7 @@ def theta_of(round_num):
 
 
 def batches_of(examples, batch_size):
-  """The minibatches of some examples, in order."""
+  """Returns the minibatches of examples (x, y), in order."""
   x, y = examples
   return [
     (x[i : i + batch_size], y[i : i + batch_size])
@@ -87,7 +87,7 @@ def train(batches, optimizer=None):
 
 
 def learning_rate(process, value):
-  """A state of the process with another client learning rate."""
+  """Returns a process's initial state with the client learning rate `value`."""
   state = process.initialize()
   hparams = process.get_hparams(state)
   hparams[tff.learning.optimizers.LEARNING_RATE_KEY] = np.float32(value)

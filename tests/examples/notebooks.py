@@ -41,7 +41,7 @@ def execute(
     resources={"metadata": {"path": str(folder)}},
   )
   client.execute(env={**source_tree.environment(), **environment})
-  # Otherwise it records the version of Python.
+  # Otherwise the notebook would record the version of Python.
   notebook.metadata["language_info"] = {"name": "python"}
 
 

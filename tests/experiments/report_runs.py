@@ -91,7 +91,7 @@ def _write_clients(path, values, score):
 
 
 def _write_joining(path, score):
-  """Every second client is better off in the federation."""
+  """Writes scores by which every second client gains from the federation."""
   table = pd.read_csv(path / "clients.csv")
   gains = np.where(table["client_id"] % 2, 0.1, -0.02)
   sign = 1 if score.higher_is_better else -1

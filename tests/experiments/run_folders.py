@@ -44,7 +44,7 @@ def make(
   method=None,
   **settings,
 ):
-  """Writes a run whose clients have the given scores after some rounds."""
+  """Writes a run with `evaluations`, pairs of a round and clients' scores."""
   path.mkdir(parents=True)
   spec = RunSpec(**{"algorithm": "fedavg", "total_rounds": 2, **settings})
   config = configuration.describe_run(
@@ -101,7 +101,7 @@ def make_methods(folder, methods, *, first=(), last=1, **settings):
   return folder
 
 
-# Clients change by 30, 10 and -10 from fedavg to term, in both seeds.
+# From fedavg to term, clients change by 30, 10 and -10 points, in both seeds.
 THREE_METHODS = {
   "fedavg": [(0.2, 0.4, 0.9), (0.3, 0.5, 1.0)],
   "term": [(0.5, 0.5, 0.8), (0.6, 0.6, 0.9)],

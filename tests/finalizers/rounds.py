@@ -1,4 +1,4 @@
-"""Rounds of a finalizer for tests."""
+"""Runs rounds of a finalizer on weights of three numbers."""
 
 import collections
 
@@ -10,7 +10,7 @@ from tests import small_problem
 
 
 def trainable(values):
-  """Trainable weights, or a direction, from three numbers."""
+  """Returns trainable weights, or a direction, from three numbers."""
   return (
     np.array(values[:2], np.float32),
     collections.OrderedDict(scalar=np.float32(values[2])),
@@ -18,7 +18,7 @@ def trainable(values):
 
 
 def weights(values=(1.0, 2.0, -3.0), count=5):
-  """Model weights; a count of examples is not trainable."""
+  """Returns model weights; a count of examples is not trainable."""
   return tff.learning.models.ModelWeights(
     trainable(values), non_trainable=(np.int32(count),)
   )
@@ -36,7 +36,7 @@ flat = small_problem.flat
 
 
 def run(process, state, model_weights, values, *, num_clients=3, **scalars):
-  """Runs one step along three numbers, with scalars that the rule sends."""
+  """Runs a step along three numbers, with `scalars` that the rule sends."""
   return process.next(
     state,
     model_weights,

@@ -2,8 +2,8 @@
 
 FUZZ_EXAMPLES=5000 python -m pytest tests/fuzz --hypothesis-show-statistics
 
-The statistics show how often cases ended in which way. A failing case is
-printed with its arguments, and comes first in the next run of the command.
+The statistics show how often cases ended in each way. A failing case is printed
+with its arguments, and comes first in the next run of the command.
 """
 
 import os
@@ -17,7 +17,7 @@ _CHECKS = list(hypothesis.HealthCheck)
 
 
 def fuzzed(few: int) -> Callable[[Any], Any]:
-  """Returns settings: few fixed examples, or FUZZ_EXAMPLES random ones."""
+  """Returns settings: `few` fixed examples, or FUZZ_EXAMPLES random ones."""
   return hypothesis.settings(
     max_examples=int(_EXAMPLES or few),
     derandomize=not _EXAMPLES,
@@ -34,7 +34,7 @@ def short(text: object) -> str:
 
 
 def ended(room: str, error: Exception | None) -> None:
-  """Counts how a case ended; an error is one line."""
+  """Counts how a case of `room` ended; checks that an error has one line."""
   if error is not None:
     text = str(error).strip()
     assert text, error

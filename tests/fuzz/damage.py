@@ -94,7 +94,7 @@ def _empty(path: pathlib.Path, _: random.Random) -> None:
 
 def _something_else(path: pathlib.Path, rng: random.Random) -> None:
   path.unlink()
-  # A program that opens a pipe waits.
+  # Nothing, a folder, a pipe, which blocks a program that opens it, or a link.
   make = rng.choice([None, os.mkdir, os.mkfifo, _link_to_nothing])
   if make is not None:
     make(path)

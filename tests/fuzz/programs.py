@@ -1,6 +1,7 @@
-"""Random programs: sequences of intrinsics with random functions."""
+"""Draws random programs: sequences of intrinsics with random functions."""
 
-# TFF looks at the names of arguments: a lambda has them.
+# TFF takes the names of arguments from lambdas, which ruff would simplify.
+#
 # ruff: noqa: PLW0108
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MOST_STEPS = 7
 
 
 def subject(rng: random.Random) -> Subject:
-  """Draws a program."""
+  """Draws a program of one to three arguments."""
   dtypes = rng.choice(
     [values.DTYPES, [np.float32], [np.float32, np.int32], values.NUMBERS]
   )
@@ -87,7 +88,7 @@ class _Program:
     chosen = [
       self._rng.choice(pool[-4:]) for _ in range(self._rng.randint(1, 3))
     ]
-    # Keys out of order, one of them like the name of an intrinsic.
+    # These names are out of order, and one is like that of an intrinsic.
     names = ["z", "a", "federated_x"]
     pairs = [*zip(names, chosen, strict=False)]
     return self._rng.choice(
@@ -114,7 +115,7 @@ class _Program:
     self._pool.append(self._rng.choice(steps)())
 
   def _chosen(self, placement: Any) -> Any:
-    """Returns a value at a place: one of the pool, or several of them."""
+    """Returns a value at `placement`: one of the pool's, or several, zipped."""
     pool = self._of(placement)
     num = self._rng.choice([1, 1, 2, 3])
     if num == 1:
@@ -175,7 +176,7 @@ class _Program:
 
 
 def traced(body: Callable[..., Any], *types: Any) -> tff.Computation:
-  """Returns a federated computation of several arguments, by their names."""
+  """Returns `body` as a federated computation of arguments named a, b, c, d."""
   functions: Sequence[Callable[..., Any]] = (
     lambda: body(),
     lambda a: body(a),
@@ -201,7 +202,7 @@ _CONSTANTS = (0.0, 1.0, -1.0, 3.0, 0.1, 7.0, np.nan, np.inf, 1e-3)
 
 
 def function(rng: random.Random, parameter: tff.Type) -> tff.Computation:
-  """Draws a function of a value."""
+  """Draws a function of values of the type `parameter`."""
 
   @tff.tensorflow.computation(parameter)
   def apply(value: Any) -> Any:
@@ -228,7 +229,7 @@ def constant(rng: random.Random) -> tff.Computation:
 
 
 def weight(value: Any) -> tff.Computation:
-  """Returns a function from a value to its weight: one of its numbers."""
+  """Returns a function from a value to a weight: the sum of a tensor in it."""
 
   @tff.tensorflow.computation(value.type_signature.member)
   def weigh(x: Any) -> Any:
@@ -280,7 +281,7 @@ def aggregation(
 
 
 def _leaves(value: Any) -> list[Any]:
-  """Returns the tensors of a value, including its datasets' tensors."""
+  """Returns a value's tensors; a dataset gives its size and a sum."""
   if isinstance(value, tf.data.Dataset):
     return _of_dataset(value)
   if tf.is_tensor(value):
@@ -293,7 +294,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _of_dataset(data: tf.data.Dataset) -> list[tf.Tensor]:
-  """Returns the number of elements, and a sum of them by a loop."""
+  """Returns a dataset's number of elements, and a sum of them by a loop."""
 
   @tf.function
   def summed(data: tf.data.Dataset) -> Any:
@@ -301,7 +302,7 @@ def _of_dataset(data: tf.data.Dataset) -> list[tf.Tensor]:
     for element in data:
       num += 1
       for leaf in tf.nest.flatten(element):
-        # The order counts, too.
+        # Weighted, so that the order of the elements counts, too.
         total += tf.cast(num, tf.float32) * tf.reduce_sum(_as_float(leaf))
     return total, num
 
@@ -443,7 +444,7 @@ _OF_FLOATS: Sequence[_Change] = (
 def _combined(
   rng: random.Random, leaves: Sequence[tf.Tensor]
 ) -> list[tf.Tensor]:
-  """Returns combinations of two of several tensors."""
+  """Returns combinations of two of the tensors `leaves`."""
   pairs = [
     (x, y)
     for x in leaves

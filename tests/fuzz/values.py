@@ -1,4 +1,4 @@
-"""Random types, and random values of them in all the forms that users give."""
+"""Draws random types, and random values in all the forms that users give."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def member_type(
 def value(
   rng: random.Random, type_spec: tff.Type, *, is_wild: bool = False
 ) -> Any:
-  """Draws a value of a type."""
+  """Draws a value of a type; if wild, in various forms, perhaps with NaN."""
   if isinstance(type_spec, tff.types.StructWithPythonType):
     members = [value(rng, part, is_wild=is_wild) for part in type_spec]
     container = type_spec.python_container
@@ -103,7 +103,10 @@ def value(
 def numbers(
   rng: random.Random, type_spec: tff.TensorType, *, is_wild: bool = False
 ) -> np.ndarray:
-  """Draws an array: of small integers, so that sums of them do not round."""
+  """Draws an array of small integers, so that their sums do not round.
+
+  A wild array of floats may also have a special value, such as NaN.
+  """
   shape = [
     rng.choice([0, 1, 2, 3]) if size is None else size
     for size in type_spec.shape
@@ -177,7 +180,7 @@ _FORMS: Sequence[Callable[[np.ndarray], Any]] = (
 def sequence(
   rng: random.Random, element: tff.Type, *, is_wild: bool = False
 ) -> Any:
-  """Draws a dataset, or a list, of elements of a type."""
+  """Draws a dataset or a list, whose elements are of the type `element`."""
   num = rng.choice([0, 1, 2, 3, 5])
   is_tensor = isinstance(element, tff.TensorType)
   if is_tensor:
@@ -211,8 +214,8 @@ def _spec(tensor: tff.TensorType) -> tf.TensorSpec:
   return tf.TensorSpec(tensor.shape, dtype)
 
 
-# No dataset is reshuffled at each iteration: a program may return it, and the
-# comparison iterates it.
+# No shuffle differs between iterations: a program may return the dataset, and
+# the comparison iterates over it again.
 _CHANGES: Sequence[Callable[[tf.data.Dataset], tf.data.Dataset]] = (
   lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=False),
   lambda d: d.cache(),

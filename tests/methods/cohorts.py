@@ -1,4 +1,4 @@
-"""Cohorts for the tests of rules: plain arrays in, plain arrays out."""
+"""Makes cohorts of plain arrays, and applies rules to them, for tests."""
 
 import types as builtin_types
 from typing import Any
@@ -44,7 +44,7 @@ def make(
 
 
 def of_losses(loss, num_examples=None, **options) -> types.Cohort:
-  """A cohort for a rule that reads no updates."""
+  """Returns a cohort for a rule that reads no updates."""
   return make(np.ones([len(loss), 1]), loss, num_examples, **options)
 
 
@@ -58,7 +58,7 @@ def _columns(cohort) -> dict[str, np.ndarray]:
 
 
 def permuted(cohort, order) -> types.Cohort:
-  """The same clients in another order, or some of them."""
+  """Returns a cohort's clients in another order, or only some of them."""
   remembered = np.arange(len(cohort.client_id), len(cohort.gram))
   everything = np.concatenate([order, remembered])
   return cohort._replace(
@@ -68,25 +68,25 @@ def permuted(cohort, order) -> types.Cohort:
 
 
 def coefficients(rule, cohort) -> np.ndarray:
-  """The coefficients of the first round."""
+  """Returns the coefficients of a rule in its first round."""
   return in_graph.apply(rule, cohort).coefficients
 
 
 def measurements(rule, cohort) -> dict[str, float]:
-  """Returns the measurements of the first round."""
+  """Returns the measurements of a rule in its first round."""
   reported = in_graph.apply(rule, cohort).measurements
   return {name: float(x) for name, x in reported.items()}
 
 
 def random(m, d, seed=0):
-  """Unequal clients: updates [m, d], losses [m], numbers of examples [m]."""
+  """Returns updates [m, d], losses [m] and example counts [m], all unequal."""
   rng = np.random.default_rng(seed)
   updates = rng.normal(size=(m, d)) * rng.lognormal(size=(m, 1))
   return updates, rng.lognormal(size=m), rng.integers(1, 100, size=m)
 
 
 def random_for(rule, m, *, seed=0, client_id=None) -> types.Cohort:
-  """Returns unequal clients, for a rule that remembers none so far."""
+  """Returns a cohort of unequal clients for the first round of `rule`."""
   updates, loss, num_examples = random(m, d=23, seed=seed)
   return make(
     updates,
@@ -99,7 +99,7 @@ def random_for(rule, m, *, seed=0, client_id=None) -> types.Cohort:
 
 
 def none_remembered(rule, updates):
-  """Returns the empty memory of a rule's first round; None if it has none."""
+  """Returns the memory of a rule's first round, if the rule has one."""
   if not rule.remembered_rounds:
     return None
   return [], [], np.zeros([0, updates.shape[1]])
@@ -117,7 +117,7 @@ def random_signals(m, seed=0) -> dict[str, np.ndarray]:
 
 
 def clients(cohort, updates) -> list[Any]:
-  """The same clients, as the NumPy reference takes them."""
+  """Returns a cohort's clients as the NumPy reference takes them."""
   return [
     builtin_types.SimpleNamespace(
       update=update, **{name: x[k] for name, x in _columns(cohort).items()}

@@ -1,4 +1,4 @@
-"""Rules in a graph, as they run: any signals, any state, round after round."""
+"""Applies rules to cohorts in a graph, as processes do, or without one."""
 
 import functools
 
@@ -11,7 +11,7 @@ from tff_fair.client_works import tracing
 
 @functools.cache
 def _traced(rule, known_names):
-  """The rule as a function of a cohort of any size and of a state."""
+  """Returns `rule` as a graph function of a cohort of any size and a state."""
   ranks = {"gram": 2}
   dtypes = {
     "client_id": tf.int64,
@@ -31,7 +31,7 @@ def _traced(rule, known_names):
   def run(known, state):
     return rule.coefficients(types.Cohort(**known), state)
 
-  # As processes trace rules: without AutoGraph. Calls of a concrete function
+  # Without AutoGraph, as processes trace rules. Calls of a concrete function
   # take a fifth of the time.
   return tracing.graph_function(run).get_concrete_function(
     known_specs, state_specs
@@ -39,7 +39,7 @@ def _traced(rule, known_names):
 
 
 def _as_tensors(rule, cohort, state):
-  """Returns the known parts of a cohort, and the state or the first one."""
+  """Returns a cohort's known parts, and `state` or the initial one."""
   known = {name: x for name, x in cohort._asdict().items() if x is not None}
   state = rule.initialize() if state is None else state
   return tf.nest.map_structure(tf.convert_to_tensor, (known, state))
@@ -53,12 +53,12 @@ def apply(rule, cohort, state=None) -> types.RuleOutput:
 
 
 def eagerly(rule, cohort, state=None) -> types.RuleOutput:
-  """The same without a graph, whose tracing takes up to a second per rule."""
+  """Does the same without a graph, whose tracing takes up to a second."""
   known, state = _as_tensors(rule, cohort, state)
   output = rule.coefficients(types.Cohort(**known), state)
   return tf.nest.map_structure(lambda x: x.numpy(), output)
 
 
 def direction(rule, cohort, updates, state=None) -> np.ndarray:
-  """The direction of a round, d."""
+  """Returns the direction of a round, [d]."""
   return apply(rule, cohort, state).coefficients @ np.asarray(updates)

@@ -98,13 +98,14 @@ def rules_of(name: str) -> list[types.Rule]:
 def numpy_direction(
   rule: types.Rule, clients: list[Any], memory: dict[str, Any]
 ) -> np.ndarray:
-  """Returns the direction by the reference, which keeps its state itself."""
+  """Returns the direction by the NumPy reference, which keeps its own state."""
   hparams = {
     h.name: getattr(rule, h.name)
     for h in declared.fields_of(type(rule)).values()
     if getattr(rule, h.name) != h.default
   }
-  if RULE_CLASSES["adafedadam"] is type(rule):  # Its reference is a whole step.
+  # The reference returns a whole step, not a direction.
+  if RULE_CLASSES["adafedadam"] is type(rule):
     return reference.pseudo_gradient(clients, **hparams)[0]
   name = next(n for n, made in RULE_CLASSES.items() if made is type(rule))
   method = reference.METHODS[name]

@@ -1,4 +1,4 @@
-"""Rounds of the small problem in parts, beside the same rounds as a whole."""
+"""Runs rounds of the small problem in parts, and the same rounds as a whole."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ COHORT = (12, 3, 8, 5, 31, 17, 2)
 
 
 def client(client_id, *, scale=1.0, size=8):
-  """A client's data, in two minibatches."""
+  """Returns a client's data; with the default size, two minibatches."""
   rng = np.random.default_rng(client_id)
   x = scale * rng.normal(size=(size, small_problem.NUM_FEATURES))
   y = rng.integers(small_problem.NUM_CLASSES, size=size)
@@ -32,7 +32,7 @@ def diverging(client_id):
 
 
 def hostile():
-  """Clients that do not count; their data show it before they train."""
+  """Returns clients that do not count, as their data show before training."""
   return [
     client(20, scale=np.nan),
     client(21, scale=np.inf),
@@ -52,7 +52,7 @@ def build(name, *, client_optimizer=None, **options):
 
 
 def run(process, state, clients, size):
-  """A round in parts of a size; 0 is a round as a whole."""
+  """Runs a round in parts of `size` clients; 0 means a round as a whole."""
   with runtime.in_parts_of(size):
     return process.next(state, clients)
 

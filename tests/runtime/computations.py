@@ -13,7 +13,7 @@ ROW = tff.TensorType(np.float32, [3])
 
 
 def summed(function: tff.Computation) -> tff.Computation:
-  """Returns the sum over clients of a function of their values."""
+  """Returns a computation of the sum of `function` over the clients' values."""
 
   @tff.federated_computation(
     tff.FederatedType(function.type_signature.parameter, tff.CLIENTS)
@@ -29,7 +29,7 @@ sum_of_successors = summed(add_one)
 
 
 def slow(seconds: float, type_spec: object = np.float32) -> tff.Computation:
-  """Returns a computation that returns its argument after so many seconds."""
+  """Returns a computation that returns its argument after `seconds`."""
 
   @tff.tensorflow.computation(type_spec)
   def same(x):
@@ -52,7 +52,7 @@ def rows(number: int) -> list[np.ndarray]:
 
 @functools.cache
 def process(name: str) -> tff.learning.templates.LearningProcess:
-  """Returns the process of a method, on the small problem."""
+  """Returns the process of the method `name`, on the small problem."""
   return algorithms.build(
     name,
     small_problem.functional_model(),

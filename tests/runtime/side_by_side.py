@@ -23,7 +23,7 @@ from tff_fair.runtime.parts import cohort_cuts
 
 # A call that takes longer counts as hanging.
 _MOST_SECONDS = 60.0
-# Numbers of clients, and clients per part; most are cheap.
+# Numbers of clients, and of clients per part; most are cheap.
 _SIZES: Sequence[tuple[int, int | None]] = (
   *((0, None), (1, None), (2, None), (3, None), (5, None)),
   *((2, 1), (3, 1), (3, 2), (4, 3), (5, 2), (7, 3), (12, 1)),
@@ -76,7 +76,7 @@ class _Side:
   def _start(self) -> None:
     self._open()
     self._context = tff.framework.get_context_stack().current
-    # So that the next context to open does not close this one.
+    # Otherwise the next context to open would close this one.
     self._opened = chosen_context._current.pop_all()
     self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -112,7 +112,7 @@ class Both:
   """Both contexts, for all the options that calls need."""
 
   def __init__(self) -> None:
-    """Does not open contexts yet."""
+    """Opens no contexts yet."""
     self._sides: dict[tuple[Options, bool], _Side] = {}
     self.one_graph = self.cut = False
 
@@ -172,7 +172,7 @@ def _differences(
   exact: Outcome, other: Outcome, *, rounds: bool
 ) -> Iterator[str]:
   if isinstance(exact.error, concurrent.futures.TimeoutError):
-    return  # Not our fault.
+    return  # TFF's own executors hang, too.
   if (exact.error is None) is not (other.error is None):
     way = "fails" if exact.error is None else "does not fail"
     yield f"{way}: {short(exact.error or other.error)}"
@@ -182,12 +182,12 @@ def _differences(
     yield from differences(exact.value, other.value, rounds=rounds)
 
 
-# How the results of two contexts differ.
+# The comparison of two contexts' results.
 
-# Of sums in another order: relative tolerances by dtype.
+# Relative tolerances by dtype, for sums in another order.
 _ROUNDING = {"e": 2e-2, "f": 2e-5, "d": 1e-12, "F": 2e-5, "D": 1e-12}
 _BFLOAT16_ROUNDING = 1e-1
-_CLOCK = "round_timestamp"  # The time of the call, in results of TFF's.
+_CLOCK = "round_timestamp"  # TFF's results have the time of the call.
 
 
 def differences(exact: Any, other: Any, *, rounds: bool) -> Iterator[str]:

@@ -22,9 +22,9 @@ def step_by_step() -> Iterator[None]:
 def counted(
   module: object = whole_graph, name: str = "try_build"
 ) -> Iterator[list[bool]]:
-  """Yields a list with whether each call of a function found something.
+  """Records whether each call of a function returned something.
 
-  By default, whether each call was one graph.
+  By default, that is whether each computation was one graph. Yields the list.
   """
   found: list[bool] = []
   function = getattr(module, name)
@@ -39,7 +39,7 @@ def counted(
 
 
 def both(call: Callable[[], Any]) -> tuple[Any, Any]:
-  """Returns the result of one graph, and the result of single steps."""
+  """Returns the results of a call as one graph and in single steps."""
   with counted() as graphs:
     result = call()
   assert any(graphs), "Nothing was one graph."

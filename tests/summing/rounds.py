@@ -1,4 +1,4 @@
-"""Rounds of aggregation for tests: clients with structured updates."""
+"""Runs rounds of aggregation for tests: clients with structured updates."""
 
 import collections
 import dataclasses
@@ -23,7 +23,7 @@ LEARNING_RATE = 0.1
 
 @dataclasses.dataclass
 class Client:
-  """A client as the server sees it."""
+  """A client's values, as they reach the server."""
 
   update: np.ndarray
   loss: float = 1.0
@@ -31,7 +31,7 @@ class Client:
   client_id: int = 0
 
   def structured(self):
-    """The update, of UPDATE_TYPE."""
+    """Returns the update, of UPDATE_TYPE."""
     kernel, pair, scalar = np.split(self.update, [6, 8])
     return collections.OrderedDict(
       kernel=kernel.astype(np.float32).reshape(2, 3),
@@ -62,7 +62,7 @@ flat = small_problem.flat
 
 
 def random_clients(m, seed=0) -> list[Client]:
-  """Unequal clients in no order of id."""
+  """Returns `m` unequal clients in no order of id."""
   rng = np.random.default_rng(seed)
   return [
     Client(
@@ -76,24 +76,24 @@ def random_clients(m, seed=0) -> list[Client]:
 
 
 def factory_of(name, hparams, **options) -> aggregators.RuleFactory:
-  """The factory of a method's rule."""
+  """Returns the factory of a method's rule."""
   rule = algorithms.get(name).build.rule(**hparams)
   return aggregators.RuleFactory(rule, **options)
 
 
 def create(factory, update_type=UPDATE_TYPE):
-  """The process of a factory, weighted by signals."""
+  """Returns the process of a factory, weighted by signals."""
   return factory.create(update_type, SIGNALS_TYPE)
 
 
 def expected(name, clients, **hparams) -> np.ndarray:
-  """The direction of a method, in NumPy."""
+  """Returns the direction of a method by the NumPy reference."""
   known = [client.as_reference() for client in clients]
   return reference.METHODS[name].direction(known, **hparams)
 
 
 def run(process, clients, state=None, update_of=Client.structured):
-  """One round, weighted by signals."""
+  """Runs a round, weighted by signals."""
   return process.next(
     process.initialize() if state is None else state,
     [update_of(client) for client in clients],

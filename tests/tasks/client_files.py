@@ -46,7 +46,7 @@ def read(path):
 
 
 def images(count=4, side=2, channels=3):
-  """Returns images of one shade each, twice the number of the image."""
+  """Returns images and labels; all pixels of image k have the value 2 k."""
   return [
     {
       "image": np.full([side, side, channels], 2 * k, np.int64),

@@ -37,7 +37,7 @@ def images_of(labels, size=28):
 
 
 def write_mnist(directory, *, train=None, test=None, names=("train", "t10k")):
-  """Writes the four idx files; by default ten of each class, two to test."""
+  """Writes the four idx files; by default, ten of each class, two to test."""
   train = np.tile(np.arange(10), 10) if train is None else np.asarray(train)
   test = np.tile(np.arange(10), 2) if test is None else np.asarray(test)
   for name, labels in zip(names, (train, test), strict=True):

@@ -15,7 +15,7 @@ def serialized(features):
 
 
 class NativeFile:
-  """Examples by split and client, which tests may damage."""
+  """A file of examples by split and client, which tests may damage."""
 
   def __init__(self, path):
     self.path = path

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def arrays(*splits, clients=None):
-  """Returns x and y of some clients, by default of all, split after split."""
+  """Returns x and y of `clients`, by default of all, split after split."""
   found = [
     split.load(k)
     for split in splits

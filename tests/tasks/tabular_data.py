@@ -138,7 +138,7 @@ def write_arrays(directory, **changes):
 
 
 def write_adult_table(directory, path):
-  """Writes UCI's Adult as one CSV file, column `half` being train or test."""
+  """Writes UCI's Adult as one CSV file with a column `half`: train or test."""
   rows = [
     [*(field.strip().rstrip(".") for field in line.split(",")), half]
     for name, half in (("adult.data.gz", "train"), ("adult.test.gz", "test"))

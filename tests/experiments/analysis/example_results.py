@@ -1,4 +1,4 @@
-"""Made-up results of clients."""
+"""Makes up results of clients, for tests of the analysis."""
 
 import numpy as np
 

@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import executors, jobs, processes, runner
 
 
 class Processes:
-  """Replaces the processes of runs."""
+  """Runs a search's jobs in this process, instead of processes of their own."""
 
   def __init__(self):
     self.interrupted_at = None
@@ -24,7 +24,8 @@ class Processes:
         running.append(job)
       if not running:
         return
-      # Runs do not always end in the order in which they started.
+      # Out of order, since runs need not end in the order in which they
+      # started.
       job = running.pop(self.num_started % len(running))
       if self.num_started == self.interrupted_at:
         raise interruption.Interrupted(2)

@@ -9,16 +9,16 @@ from tests.experiments import run_folders
 from tff_fair.experiments.spec.scores import ACCURACY
 
 ROUNDS = (1, 2, 3)
-SCORE = ACCURACY  # Errors are best at the same rate.
+SCORE = ACCURACY  # Some tests replace it by a score of errors.
 
 
 def accuracy(rate, number):
-  """Returns a run's accuracy after a round, best at a rate of 0.1."""
+  """Returns a run's accuracy after round `number`, best at a rate of 0.1."""
   return 0.9 / (1 + abs(np.log10(rate) + 1)) * number / ROUNDS[-1]
 
 
 def train(spec, path, callbacks=()):
-  """Writes a run; one with a rate above 5 fails."""
+  """Writes a run; fails if its client learning rate is above 5."""
   path = pathlib.Path(path)
   with path.with_name("trained.txt").open("a") as file:
     file.write(f"{path.name}\n")

@@ -1,6 +1,6 @@
-"""Replaces Slurm's commands: a job is a process, its id the process id.
+"""Replaces Slurm's commands: a job is a process, its id the process's id.
 
-Like many clusters it has no accounting: there is no `sacct`.
+Like many clusters, this one has no accounting: there is no `sacct`.
 """
 
 import os

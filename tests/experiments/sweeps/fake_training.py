@@ -11,10 +11,10 @@ from tff_fair.declared import FieldError
 
 
 def train(spec, path, **options):
-  """Writes a run.
+  """Writes a run, or fails in a way that depends on the seed.
 
-  One of seed 6 kills the server that all runs are forked from, one of 7 fails,
-  one of 8 dies, one of 9 takes long.
+  A run with seed 6 kills the server that all runs are forked from, one with 7
+  fails, one with 8 dies, one with 9 takes long.
   """
   del options
   print(spec.algorithm, os.getpid())

@@ -1,4 +1,4 @@
-"""Replaces training by slow rounds, each saved, for processes of a cluster."""
+"""Trains in slow rounds, each saved, in the processes of a fake cluster."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ _SECONDS_PER_ROUND = 0.05
 def train(spec, path, **options):
   """Continues a run; with seed 1, its rounds take a while.
 
-  It writes the ids of its process and of its parent to NAME.pids.
+  Writes the ids of the process and of its parent to NAME.pids.
   """
   del options
   folder = RunFolder(path)

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.program
 
 @pytest.fixture(scope="session")
 def task():
-  """A small task, which no test changes."""
+  """Returns a small task, which no test may change."""
   return tasks.load("digits", num_clients=7, model="logistic_regression")
 
 

@@ -43,18 +43,18 @@ def process_of(task, algorithm):
 
 
 def train(spec, path=None, *, progress=False, **options):
-  """Runs without reporting progress."""
+  """Runs an experiment without reporting progress."""
   return experiments.run(spec, path, progress=progress, **options)
 
 
 def train_on(task, spec, path, **options):
-  """Runs on this task instead of the one that the settings name."""
+  """Runs on `task`, instead of the task that the settings name."""
   with mock.patch.object(task_loading, "load", return_value=task):
     return train(spec, path, **options)
 
 
 def before_round(monkeypatch, number, act):
-  """Makes later runs call `act` before a round."""
+  """Makes later runs call `act` before round `number`."""
   run_round = rounds.RoundRunner.run
 
   def run(self, state, round_num):
@@ -66,7 +66,7 @@ def before_round(monkeypatch, number, act):
 
 
 def interrupt(spec, path, after):
-  """Runs until Ctrl-C comes after a round; returns the exception."""
+  """Runs until Ctrl-C comes after round `after`; returns the exception."""
   ctrl_c = functools.partial(signal.raise_signal, signal.SIGINT)
   with pytest.MonkeyPatch.context() as patched:
     before_round(patched, after + 1, ctrl_c)

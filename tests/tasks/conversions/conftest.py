@@ -11,7 +11,7 @@ pytestmark = pytest.mark.pure
 
 @pytest.fixture
 def convert(tmp_path):
-  """Writes examples to a file; returns them by split and client."""
+  """Returns a function that writes examples to a file, and reads them back."""
 
   def write(examples, *, path=tmp_path / "out" / "data.sqlite", **settings):
     settings.setdefault("choose_test", client_data_writer.last_share(0.2))

@@ -1,4 +1,4 @@
-"""Sections of the page about runs, as tests read them."""
+"""Builds sections of a report as XML, and finds parts of them."""
 
 import xml.etree.ElementTree as ET
 
@@ -13,7 +13,7 @@ def task_of(folder, **arguments):
 
 
 def drawn(build, folder, **arguments):
-  """Returns the section that a function builds about the runs in a folder."""
+  """Returns, as XML, the section that `build` makes of the runs in a folder."""
   task = task_of(folder, **arguments)
   section = build(task)
   assert section.body, section.absence
@@ -26,10 +26,10 @@ def words(element):
 
 
 def texts(element, tag):
-  """Returns the texts of all elements of a kind within another."""
+  """Returns the texts of all elements with a tag within another element."""
   return [words(found) for found in element.iter(tag)]
 
 
 def with_class(element, name):
-  """Returns the elements of a class within another."""
+  """Returns the elements of the class `name` within another element."""
   return [e for e in element.iter() if name in e.get("class", "").split()]
