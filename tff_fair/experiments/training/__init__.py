@@ -1,1 +1,1 @@
-"""Training: the rounds of a run, and their results."""
+"""Trains runs round by round, and writes their results."""

@@ -1,4 +1,4 @@
-"""Baselines of a federation: each client alone, and all data in one place.
+"""Trains a federation's baselines: each client alone, and on pooled data.
 
 Both begin with the run's initial model and train by its local work, without the
 server.
@@ -41,7 +41,7 @@ from tff_fair.experiments.training import build, learning_process, sampling
 
 _HOLDOUT_SHARE = 0.2
 _MIN_EXAMPLES = 5  # With fewer examples, none is held out.
-RATE_FACTORS = (0.25, 1.0, 4.0)  # Multiply the federation's client rate.
+RATE_FACTORS = (0.25, 1.0, 4.0)  # Factors of the federation's client rate.
 _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
@@ -56,7 +56,7 @@ _KEY_SETTINGS = (
 
 
 class Baseline(NamedTuple):
-  """The results of training without a federation."""
+  """The results of one baseline, with arrays over the K clients."""
 
   client_ids: np.ndarray  # int64[K], ascending.
   rounds: np.ndarray  # int64[K], each model's number of training rounds.
@@ -68,7 +68,10 @@ class Baseline(NamedTuple):
 def train_or_load(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> dict[str, Baseline]:
-  """Returns baselines by kind; loads those of equal runs in nearby folders."""
+  """Returns the baselines that the spec requests, by kind; trains missing ones.
+
+  Those of runs with the same settings in neighbouring folders are loaded.
+  """
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
     POOLED: spec.pooled_baseline,
@@ -95,7 +98,10 @@ def train_or_load(
 def with_loss_reference(
   spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
-  """Returns a run's parts, with a rule on loss gaps if the spec requests it."""
+  """Returns a run's parts; if the spec requests it, the rule gets loss gaps.
+
+  A gap is a client's loss minus that of its local baseline.
+  """
   if spec.loss_reference != LOCAL:
     return parts
   baseline = found[LOCAL]
@@ -294,7 +300,7 @@ def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
 
 
 def _load(place: pathlib.Path, key: str) -> Baseline | None:
-  """Returns the baseline in a file; None if its settings differ."""
+  """Returns the baseline in a file; None if missing, or of other settings."""
   if not place.exists():
     return None
   with array_files.read(

@@ -1,4 +1,4 @@
-"""Assembles the parts of a run: process, schedule, costs."""
+"""Builds the parts of a run before its first round, such as its TFF process."""
 
 import dataclasses
 import pathlib
@@ -31,7 +31,7 @@ from tff_fair.runtime import compilation_cache
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunParts(plan.Plan):
-  """The parts of a run, and its resolved settings."""
+  """A run's plan, and all that is built from it to train the run."""
 
   task: tasks.Task
   process: tff.learning.templates.LearningProcess
@@ -54,7 +54,7 @@ def run_parts(
   task: tasks.Task,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> RunParts:
-  """Builds the parts of a run."""
+  """Resolves a run's plan, and builds the run's parts from it."""
   run_plan = plan.resolve(spec, task)
   built = learning_process.build(spec, task, run_plan, cache=cache)
   return RunParts(
@@ -85,7 +85,7 @@ def run_parts(
 def process(
   spec: RunSpec, *, trust: bool = False
 ) -> tff.learning.templates.LearningProcess:
-  """Builds the process of a run for remote clients, without attackers."""
+  """Builds the process of a run, without attackers, for remote clients."""
   task = load_task(spec, trust=trust)
   honest = dataclasses.replace(plan.resolve(spec, task), attack=None)
   chosen = learning_process.arguments(spec, task, honest)
@@ -95,7 +95,7 @@ def process(
 def with_initial_weights(
   spec: RunSpec, task: tasks.Task, *, trust: bool = False
 ) -> tasks.Task:
-  """Returns a task whose model begins with the weights that a spec names."""
+  """Returns the task; its model begins with weights if the spec names any."""
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
   if place is None:
@@ -119,7 +119,7 @@ def with_initial_weights(
 def _weights_from_file(
   path: pathlib.Path, *, trust: bool
 ) -> Sequence[np.ndarray]:
-  """Returns the weights of a file, in the order of the model's layers."""
+  """Returns the weights in a model's file, in the order of its layers."""
   model = model_files.load_model(path, trust=trust)
   # An export wraps the trained model in other layers; take only the model.
   for layer in model.layers:
@@ -132,7 +132,7 @@ def _weights_from_file(
 def _weights_from_run(
   path: pathlib.Path, build: KerasModelFn
 ) -> Sequence[np.ndarray]:
-  """Returns the weights of a run, in the order of the model's layers."""
+  """Returns a finished run's weights, in the order of its model's layers."""
   run = discovery.open_run(path)
   if not run.is_finished:
     raise ValueError("is not finished; finish that run, or choose another.")

@@ -1,6 +1,6 @@
-"""Builds the rounds of a run: its cohorts, and what happens in each round.
+"""Builds what runs a run's rounds: the sampler of cohorts, and the runner.
 
-`resume` trains them in a run's folder, `in_memory` without a folder.
+`resume` trains with them in a run's folder, `in_memory` without a folder.
 """
 
 import tensorflow_federated as tff
@@ -43,7 +43,7 @@ def rounds(
   weights: tff.learning.models.ModelWeights | None,
   wants_updates: bool,
 ) -> RoundRunner:
-  """Returns the rounds of a run."""
+  """Returns the runner of a run's rounds; `weights` replace initial ones."""
   task, ascent = parts.task, None
   if spec.algorithm == drfa_rounds.METHOD:
     losses = client_evaluation.build_losses(parts, train_data)

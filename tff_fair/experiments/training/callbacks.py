@@ -1,4 +1,4 @@
-"""Callbacks on the rounds of a run, and how the run calls them."""
+"""Defines callbacks on the rounds of a run, and calls them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Writer(RoundCallback):
 
 
 class CallbackError(RunError):
-  """A user's callback ended a run; the run's error says how to resume."""
+  """A fault of a user's callback ended a run; the run adds how to resume."""
 
 
 _VERDICTS: Mapping[str, Sequence[Verdict]] = {
@@ -116,7 +116,7 @@ _MOST_LETTERS = 120  # The longest quotation from an error of a user's code.
 
 
 class Callbacks:
-  """The callbacks of a run, as one."""
+  """Calls the callbacks of a run, and keeps their first verdict."""
 
   def __init__(
     self,
@@ -161,7 +161,7 @@ class Callbacks:
   def dispatch(
     self, hook: Literal["on_round", "on_evaluation"], state: RoundState
   ) -> None:
-    """Calls a hook of all callbacks."""
+    """Calls `on_round` or `on_evaluation` of all callbacks."""
     for callback in self._all:
       self._call(callback, hook, state, where=f" of round {state.round_num}")
 
@@ -183,7 +183,7 @@ class Callbacks:
     return CallbackStates(states, self.reason if self.verdict == "stop" else "")
 
   def restore(self, saved: CallbackStates) -> None:
-    """Restores the callbacks' saved states."""
+    """Restores the callbacks' saved states, and whether they ended the run."""
     if saved.stop:
       self.verdict, self.reason = "stop", saved.stop
     by_name = {self._names.get(id(c)): c for c in self._all}
@@ -198,7 +198,7 @@ class Callbacks:
   def _call(
     self, callback: RoundCallback, hook: str, *args: object, where: str = ""
   ) -> Any:
-    """Calls a hook; records its verdict if it is the run's first one."""
+    """Calls a hook and returns its result; keeps the run's first verdict."""
     name = self._names.get(id(callback))
     try:
       found = getattr(callback, hook)(*args)
@@ -224,7 +224,7 @@ class Callbacks:
 
 
 def unique_names(users: Sequence[RoundCallback]) -> dict[int, str]:
-  """Returns the names of a user's callbacks, by the callbacks' `id`."""
+  """Returns distinct names of a user's callbacks, by the callbacks' `id`."""
   names: dict[int, str] = {}
   for callback in users:
     if not isinstance(callback, RoundCallback):

@@ -1,4 +1,4 @@
-"""Checks of the clients' data, and evaluations of a model on them."""
+"""Evaluates a run's model on its clients' data, which `check_data` reads."""
 
 import functools
 import itertools
@@ -39,7 +39,10 @@ _MOST_BINS = 2**23
 
 
 def check_data(task: tasks.Task) -> None:
-  """Reads the data of all clients, so that damage shows before training."""
+  """Reads all clients' data, so that damage shows before training.
+
+  With very many clients, it does nothing, as this would take minutes.
+  """
   if task.num_clients <= scoring.MOST_CLIENTS_TO_READ:
     for client_id in range(task.num_clients):
       task.train.load(client_id)
@@ -170,7 +173,7 @@ def _compile_evaluation(
   sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
-  """Returns a compiled evaluation, from the cache if possible."""
+  """Returns the evaluation that `form` builds, from the cache if possible."""
   # Any seed will do: the evaluation takes the model's weights as arguments.
   task = initial_weights.with_seed_0(parts.task)
   return parts.cache.computations(
@@ -236,7 +239,7 @@ def _evaluate_in_calls(
 def summarize(
   columns: Mapping[str, np.ndarray], score: Score = ACCURACY, part: str = "test"
 ) -> Summary:
-  """Summarizes an evaluation over the clients."""
+  """Returns statistics over the clients of their scores and losses, by name."""
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]
   values = columns[score.name].astype(np.float64)

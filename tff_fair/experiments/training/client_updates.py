@@ -1,4 +1,7 @@
-"""The updates of a round's clients, computed again by stacked aggregation."""
+"""Computes a round's client updates again, for callbacks that want them.
+
+Stacked aggregation, which keeps single updates, repeats the round for this.
+"""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +23,7 @@ _SERVER_ENTRIES = ("direction", "direction_norm", "updates", "squared_norm")
 
 
 def check_visible(spec: RunSpec) -> None:
-  """Checks that no setting hides clients' updates from callbacks."""
+  """Raises a `FieldError` if a setting hides client updates from callbacks."""
   try:
     spec.replace(save_updates=1)
   except FieldError as error:
@@ -80,7 +83,7 @@ class UpdateSaver(RoundCallback):
     self._every = every
 
   def on_round(self, state: RoundState) -> None:
-    """Writes the updates of a round whose number is a multiple of n."""
+    """Writes the round's updates if its number is a multiple of `every`."""
     if state.round_num % self._every:
       return
     client_id, updates, signals = state.updates

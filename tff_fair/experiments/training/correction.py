@@ -1,4 +1,4 @@
-"""The first two stages of FedCorr, before the first round of a run.
+"""Corrects labels before the first round, by FedCorr's first two stages.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022):
@@ -48,7 +48,7 @@ from tff_fair.runtime.compilation_cache import CompilationCache
 def build_computations(
   spec: RunSpec, task: tasks.Task, cache: CompilationCache
 ) -> Mapping[str, tff.Computation]:
-  """Returns the stages' computations over clients, by name."""
+  """Returns the TFF computations of both stages, by name."""
   assert task.num_classes is not None
   work = {
     name: value
@@ -93,7 +93,7 @@ def build_computations(
 
 _WEIGHT, _LABELS = "weight_", "labels_"
 _COLUMNS = ("dimensions", "levels", "is_noisy")
-# Keys of random draws, different from each other and from those of `sampling`.
+# Keys of random draws, so that these are independent of those in `sampling`.
 _ITERATIONS, _FINETUNING = 101, 102
 _CLIENTS_PER_CALL = 50  # The most clients whose data one call reads.
 
@@ -101,7 +101,7 @@ Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
 def check_labels_available(spec: RunSpec) -> None:
-  """Checks that label correction can read the labels in this program."""
+  """Raises a `FieldError` if label correction cannot read the labels here."""
   if spec.label_correction != "none" and runtime.workers_can_build_data():
     raise FieldError(
       "label_correction",
@@ -114,7 +114,11 @@ def check_labels_available(spec: RunSpec) -> None:
 def correct(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, say: Say
 ) -> tuple[build.RunParts, Weights | None]:
-  """Runs the remaining stages; returns new parts, and weights or None."""
+  """Runs the remaining stages; returns the parts with the corrected task.
+
+  It also returns the weights with which training begins. Without label
+  correction, the parts are the same, and the weights are None.
+  """
   if spec.label_correction == "none":
     return parts, None
   task, stages = parts.task, _Stages(spec, parts)
@@ -140,7 +144,7 @@ def correct(
 
 
 def with_corrected_labels(folder: RunFolder, task: tasks.Task) -> tasks.Task:
-  """Returns a run's task with the labels of its training."""
+  """Returns a run's task with its corrected labels, if it has corrected any."""
   record = load(folder)
   return (
     task if record is None else label_noise.with_labels(task, record.labels)
@@ -172,7 +176,7 @@ class _Stages:
     )
 
   def pack_weights(self, weights: Sequence[np.ndarray]) -> Weights:
-    """Returns model weights, given the trainable ones as a flat list."""
+    """Returns model weights with the trainable ones of a flat list."""
     return tff.learning.models.ModelWeights(
       tf.nest.pack_sequence_as(self._initial.trainable, list(weights)),
       self._initial.non_trainable,
@@ -272,7 +276,7 @@ class _Stages:
     is_noisy: np.ndarray,
     train_data: client_data.ClientDatasets,
   ) -> list[tuple[int, np.ndarray]]:
-    """Returns a model's predictions for the examples of noisy clients."""
+    """Returns noisy clients' ids, and the model's predictions for each."""
     found: list[tuple[int, np.ndarray]] = []
     ids = np.flatnonzero(is_noisy).tolist()
     for start in range(0, len(ids), _CLIENTS_PER_CALL):
@@ -286,7 +290,7 @@ class _Stages:
 def _split_by_client(
   rows: Mapping[str, np.ndarray],
 ) -> list[tuple[int, np.ndarray]]:
-  """Returns each client's predictions, from rows in order of client id."""
+  """Returns each client's id and predictions; rows are in order of the id."""
   ids, starts = np.unique(rows["client_id"], return_index=True)
   parts = np.split(rows["probabilities"], starts[1:])
   return list(zip(ids.tolist(), parts, strict=True))
@@ -296,12 +300,13 @@ def _flatten(weights: Weights) -> list[np.ndarray]:
   return [np.array(w) for w in tf.nest.flatten(weights.trainable)]
 
 
-# A run resumes from `label_correction.npz`; people read the CSV file.
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionRecord:
-  """The progress and the results of label correction."""
+  """The progress and the results of label correction.
+
+  A run resumes from the record in `label_correction.npz`; the CSV file that
+  `write_table` writes is for people.
+  """
 
   iterations: int  # Completed iterations of the first stage.
   is_done: bool  # Whether the second stage is complete.
@@ -313,7 +318,7 @@ class CorrectionRecord:
 
 
 def save(folder: RunFolder, record: CorrectionRecord) -> None:
-  """Writes a record, replacing the previous one."""
+  """Writes a record into the run's folder; replaces the previous one."""
   folder.check_place()
   array_files.write(
     folder.label_correction,
@@ -328,7 +333,7 @@ def save(folder: RunFolder, record: CorrectionRecord) -> None:
 
 
 def load(folder: RunFolder) -> CorrectionRecord | None:
-  """Returns the last record, if there is one."""
+  """Returns the record in a run's folder, if there is one."""
   path = folder.label_correction
   if not path.exists():
     return None
@@ -386,7 +391,7 @@ def _num_changed(
 
 
 def describe(task: tasks.Task, record: CorrectionRecord) -> str:
-  """Returns how many clients are noisy and how many labels changed, as text."""
+  """Says in words how many clients are noisy, and how many labels changed."""
   changed = sum(_num_changed(task, record, k) for k in record.labels)
   return (
     f"{np.count_nonzero(record.is_noisy):,} of {task.num_clients:,} clients "

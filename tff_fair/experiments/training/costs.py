@@ -1,4 +1,4 @@
-"""The costs of a round for clients: bytes down and up, and local operations.
+"""Computes a round's costs for clients: bytes down and up, local operations.
 
 The costs are those of the method, not of how this implementation moves data:
 weights and scalars have their own types, without compression or protocol. The
@@ -43,14 +43,14 @@ _SIGNALS = ClientSignals(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientCosts:
-  """The costs of a round for one client."""
+  """The costs of a round for one client, some of them per example."""
 
   bytes_down: int
   bytes_up: int  # Sent only if the client reports back.
   training_operations: int  # For each example in each epoch.
   extra_operations: int  # For each example, once per round.
   bytes_down_later: int = 0  # After local training, if the client reports back.
-  bytes_down_per_client: int = 0  # Likewise, for each reporting client.
+  bytes_down_per_client: int = 0  # The same, for each client that reports back.
 
 
 def build_round_costs(
@@ -68,7 +68,7 @@ def build_round_costs(
     state: rounds.State, cohort: sampling.DrawnCohort
   ) -> Mapping[str, int]:
     client_work = state.client_work
-    # If clients keep a state, the state of training is one of several parts.
+    # If clients keep a state, `client_work` has several parts.
     round_num = client_work.get("training", client_work)["round_num"]
     num_examples = task.train.num_examples[cohort.reporting]
     trained = [
@@ -87,7 +87,7 @@ def per_client(
   aggregation: str,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
-  """Returns the costs of a client of a run."""
+  """Returns the costs of a round of a run for one client."""
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
   # Only a method that compares losses with those of the initial model, and
@@ -104,7 +104,7 @@ def per_client(
     # The gradient's pass also measures the loss before training.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
   if spec.algorithm in (plan.FEDMINMAX, plan.FAIRFED):
-    besides += per_example  # The losses or the gaps of groups.
+    besides += per_example  # A pass to measure the groups' losses or gaps.
   of_update = _num_bytes(weights_type.trainable)
   of_control = of_update * spec.corrects_steps
   num_trials = _num_trials(spec)
@@ -175,12 +175,7 @@ def _num_bytes(weights_type: tff.Type) -> int:
   return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
 
 
-# The products in matrix products and convolutions are counted while one example
-# passes through the model: users may define layers, and a graph does not show
-# how often its loops run. Elementwise operations, such as activations, are not
-# counted.
-
-
+# The types of TensorFlow's operations that are counted.
 _CONVOLUTIONS = ("Conv2D", "Conv3D")
 _TRANSPOSED_CONVOLUTIONS = ("Conv2DBackpropInput", "Conv3DBackpropInputV2")
 _DEPTHWISE, _EINSUM = "DepthwiseConv2dNative", "Einsum"
@@ -190,7 +185,12 @@ _LEAST_LENGTH = 1
 
 
 def multiply_accumulates(task: tasks.Task) -> int:
-  """Returns the multiply-accumulates of a forward pass of one example."""
+  """Returns the multiply-accumulates of a forward pass of one example.
+
+  They are counted while an example passes through the model: users may define
+  layers, and a graph does not show how often its loops run. Elementwise
+  operations, such as activations, are not counted.
+  """
   example = tuple(
     tf.zeros(
       [1, *(size or _LEAST_LENGTH for size in spec.shape[1:])], spec.dtype

@@ -1,4 +1,4 @@
-"""DRFA in a run: lambda draws the cohorts, and changes after each round."""
+"""Runs DRFA's steps in a run: draws cohorts by lambda, and changes lambda."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ Losses = Callable[[rounds.State, Sequence[int]], np.ndarray]
 
 
 class MixtureAscent:
-  """DRFA's steps before and after each round, which use and update lambda."""
+  """DRFA's steps before and after each round; the run's state holds lambda."""
 
   def __init__(
     self,
@@ -31,18 +31,21 @@ class MixtureAscent:
     self._num_steps = int(spec.local_steps)
 
   def prepare_initial_state(self, state: rounds.State) -> rounds.State:
-    """Returns the initial state; lambda is uniform over participants."""
+    """Returns the initial state with lambda uniform over the participants."""
     mixture = self._among / np.sum(self._among)
     return rule_state.with_values(state, mixture=mixture)
 
   def before_round(self, state: rounds.State) -> None:
-    """Sets the sampler's lambda for the next cohort."""
+    """Lets the sampler draw the next cohort by the lambda of `state`."""
     self._sampler.mixture = np.asarray(rule_state.get(state)["mixture"])
 
   def after_round(
     self, before: rounds.State, after: rounds.State, round_num: int
   ) -> rounds.State:
-    """Returns the state after lambda's step."""
+    """Returns the state `after` a round with lambda after its step.
+
+    The step uses the losses of a second cohort.
+    """
     at_snapshot = before._replace(
       global_model_weights=drfa.theta_at_snapshot(before, after)
     )

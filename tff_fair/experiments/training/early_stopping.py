@@ -1,4 +1,4 @@
-"""Callbacks that end a run early, and find its best evaluation."""
+"""Defines callbacks that end a run early, and that find its best evaluation."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,10 @@ from tff_fair.experiments.training.round_state import VALIDATION, RoundState
 
 
 class BestEvaluationTracker(RoundCallback):
-  """Finds a run's best evaluation, and stops the run if it does not improve."""
+  """Finds a run's best evaluation; stops the run if none has been better since.
+
+  `patience` is the number of evaluations to wait for a better one.
+  """
 
   def __init__(
     self,
@@ -34,14 +37,14 @@ class BestEvaluationTracker(RoundCallback):
 
   @property
   def reason(self) -> str:
-    """Why the run stops."""
+    """The reason for which the run stops, for a message."""
     return (
       f"{self.num_without_improvement} evaluations in a row have not improved "
       f"{self.column}"
     )
 
   def on_start(self, run: Run) -> None:
-    """Reads the evaluations before the round from which a run resumes."""
+    """Takes the evaluations that a resumed run already has."""
     rows = run.evaluations
     if self.column not in rows and len(rows):
       path = RunFolder(run.path).evaluations
@@ -81,6 +84,6 @@ class StationarityStop(RoundCallback):
     self.reason = f"the Pareto stationarity is {bound:g} or less"
 
   def on_round(self, state: RoundState) -> Verdict | None:
-    """Compares a round's stationarity, if measured, with the bound."""
+    """Returns "stop" if the stationarity was measured and is small enough."""
     found = rounds.stationarity(state)
     return "stop" if found is not None and found <= self._bound else None

@@ -1,4 +1,4 @@
-"""Event files for TensorBoard, which resumed runs continue."""
+"""Writes event files for TensorBoard, which a resumed run continues."""
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +23,8 @@ from tff_fair.files import atomic
 
 # Folders of events: of rounds, of evaluations, and of evaluated clients.
 TRAIN, _TEST, _CLIENTS = "train", "test", "clients"
-_NO_RESULTS = ("client_id", "num_examples")  # Columns that describe a client.
-_FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # Measures.
+_NO_RESULTS = ("client_id", "num_examples")  # Columns without a histogram.
+_FINAL = ("mean", "std", "worst_10", "best_10", "loss")  # For the tab HParams.
 
 
 class TensorBoard(Writer):
@@ -53,7 +53,7 @@ class TensorBoard(Writer):
 def write_numbers(
   writer: tf.summary.SummaryWriter, value: object, round_num: int
 ) -> None:
-  """Writes a structure's scalars in one event, and arrays as histograms."""
+  """Writes the scalars in `value` in one event, and arrays as histograms."""
   # TFF's release manager writes an event for each number; that is 10x slower.
   numbers = summary_pb2.Summary()
   with writer.as_default():
@@ -111,7 +111,7 @@ def write_hparams(
 def keep_rounds(
   folder: RunFolder, last_round: int, is_due: Callable[[int], bool]
 ) -> None:
-  """Removes events after `last_round`, and of evaluations that are not due."""
+  """Removes events of rounds after `last_round`, and of evaluations not due."""
   for file in _event_files(folder.tensorboard):
     of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))
@@ -133,7 +133,7 @@ def keep_rounds(
 
 
 def _settings(spec: RunSpec) -> dict[str, bool | float | str]:
-  """Returns the settings that have a value, as numbers and texts."""
+  """Returns the settings that have a value, as numbers or strings."""
   return {
     name: value
     if isinstance(value, bool | int | float)
@@ -148,7 +148,7 @@ def _event_files(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _records(file: pathlib.Path) -> Iterator[bytes]:
-  """Yields the complete records of a file that may be cut off."""
+  """Yields the complete records of a file, which may be cut off at its end."""
   records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
   try:
     yield from records

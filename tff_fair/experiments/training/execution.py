@@ -112,7 +112,7 @@ def run(
   places = _candidate_folders(spec, output_dir)
   if wandb is not None:
     startup.check_installed("wandb", "wandb", "wandb", wandb)
-  unique_names(callbacks)  # Raises an error if a callback is not valid.
+  unique_names(callbacks)  # Raises a `FieldError` if a callback is not valid.
   if any(callback.wants for callback in callbacks):
     client_updates.check_visible(spec)
   display = Display(is_silent=not progress)
@@ -160,7 +160,7 @@ def run(
 def _check_engine(
   engine: str | None, scheduler: str | None, dask_workers: int | None
 ) -> str | None:
-  """Returns the engine, which is Dask if other arguments ask for it."""
+  """Returns the engine: "dask" if `scheduler` or `dask_workers` is given."""
   if engine not in (None, _LOCAL, _DASK):
     raise FieldError("engine", f"expected {_LOCAL} or {_DASK}.", value=engine)
   if scheduler is None and dask_workers is None:
@@ -254,7 +254,7 @@ def _write_results(
 
 
 def _conclude(folder: RunFolder, display: Display) -> Run:
-  """Returns the run; tells the user how it ended, and any problems."""
+  """Tells the user how the run ended, and about problems; returns the run."""
   display.say(
     f"{folder.path}: pruned, because its results are too poor to go on."
     if folder.is_pruned
@@ -291,7 +291,7 @@ def _start_dask(
 
 
 def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
-  """Selects where computations run; Dask's workers must be connected."""
+  """Selects where computations run; for "dask", workers must be connected."""
   if engine is None:
     runtime.use_default()
   elif engine == _LOCAL:
@@ -300,7 +300,8 @@ def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
     runtime.use_local(simulate_secure_sums=True)
 
 
-# Remedies by the text of a system error; TensorFlow's errors contain this text.
+# What users can do about a system error, by its text, which TensorFlow's errors
+# contain.
 _REMEDIES = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
@@ -314,7 +315,7 @@ _REMEDIES = {
 
 @contextlib.contextmanager
 def _add_resume_advice(folder: RunFolder, total_rounds: int) -> Iterator[None]:
-  """Adds advice on how to resume the run to an error that ends it."""
+  """Adds advice on how to resume the run to any error that ends it."""
   try:
     yield
   except interruption.Interrupted as interrupted:

@@ -1,4 +1,4 @@
-"""Measures each client's deviation in group fairness before a FairFed round."""
+"""Measures clients' deviations in group fairness before each FairFed round."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,7 +15,10 @@ from tff_fair.metrics import class_scores, group_gaps
 def build_prepare(
   spec: RunSpec, parts: build.RunParts
 ) -> Callable[[rounds.State, Sequence[int]], rounds.State] | None:
-  """Returns FairFed's preparation of a round's state; None for others."""
+  """Returns a function that puts the cohort's deviations into a state.
+
+  For methods other than FairFed, returns None.
+  """
   if spec.algorithm != plan.FAIRFED:
     return None
   gap = str(spec.all_hparams["gap"])
@@ -43,7 +46,7 @@ class GroupCounter:
   def count(
     self, weights: tff.learning.models.ModelWeights, client_ids: Iterable[int]
   ) -> list[group_gaps.GroupCounts]:
-    """Returns each client's counts, for the model with the given weights."""
+    """Returns each client's counts, for the model with `weights`."""
     weights.assign_weights_to(self._model)
     return [*map(self._count_client, client_ids)]
 

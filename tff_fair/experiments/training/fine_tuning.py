@@ -1,4 +1,4 @@
-"""Fine-tuning: each client trains the final model for a few local epochs.
+"""Fine-tunes the final model at each client, for a few local epochs.
 
 Each client continues from the run's last evaluated global model, on its
 training examples, by the local work of a round: the client optimizer, the
@@ -29,7 +29,7 @@ from tff_fair.experiments.training import baselines, build, learning_process
 
 
 class FineTuningResult(NamedTuple):
-  """The fine-tuned models of clients."""
+  """The results of the clients' fine-tuned models."""
 
   client_ids: np.ndarray  # int64[K], the clients that the run evaluates.
   epochs: np.ndarray  # int64[K], the best number of epochs for each client.
@@ -39,7 +39,7 @@ class FineTuningResult(NamedTuple):
 
   @property
   def best_outputs(self) -> list[np.ndarray]:
-    """Each client's outputs of its best model, float32[n, C]."""
+    """The outputs of each client's best model, float32[n, C]."""
     return [
       of_epochs[best]
       for of_epochs, best in zip(self.outputs, self.epochs, strict=True)
@@ -49,7 +49,7 @@ class FineTuningResult(NamedTuple):
 def fine_tune(
   spec: RunSpec, parts: build.RunParts, trained: trained_model.Weights
 ) -> FineTuningResult | None:
-  """Fine-tunes the model of a run at each client that the run evaluates."""
+  """Fine-tunes a run's model at each evaluated client, if the spec says so."""
   if spec.finetune_epochs is None:
     return None
   task = parts.task
@@ -82,7 +82,7 @@ def fine_tune(
       tuned.assign_weights_to(model)
       outputs.append(trained_model.outputs(model, x_test))
       interruption.check()
-    # The NaN loss of a diverged model is never the least.
+    # `argmin` would take the NaN loss of a diverged model for the least.
     comparable = np.where(np.isnan(losses), np.inf, losses)
     rows.append((client_id, comparable.argmin(), losses, np.stack(outputs)))
   ids, epochs, losses_of_clients, of_clients = zip(*rows, strict=True)
@@ -113,7 +113,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
 def _split_client_data(
   task: tasks.Task, client_id: int, seed: int
 ) -> tuple[Arrays, Arrays | None]:
-  """Returns a client's training examples, and validation examples or None."""
+  """Returns a client's training examples, and validation examples if any."""
   arrays = task.train.load(client_id)
   if (aside := task.validation) and aside.num_examples[client_id]:
     return arrays, aside.load(client_id)

@@ -1,4 +1,7 @@
-"""Runs without a folder: many short runs share their compiled computations."""
+"""Trains many short runs without folders, as fair-bench and choices need them.
+
+The runs share their compiled computations.
+"""
 
 import pickle
 from collections.abc import Callable
@@ -29,7 +32,7 @@ from tff_fair.runtime import compilation_cache
 
 
 class ProgramCache(compilation_cache.CompilationCache):
-  """Keeps computations in memory, including those that contain users' code."""
+  """Keeps compiled computations in memory, even those with users' code."""
 
   def __init__(self) -> None:
     super().__init__(None)
@@ -72,7 +75,10 @@ def train_and_evaluate(
   *,
   counts_groups: bool = False,
 ) -> RoundEvaluation:
-  """Trains a run, and returns the evaluation after its last round."""
+  """Trains a run, and returns its last evaluation.
+
+  With `counts_groups`, this has columns of each client's counts by group.
+  """
   parts = build.run_parts(spec, task, cache)
   execution.select_engine(None, parts.aggregation == summing.SECURE)
   sample = build_rounds.sampler(spec, parts)

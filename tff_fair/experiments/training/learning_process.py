@@ -1,4 +1,4 @@
-"""The learning process of a run, built now or loaded from the cache."""
+"""Builds the learning process of a run, or loads it from the cache."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tff_fair.experiments.spec.settings import learning
 from tff_fair.experiments.training import plan, rounds, sampling
 from tff_fair.runtime import compilation_cache
 
-# A name, a learning rate, and a momentum; `None` is the default.
+# The arguments of `build_optimizer`: name, learning rate, momentum.
 _Optimizer = tuple[str, float, float | None]
 
-# Settings by argument of `tff_fair.algorithms.build`, if the names differ.
+# Settings by those arguments of `algorithms.build` that have other names.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",
@@ -29,12 +29,12 @@ _SETTINGS_OF_OPTIONS = {
 }
 
 _NEXT_WITH_ROWS = "next_with_rows"
-# The client learning rate in compiled computations; states hold a run's rate.
+# The client learning rate in cached computations; a run's state overrides it.
 _SHARED_RATE = 1.0
 
 
 class BuiltProcess(NamedTuple):
-  """The process of a run; its computations do not depend on seed and rate."""
+  """The process of a run; runs with other seeds or client rates share it."""
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation | None  # For `CohortRowsProcess`.
@@ -50,7 +50,10 @@ def build(
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
   **others: Any,
 ) -> BuiltProcess:
-  """Returns the process of a run; `others` override entries of `arguments`."""
+  """Returns a run's process, from the cache if possible.
+
+  `others` override entries of `arguments`.
+  """
   shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}
   # The seed matters only if clients draw their numbers of steps or epochs.
@@ -132,7 +135,7 @@ def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
 def build_uncached(
   spec: RunSpec, task: tasks.Task, chosen: Mapping[str, Any]
 ) -> tff.learning.templates.LearningProcess:
-  """Builds the process of a run."""
+  """Builds a run's process with the arguments `chosen`, without the cache."""
   built = {
     name: build_optimizer(*chosen[name])
     for name in ("client_optimizer", "server_optimizer")
@@ -147,7 +150,7 @@ def build_uncached(
 def arguments(
   spec: RunSpec, task: tasks.Task, run_plan: plan.Plan
 ) -> dict[str, Any]:
-  """Returns a process's arguments for `algorithms.build`, except the model."""
+  """Returns a run's arguments for `algorithms.build`, except the model."""
   correction = {
     "local_correction": "scaffold",
     "num_participants": sampling.num_participants(run_plan.first_rounds),
@@ -180,7 +183,10 @@ def arguments(
 def group_shares(
   spec: RunSpec, task: tasks.Task, first_rounds: np.ndarray
 ) -> tuple[int, ...] | None:
-  """Returns each group's number of training examples; None if not FedMinMax."""
+  """Returns each group's number of training examples, which FedMinMax needs.
+
+  For other methods, returns None.
+  """
   if spec.algorithm != plan.FEDMINMAX:
     return None
   assert task.train.groups is not None  # `plan.resolve` has checked it.
@@ -192,7 +198,7 @@ def group_shares(
 
 
 def client_optimizer(spec: RunSpec) -> _Optimizer:
-  """Returns the arguments of `build_optimizer` for clients."""
+  """Returns the arguments of `build_optimizer` for the clients' optimizer."""
   rate, momentum = spec.client_learning_rate, spec.client_momentum
   return spec.client_optimizer, rate, momentum
 
@@ -200,7 +206,7 @@ def client_optimizer(spec: RunSpec) -> _Optimizer:
 def client_weighting(
   spec: RunSpec, task: tasks.Task
 ) -> str | tuple[float, ...]:
-  """Returns clients' weights for `tff_fair.algorithms.build`."""
+  """Returns the argument `client_weighting` of `algorithms.build`."""
   if spec.client_weighting != "column":
     return spec.client_weighting
   if task.client_weights is None:
@@ -230,7 +236,7 @@ def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
 
 
 def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
-  """Returns an error that names the setting which caused a builder's error."""
+  """Turns a builder's error into one about the setting that caused it."""
   if isinstance(error, FieldError):
     if error.field in methods.hyperparameters(spec.algorithm):
       return error.within("hparams", spec.hparams.get(error.field))
@@ -243,7 +249,7 @@ def _build_error(spec: RunSpec, error: ValueError) -> FieldError:
 def build_optimizer(
   name: str, learning_rate: float, momentum: float | None
 ) -> tff.learning.optimizers.Optimizer:
-  """Returns the TFF optimizer with a name, a learning rate and a momentum."""
+  """Returns the TFF optimizer called `name`, with this rate and momentum."""
   kind = "sgdm" if name in ("sgd", "momentum") else name
   is_ours = kind in ("nesterov", "amsgrad")
   module = optimizers if is_ours else tff.learning.optimizers

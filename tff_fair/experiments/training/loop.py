@@ -1,4 +1,4 @@
-"""The rounds of a training run: resumable, evaluated, repeatable.
+"""Trains and evaluates the rounds of a run, so that it can resume exactly.
 
 The loop gets everything as arguments: the rounds, the evaluation, the store of
 saved states, and callbacks. A round depends only on its number and the state
@@ -64,14 +64,14 @@ class Schedule(NamedTuple):
 
 
 class StateStore:
-  """The states of a run without a folder, which are not saved."""
+  """The interface that saves a run's states; this class saves nothing."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
-    """Returns the last state of the process, its round, and callback states."""
+    """Returns the last process state (or `initial`), round, callback states."""
     return initial, 0, None
 
   def save(self, state: RoundState) -> None:
-    """Saves a state."""
+    """Saves a state in derived classes; here, does nothing."""
 
 
 def train(
@@ -82,7 +82,7 @@ def train(
   states: StateStore,
   callbacks: Callbacks,
 ) -> Schedule:
-  """Trains the rounds after the last saved one; returns the final schedule."""
+  """Trains the rounds after the last saved one; returns the actual schedule."""
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _BackgroundWriter(states, callbacks) as record:
     if saved is not None:
@@ -110,7 +110,7 @@ def train(
         callbacks.dispatch("on_evaluation", state)
         if callbacks.verdict == "stop":
           schedule = schedule.ending_after(round_num)
-      # The best state is saved, so that no run resumes from an earlier round.
+      # A run must not resume before its best round, so save that one, too.
       state.is_saved = state.is_best or schedule.saves(round_num)
       state.saved_callbacks = callbacks.collect_states()
       record.submit(state)
@@ -118,7 +118,7 @@ def train(
 
 
 class _BackgroundWriter:
-  """Writes a round's output in a thread while the next round computes."""
+  """Writes each round's output in a thread, while the next round computes."""
 
   def __init__(self, states: StateStore, callbacks: Callbacks) -> None:
     self._states = states
@@ -158,5 +158,5 @@ class _BackgroundWriter:
       with self._thread:
         if self._unsaved is not None:
           with interruption.defer():
-            # The caller's thread may get signals or run an event loop.
+            # Not in this thread, which may get signals or run an event loop.
             self._thread.submit(self._save, self._unsaved).result()

@@ -1,4 +1,4 @@
-"""The plan of a run: its settings, resolved with its task."""
+"""Resolves the settings of a run with its task to a plan, and checks them."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -152,7 +152,7 @@ BASELINE_SETTINGS = (
 
 
 def _check_reference(spec: RunSpec) -> None:
-  """Checks that a rule takes negative losses if it gets loss gaps."""
+  """Checks that the method takes negative losses if it is to get loss gaps."""
   if spec.loss_reference != "none":
     rule = methods.get(spec.algorithm).build.rule
     if not rule.takes_gaps:
@@ -196,7 +196,7 @@ def _check_correction(spec: RunSpec, task: tasks.Task) -> None:
 
 
 def clients_per_round(spec: RunSpec, num_clients: int) -> bounds.Range:
-  """Returns the size of cohorts, or a range of sizes."""
+  """Returns the size of cohorts, or the range of their sizes, after checks."""
   value = spec.clients_per_round
   if spec.sampling == "all":
     if value not in (None, num_clients):
@@ -234,7 +234,7 @@ def _too_many(field: str, value: object, num_clients: int) -> FieldError:
 def attack(
   spec: RunSpec, seen: np.ndarray, evaluated: np.ndarray
 ) -> client_works.Attack | None:
-  """Returns which clients attack, and how; None if no client does."""
+  """Returns how and which of the clients `seen` attack; None if none does."""
   if spec.attack == "none" or spec.attack_strength is None:
     return None
   if seen.size < 2:
@@ -302,8 +302,8 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
-# Information about clients' data that a run publishes without noise: always,
-# and if a setting has a value.
+# What a run tells about clients' data without noise, so that epsilon leaves it
+# out: in any case, and (`_LEFT_OUT`) if a setting has a value.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
   "what the task takes from training data before the first round, such as "
@@ -336,7 +336,7 @@ def account_privacy(
   num_clients: int,
   rounds: int,
 ) -> dict[str, object]:
-  """Returns the privacy spent by a run, ready for JSON."""
+  """Returns the privacy that a run of so many rounds spends, as JSON values."""
   # With early stopping, privacy is spent for all rounds that might be trained.
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {
@@ -359,7 +359,7 @@ def account_privacy(
 
 
 def describe_privacy(spent: Mapping[str, Any]) -> str:
-  """Returns a text about the privacy that `account_privacy` has computed."""
+  """Returns the result of `account_privacy` as sentences."""
   return (
     f"Differential privacy: epsilon = {spent['epsilon']:.3g} at delta = "
     f"{spent['delta']:.2g}. {spent['assumption']} Epsilon leaves out: "

@@ -1,4 +1,4 @@
-"""Plots of a run: its final score over clients, and its curves over rounds."""
+"""Draws a run's plots: final scores over clients, and curves over rounds."""
 
 import contextlib
 import pathlib
@@ -37,7 +37,7 @@ class PlotPreloader(Writer):
   """Imports matplotlib in a thread while the first rounds compute."""
 
   def write(self, state: RoundState) -> None:
-    """Imports matplotlib's modules; later calls do nothing."""
+    """Imports matplotlib's modules at the first call."""
     del state
     preload()
 
@@ -45,7 +45,7 @@ class PlotPreloader(Writer):
 def draw_distribution(
   values: ArrayLike, path: pathlib.Path, score: Score = ACCURACY
 ) -> None:
-  """Draws clients' scores: a histogram, and bars from worst to best."""
+  """Plots clients' scores: a histogram, and bars from worst to best."""
   shown = np.sort(score.scale * np.asarray(values, np.float64))
   shown = shown[np.isfinite(shown)]
   if not score.higher_is_better:
@@ -100,7 +100,7 @@ def _limit(shown: np.ndarray) -> float:
 def draw_curves(
   evaluations: pd.DataFrame, path: pathlib.Path, score: Score = ACCURACY
 ) -> None:
-  """Draws a score, its spread and the loss over rounds."""
+  """Plots a score, its spread and the loss over rounds."""
   rounds = evaluations["round"]
   shown = score.scale * evaluations.filter(like=f"{score.name}/")
   with _figure(path, num_columns=3) as (left, middle, right):
@@ -132,7 +132,7 @@ def draw_curves(
 def _figure(
   path: pathlib.Path, *, num_columns: int
 ) -> Iterator[Sequence["Axes"]]:
-  """Yields axes side by side; then writes the figure."""
+  """Yields axes side by side to draw on; then writes the figure."""
   # Imported here, as only runs that train need it; see `preload`.
   from matplotlib import figure  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Predictions of the trained model for each example, and their evaluation."""
+"""Computes the results of a run that need its predictions for each example."""
 
 import dataclasses
 import itertools
@@ -28,18 +28,18 @@ _PERMUTATION_DRAWS = (2000, 20_000)
 
 
 class Results(NamedTuple):
-  """Results from predictions; None for those that a run does not request."""
+  """A run's results from predictions; None for what it does not request."""
 
   groups: pd.DataFrame | None = None  # See `group_fairness`.
   threshold: Mapping[str, Any] | None = None
   gains: pd.DataFrame | None = None  # By client_id; columns: local_SCORE, ...
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
-  # Rounds and rates of local models.
+  # The most rounds and the learning rates of local models.
   local_training: Mapping[str, Any] | None = None
 
 
 class ClientPredictions(NamedTuple):
-  """A client's labels [n, ...] and the model's outputs float32[n, C]."""
+  """A client's labels, [n, ...], and the model's outputs, float32[n, C]."""
 
   client_id: int
   labels: np.ndarray
@@ -52,7 +52,7 @@ def results(
   parts: build.RunParts,
   found: Mapping[str, baselines.Baseline],
 ) -> Results:
-  """Returns the results that come from the predictions of a run's model."""
+  """Returns the results from predictions; `found` are baselines by kind."""
   task, ids = parts.task, parts.evaluated_ids.tolist()
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found or spec.finetune_epochs):
@@ -104,7 +104,7 @@ def _predict(
   half: tasks.Split,
   ids: Sequence[int],
 ) -> list[ClientPredictions]:
-  """Returns predictions of a run's model, or of clients' personal models."""
+  """Returns the predictions for `ids`, by personal models if there are any."""
   model, predicted = task.keras_model_fn(), []
   for client_id in ids:
     trained_model.assign(model, weights.as_list(client_id))
@@ -116,7 +116,7 @@ def _predict(
 
 
 def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
-  """Returns the rarer of two classes; if both are equal, the second one."""
+  """Returns the rarer of two classes; of equally frequent ones, the second."""
   labels = np.concatenate([*labels_of_clients])
   return class_scores.rarer_class(np.bincount(labels, minlength=2))
 
@@ -137,7 +137,10 @@ def count_groups(
   positive: int | None,
   edge: float,
 ) -> pd.DataFrame:
-  """Returns counts of test examples and predictions, by client and group."""
+  """Returns counts of test examples and predictions, by client and group.
+
+  `edge` is the threshold in log odds; 0 predicts the most probable class.
+  """
   assert task.group_names is not None
   rows = []
   for client, of_examples in zip(tested, groups, strict=True):
@@ -173,7 +176,10 @@ def choose_threshold(
   tested: Iterable[ClientPredictions],
   positive: int,
 ) -> dict[str, Any]:
-  """Chooses the threshold with the best score on training examples."""
+  """Chooses the threshold with the best score `goal` on training examples.
+
+  Returns it with its score on test examples, as an entry of the summary.
+  """
 
   def of_class(client: ClientPredictions) -> tuple[np.ndarray, np.ndarray]:
     return client.labels == positive, _log_odds(client, positive)
@@ -204,7 +210,7 @@ def choose_threshold(
 
 @dataclasses.dataclass(frozen=True)
 class _ModelComparison:
-  """Compares the run's model with baselines and fine-tuned models."""
+  """Compares a run's model with its baselines and its fine-tuned models."""
 
   spec: RunSpec
   parts: build.RunParts
@@ -269,14 +275,14 @@ class _ModelComparison:
     )
 
   def _in_units(self, values: np.ndarray) -> np.ndarray:
-    """Returns labels or outputs; rescales numbers to the label's units."""
+    """Returns labels or outputs; in regression, in the label's own units."""
     task = self.parts.task
     return values if task.num_classes is not None else values * task.label_scale
 
   def _gains(
     self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
   ) -> np.ndarray:
-    """Returns the columns `joining_gains.COLUMNS`, float64[K, columns]."""
+    """Returns the `joining_gains.COLUMNS` of `after` over `before`, [K, 4]."""
     least, most = _PERMUTATION_DRAWS
     of_clients = [
       gains.client_gain(
@@ -296,5 +302,6 @@ class _ModelComparison:
     p_values = found[:, joining_gains.COLUMNS.index(joining_gains.P_VALUE)]
     known = ~np.isnan(p_values)
     factors = np.array(paired.holm_factors(p_values[known].tolist()))
-    p_values[known] = np.minimum(1, factors * p_values[known])  # In `found`.
+    # As `p_values` is a view, this also changes `found`.
+    p_values[known] = np.minimum(1, factors * p_values[known])
     return found

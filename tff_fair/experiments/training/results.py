@@ -1,4 +1,4 @@
-"""The results of a run: the summary, the table of clients and the plots."""
+"""Writes the results of a run: the summary, the table of clients, the plots."""
 
 import pathlib
 import tempfile
@@ -96,7 +96,7 @@ def write(
 
 
 def _move(staged: RunFolder, folder: RunFolder) -> None:
-  """Moves a run's final files to its folder; the last one marks its end."""
+  """Moves a run's final files to its folder; the last one marks it as done."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
     # Until the new configuration is in place, the same command fine-tunes
@@ -135,7 +135,7 @@ def _client_summary(
 def _training_summary(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
-  """Returns results about all rounds; None for those that a run lacks."""
+  """Returns the summary's entries on all rounds; None for what a run lacks."""
   cohorts = tables.read_required(folder.path, tables.COHORTS)
   metrics = tables.read_required(folder.path, tables.METRICS)
   return {
@@ -269,7 +269,7 @@ def _results(
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
-  """Returns the sampling noise of accuracies, if accuracy is the score."""
+  """Returns the summary's entry on noise; empty for scores but accuracy."""
   if score.name != ACCURACY.name:
     return {}
   noise = sampling_noise.of_clients(

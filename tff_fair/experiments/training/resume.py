@@ -126,7 +126,7 @@ def _describe_model(
 def prepare_fine_tuning(
   folder: RunFolder, parts: build.RunParts, say: Say
 ) -> None:
-  """Prepares the folder of a finished run for fine-tuning."""
+  """Prepares a finished run's folder and callbacks for fine-tuning."""
   say(
     f"{folder.path}: the run is finished; its results stay until the "
     "fine-tuning ends."
@@ -144,7 +144,7 @@ def _builtin_callbacks(
   display: Display,
   wandb: str | None,
 ) -> list[RoundCallback]:
-  """Returns the library's callbacks for a run, in calling order."""
+  """Returns the library's own callbacks for a run, in calling order."""
   best, bound = parts.best_tracker, spec.stop_at_stationarity
   best_states = Checkpoints(folder.best_checkpoint, check=folder.check_place)
   found = [
@@ -187,13 +187,6 @@ def _open_client_data(
   )
 
 
-# A state is saved after the rows of its rounds, so only a damaged disk loses
-# parts of a saved round. The run then resumes after an earlier complete round,
-# and moves the later states to the folder `set_aside`; without a complete one,
-# it stops and changes nothing. If the only state is incomplete, its saving was
-# interrupted, and the run starts over.
-
-
 def roll_back(
   folder: RunFolder,
   schedule: loop.Schedule,
@@ -203,7 +196,14 @@ def roll_back(
   say: Say,
   taped_rounds: int = 0,
 ) -> int:
-  """Removes records after the last complete round; returns its number."""
+  """Removes records after the last complete round; returns that round's number.
+
+  A state is saved after the rows of its rounds, so only a damaged disk loses
+  parts of a saved round. The run then resumes after an earlier complete round,
+  and moves the later states to the folder `set_aside`; without a complete one,
+  it stops and changes nothing. If the only state is incomplete, its saving was
+  interrupted, and the run starts over.
+  """
   rows = {
     table: round_tables.count_rows(table) for table in folder.round_tables
   }
@@ -326,7 +326,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Describes rows of a saved round that tables lack; None if complete."""
+  """Returns what tables lack of the round `saved`, in words; or None."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),

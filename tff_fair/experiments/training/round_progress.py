@@ -1,4 +1,4 @@
-"""Progress of a run: its rounds, and long work within a round."""
+"""Shows the progress of a run: its rounds, and long work within a round."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if typing.TYPE_CHECKING:
 # that have begun are done, except those that compute now.
 Count = Callable[[], tuple[int, int] | None]
 
-# Times of the first lines in a log, in seconds after the start of long work;
+# The seconds from the start of long work to each of the first lines in a log;
 # then the seconds between lines.
 _FIRST_LINE_SECONDS = (10.0, 30.0, 60.0)
 _LATER_LINE_INTERVAL_SECONDS = 180.0
@@ -44,7 +44,7 @@ class LongWork:
   next_line: float = _FIRST_LINE_SECONDS[0]  # Time of the next line in a log.
 
   def is_line_due(self, now: float) -> bool:
-    """Returns whether a log line is due; if so, sets the next line's time."""
+    """Returns whether a log line is due; if so, sets when the next one is."""
     seconds = now - self.start
     if seconds < self.next_line:
       return False
@@ -55,7 +55,7 @@ class LongWork:
     return True
 
   def describe(self, now: float, count: tuple[int, int] | None) -> str:
-    """Returns the progress in words."""
+    """Returns the work's progress in words, given the current count."""
     seconds = now - self.start
     spent = tqdm.tqdm.format_interval(seconds)
     clients = f"{self.num_clients:,} client{'s' * (self.num_clients > 1)}"
@@ -88,7 +88,7 @@ _ACTIVE_PROGRESS: contextvars.ContextVar[RoundProgress | None] = (
 
 @contextlib.contextmanager
 def track_work(name: str, num_clients: int, passes: int = 1) -> Iterator[None]:
-  """Shows the progress of a run while clients compute inside this context."""
+  """Shows how many clients are done while they compute in this context."""
   shown = _ACTIVE_PROGRESS.get()
   if shown is None:
     yield
@@ -114,7 +114,7 @@ class RoundProgress(Writer):
     self._bar: tqdm.tqdm | None = None
 
   def on_start(self, run: Run) -> None:
-    """Begins to show rounds, starting after the run's last complete one."""
+    """Starts to show the rounds after the run's last complete one."""
     # `on_end` is also called if the following fails.
     self._token = _ACTIVE_PROGRESS.set(self)
     self._ticking.start()
@@ -170,7 +170,7 @@ class RoundProgress(Writer):
     self._notes = []
 
   def begin(self, name: str, num_clients: int, passes: int) -> None:
-    """Begins to show work; see `track_work`."""
+    """Starts to show the progress of long work; `track_work` ends it."""
     count = self._count()
     self.work = LongWork(
       name, num_clients, passes, time.monotonic(), count and count[0]

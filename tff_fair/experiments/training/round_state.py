@@ -1,4 +1,4 @@
-"""The states of a run after its rounds, which callbacks receive."""
+"""Defines the state of a run after a round, which callbacks receive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, Score
 if typing.TYPE_CHECKING:
   import tensorflow_federated as tff
 
-# The entry of a summary with the results on validation data.
+# The name of a summary's entry with the results on validation data.
 VALIDATION = "validation"
 
 # Results over clients by name, see `client_evaluation.summarize`. A summary may
@@ -72,7 +72,7 @@ class ClientUpdates(NamedTuple):
 
 
 class CallbackStates(NamedTuple):
-  """The callbacks' states by name, and why the run stops; "" if it goes on."""
+  """The callbacks' states by name, and the reason to stop; "" for none."""
 
   states: Mapping[str, Mapping[str, Any]] = {}
   stop: str = ""

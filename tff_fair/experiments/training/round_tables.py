@@ -1,4 +1,4 @@
-"""The tables of a run: CSV files that grow by the rows of each round."""
+"""Writes and repairs a run's tables, CSV files that grow with each round."""
 
 import collections
 import csv
@@ -20,7 +20,7 @@ from tff_fair.files import atomic
 
 
 class TableWriter(Writer):
-  """Writes the tables of a run; fails if its folder was moved or removed."""
+  """Writes the tables of a run; fails if the folder was moved or removed."""
 
   def __init__(self, folder: RunFolder) -> None:
     self._folder = folder
@@ -47,7 +47,7 @@ class TableWriter(Writer):
 
 
 def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
-  """Appends a row to a CSV file: the round, and the leaves of a structure."""
+  """Appends a row to a CSV file: the round's number, the leaves of `value`."""
   # The format of TFF's CSVFileReleaseManager, written 20 times as fast, except
   # that NaN, such as the mean over no client, becomes an empty cell.
   row: dict[str, object] = {ROUND: round_num}
@@ -66,7 +66,7 @@ def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
 
 
 def _add_columns(path: pathlib.Path, names: Sequence[str]) -> None:
-  """Adds columns to a CSV file so that its header is `names`."""
+  """Rewrites a CSV file with the header `names`, which adds empty columns."""
   rows = []
   if path.exists():
     with path.open(newline="", encoding="utf-8") as file:
@@ -83,7 +83,7 @@ def _add_columns(path: pathlib.Path, names: Sequence[str]) -> None:
 def append_rows(
   path: pathlib.Path, round_num: int, columns: Mapping[str, np.ndarray]
 ) -> None:
-  """Appends rows to a CSV file: each has the round and an entry per column."""
+  """Appends rows to a CSV file: the round's number, entries of `columns`."""
   names = [ROUND, *columns]
   with path.open("a+", newline="") as file:
     writer = csv.writer(file)
@@ -111,7 +111,10 @@ def keep_rounds(
   last_round: int,
   is_due: Callable[[int], bool] = lambda _: True,
 ) -> None:
-  """Removes a table's rows of rounds after `last_round`, and cut-off rows."""
+  """Removes rows of rounds that are after `last_round` or not due.
+
+  Rows that are cut off at the end are removed, too.
+  """
   if not path.exists():
     return
   header, rows = _read(path)
@@ -128,7 +131,7 @@ def keep_rounds(
 
 
 def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
-  """Returns a table's header and its rows up to where it was cut off."""
+  """Returns a table's header, and its complete rows with their rounds."""
   try:
     text = path.read_bytes() if path.exists() else b""
   except OSError as error:

@@ -1,4 +1,4 @@
-"""A round of a run: its clients, its result, and the values to record."""
+"""Runs single rounds of a run, and collects the values to record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RoundRunner:
-  """Runs rounds; a round's number and the state before it determine a round."""
+  """Runs rounds, which depend only on their number and the state before."""
 
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
@@ -55,7 +55,7 @@ class RoundRunner:
   prepare_initial_state: Callable[[State], State] = lambda state: state
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   can_prefetch: bool = True  # Whether the next cohort is known in advance.
-  counts_negative_as_zero: bool = False  # Whether losses below 0 become 0.
+  counts_negative_as_zero: bool = False  # Whether losses below 0 count as 0.
   _notices: list[str] = dataclasses.field(default_factory=list)
 
   def initial_state(self) -> State:
@@ -65,7 +65,7 @@ class RoundRunner:
   def make_round_state(
     self, process_state: State, round_num: int, **results: Any
   ) -> RoundState:
-    """Returns the callbacks' view of a state of the process."""
+    """Returns a state of the process in the form that callbacks receive."""
     return RoundState(
       round_num=round_num,
       process_state=process_state,
@@ -74,7 +74,7 @@ class RoundRunner:
     )
 
   def run(self, state: State, round_num: int) -> RoundState:
-    """Runs a round."""
+    """Runs a round; returns the state after it, with all values to record."""
     if self.before_round is not None:
       self.before_round(state)
     cohort = self.sample(round_num)
@@ -146,7 +146,7 @@ def stationarity(state: RoundState) -> float | None:
 
 
 def tape_entries(metrics: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
-  """Returns the entries of a round's metrics for the tape, by name."""
+  """Returns those entries of a round's metrics that belong on the tape."""
   return _split_metrics(metrics)[2]
 
 
@@ -181,7 +181,7 @@ def _column(
   name: str,
   client_ids: Sequence[int],
 ) -> np.ndarray:
-  """Returns a value for each client; `None` for those that were excluded."""
+  """Returns the value `name` of each client; `None` for excluded clients."""
   values = of_clients.get(name, {})
   return np.array([values.get(k) for k in client_ids])
 
@@ -193,7 +193,8 @@ def _scale_by_count(values: np.ndarray, times: np.ndarray) -> np.ndarray:
   )
 
 
-# Why aggregation excludes clients; it reports only which ones it includes.
+# Why aggregation excludes clients. This is inferred, as it reports only which
+# clients it includes.
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
 OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # A metric of secure sums.
@@ -209,7 +210,7 @@ def reasons_of_exclusion(
   counted: Collection[int] | None,
   num_examples: np.ndarray,
 ) -> np.ndarray:
-  """Returns why each client of a cohort was excluded; `None` if it was not."""
+  """Returns why each client was excluded; `None` for those in `counted`."""
   if counted is None:
     return np.full(len(client_ids), None)
 
@@ -222,7 +223,7 @@ def reasons_of_exclusion(
 
 
 def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
-  """Returns a text if more than half of a round's clients were excluded."""
+  """Returns a warning if more than half of a round's clients were excluded."""
   counts: collections.Counter[str] = collections.Counter(filter(None, excluded))
   if 2 * counts.total() <= len(excluded):
     return None
@@ -236,7 +237,7 @@ def describe_exclusion(excluded: np.ndarray, name: str) -> str | None:
 def describe_negative_losses(
   losses: Mapping[int, float], name: str
 ) -> str | None:
-  """Returns a sentence about clients with losses below 0, if there are any."""
+  """Returns a warning if clients have losses below 0, which count as 0."""
   number = sum(loss < 0 for loss in losses.values())
   if not number:
     return None
@@ -250,7 +251,7 @@ def describe_negative_losses(
 def describe_exclusion_of_sums(
   metrics: Mapping[str, Any], name: str
 ) -> str | None:
-  """Like `describe_exclusion`, from the client counts of secure sums."""
+  """Returns the warning of `describe_exclusion` for secure sums' counts."""
   if OUT_OF_BOUNDS not in metrics:
     return None
   counted, excluded, beyond = (

@@ -44,18 +44,18 @@ class DrawnCohort(NamedTuple):
 
   @property
   def without_repeats(self) -> "DrawnCohort":
-    """The cohort without repetitions."""
+    """The cohort in which each id occurs once."""
     return DrawnCohort(*(sorted({*ids}) for ids in self))
 
 
 class LastLosses(RoundCallback):
-  """Clients' losses when they last took part, float32[K]; at first infinite."""
+  """Records each client's loss when it last took part; at first infinite."""
 
   def __init__(self, num_clients: int) -> None:
     self.values = np.full(num_clients, np.inf, np.float32)
 
   def on_start(self, run: Run) -> None:
-    """Reads the losses from the rounds before a run's resumption."""
+    """Takes the losses of the rounds that a resumed run already has."""
     self.values[:] = np.inf
     cohorts = run.cohorts
     if cohorts is not None and len(cohorts):
@@ -63,7 +63,7 @@ class LastLosses(RoundCallback):
       self._take(rows[tables.CLIENT].to_numpy(), rows["loss"].to_numpy())
 
   def on_round(self, state: RoundState) -> None:
-    """Records the losses of a round."""
+    """Takes the losses of the round's cohort."""
     self._take(state.clients["client_id"], state.clients["loss"])
 
   def _take(self, client_ids: np.ndarray, losses: np.ndarray) -> None:
@@ -107,7 +107,7 @@ class Sampler:
       random.random(len(drawn)) < self._dropout_rates(round_num)[drawn]
     )
     if drops_out.all():
-      # A round needs a client, so one of them reports back all the same.
+      # A round needs a client, so one of the drawn reports back all the same.
       drops_out[random.integers(len(drawn))] = False
     return DrawnCohort(
       drawn, [k for k, gone in zip(drawn, drops_out, strict=True) if not gone]
@@ -183,7 +183,11 @@ class Sampler:
 
 
 def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
-  """Returns the clients to evaluate, int64[n], in ascending order."""
+  """Returns the ids of the clients that the run evaluates, int64[n], ascending.
+
+  They are all clients, or a random sample of participants of the size in the
+  spec, and all unseen clients.
+  """
   seen = np.flatnonzero(first_rounds < NEVER)
   number = spec.evaluation_clients
   if number is None:
@@ -201,7 +205,7 @@ def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
 
 
 def draw_attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
-  """Draws the clients that attack: a share, at least one but not all."""
+  """Draws the attackers: `share` of the clients, at least one, but not all."""
   random = generator(seed, _ATTACKERS)
   return np.sort(_draw_share(share, np.arange(num_clients), random))
 
@@ -209,24 +213,23 @@ def draw_attackers(seed: int, num_clients: int, share: float) -> np.ndarray:
 def _draw_share(
   share: float, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
-  """Draws a share of two or more clients: at least one, but not all."""
+  """Draws `share` of the clients `among`: at least one, but not all."""
   number = int(np.clip(round(share * among.size), 1, among.size - 1))
   return random.choice(among, number, replace=False)
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
-  """Returns values' ranks, scaled to [-1, 1] with mean 0; ties share a rank."""
+  """Scales values' ranks to [-1, 1], with mean 0; equal values share one."""
   half = (len(values) - 1) / 2
   return (stats.rankdata(values) - 1 - half) / max(half, 1)
 
 
-# The task contains late joiners and unseen clients, and the run evaluates them
-# like all others. But no round draws a late joiner before its first round, or
-# an unseen client at all.
-
-
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
-  """Returns the first round that may draw each client, int64[K], or `NEVER`."""
+  """Returns the first round that may draw each client, int64[K].
+
+  It is above 1 for late joiners, and `NEVER` for unseen clients; the run
+  evaluates both like all other clients.
+  """
   rounds = np.ones(task.num_clients, np.int64)
   field = "unseen_clients"
   if spec.unseen_clients is not None:
@@ -267,7 +270,10 @@ def rounds_before_joining(first: np.ndarray) -> list[int]:
 
 
 def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
-  """Returns table columns that mark unseen clients and late joiners, if any."""
+  """Returns the table columns that mark unseen clients and late joiners.
+
+  A column is left out if it would mark no client.
+  """
   found: dict[str, np.ndarray] = {}
   is_unseen = first == NEVER
   if is_unseen.any():
@@ -280,7 +286,7 @@ def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
 def _try_draw_share(
   text: str, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray | None:
-  """Draws a share of two or more clients; None if the text is not a share."""
+  """Draws the share `text` of `among`; None if it is no share, but an id."""
   try:
     share = float(text)
   except ValueError:

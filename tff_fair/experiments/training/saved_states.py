@@ -1,4 +1,4 @@
-"""Saves the states of a run, and writes its tape."""
+"""Saves the states of a run for its resumption, and writes its tape."""
 
 import asyncio
 import concurrent.futures
@@ -24,12 +24,12 @@ from tff_fair.files import atomic
 # A run resumes from the last state, or from the one before if that is damaged.
 _NUM_CHECKPOINTS = 2
 _CALLBACKS = "callbacks.npz"
-_VALUES = "values"  # The entry with all values that are not arrays, as JSON.
+_VALUES = "values"  # The array with the JSON text of all values but arrays.
 _T = TypeVar("_T")
 
 
 class Checkpoints(loop.StateStore):
-  """Keeps the last states in a folder, complete even after a power cut."""
+  """Saves the last two states in a folder, complete even after a power cut."""
 
   def __init__(
     self,
@@ -65,7 +65,7 @@ class Checkpoints(loop.StateStore):
   def load_latest(
     self, initial: rounds.State
   ) -> tuple[rounds.State, int, CallbackStates | None]:
-    """Returns the last state of the process, its round, and callback states."""
+    """Returns the last process state (or `initial`), round, callback states."""
     saved = checkpoints.saved_rounds(self._path)
     if not saved:
       return super().load_latest(initial)
@@ -97,7 +97,7 @@ def _manager(path: pathlib.Path) -> tff.program.FileProgramStateManager:
 
 
 def _run_coroutine(coroutine: Coroutine[object, object, _T]) -> _T:
-  """Runs a coroutine in a new thread, as this one may run an event loop."""
+  """Runs a coroutine in a new thread: this thread may run an event loop."""
   with concurrent.futures.ThreadPoolExecutor(1) as thread:
     return thread.submit(lambda: asyncio.run(coroutine)).result()
 

@@ -1,4 +1,4 @@
-"""The scores of each client of a task, from the evaluation of a model."""
+"""Computes each client's scores from the columns of a model's evaluation."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.metrics import class_scores
 
-# Each column has one entry per client, [K, ...].
+# Columns by name; each has one entry per client, [K, ...].
 Columns = Mapping[str, np.ndarray]
 
 
 class ScoringSettings(NamedTuple):
-  """The scores that an evaluation computes."""
+  """The scores that an evaluation computes, and what they need."""
 
   score: Score
   # None: the rarer of two classes, or a mean over more classes.
@@ -87,7 +87,7 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
 
 
 def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
-  """Checks that each example has a class, and the model a logit per class."""
+  """Raises a `FieldError` unless examples have classes, and outputs logits."""
   if not task.has_class_labels or task.objective.activation != "softmax":
     raise FieldError(
       field,
@@ -98,7 +98,7 @@ def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
 
 
 def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
-  """Returns the class that `score_class` names or numbers; None without it."""
+  """Returns the class that `score_class` gives by name or number, or None."""
   given = spec.score_class
   if given is None:
     return None
@@ -224,7 +224,7 @@ _PROBABILITY_SCORES = frozenset(
 
 
 def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
-  """Returns the kind of outputs whose ranges are measured, if any."""
+  """Returns the outputs whose ranges an evaluation measures, if any."""
   label = task.element_spec[1]
   if task.num_classes is None:
     width = label.shape[1:].num_elements()
@@ -241,7 +241,7 @@ def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
 def summarize_outputs(
   columns: Columns, outputs: Outputs | None
 ) -> dict[str, float | dict[str, float]]:
-  """Returns entries about the predictions of all clients for `diagnosis`."""
+  """Returns a summary's entries on all predictions, for `diagnosis`."""
   if outputs is None:
     return {}
   low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]
@@ -265,6 +265,6 @@ def _pooled_r2(columns: Columns) -> float | None:
   variance = float((squares - means**2).mean())
   if not variance > _ROUNDING * float((means**2).mean()):
     return None
-  # A NaN loss means that the model has diverged.
+  # NaN means that the model has diverged, so the error is infinite.
   error = float(np.nan_to_num(columns["squared"].sum() / number, nan=math.inf))
   return 1 - error / variance

@@ -1,4 +1,4 @@
-"""A callback that logs to Weights & Biases; its errors do not end a run."""
+"""Logs a run to Weights & Biases by a callback whose errors do not end it."""
 
 import contextlib
 import uuid
@@ -35,7 +35,7 @@ class Wandb(Writer):
     self._is_open = True
 
   def on_start(self, run: Run) -> None:
-    """Begins a run at Weights & Biases, or resumes the one begun earlier."""
+    """Starts a run at Weights & Biases, or resumes the one started earlier."""
     with self._errors_as_warnings():
       import wandb  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ class Wandb(Writer):
 
   @contextlib.contextmanager
   def _errors_as_warnings(self) -> Iterator[None]:
-    """Turns an error into a message; after an error, nothing is logged."""
+    """Turns errors into messages; after the first one, nothing is logged."""
     try:
       yield
     except Exception as error:
