@@ -103,7 +103,7 @@ RANDOM_OPS = _names(
   """
 )
 _SEEDS = ("seed", "seed2")
-# Arguments and results of graphs.
+# Operations that are arguments or results of graphs.
 _ARGUMENT_OPS = frozenset(
   ("Placeholder", "PlaceholderWithDefault", "_Arg", "_Retval")
 )

@@ -71,7 +71,7 @@ def wait(call: threads.Call) -> Any:
       return call.result.result()
     supervision.check()
     while True:
-      with contextlib.suppress(TimeoutError):  # Of the wait or the computation.
+      with contextlib.suppress(TimeoutError):  # Or the call raised it.
         call.result.result(timeout=_POLL_SECONDS)
       if call.result.done():  # The call may have ended after the timeout.
         return call.result.result()

@@ -73,13 +73,13 @@ _LOSS = "loss/mean"
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-  """A problem at the end of a run."""
+  """A fault at the end of a run."""
 
   kind: Kind
   measure: str  # "loss", "r2_pooled", the score's name, or a kind of outputs.
   round_num: int  # The round of the last evaluation.
   value: float
-  reference: float = math.nan  # What `value` is compared with, if anything.
+  reference: float = math.nan  # The number to compare with, if any.
   reference_round: int | None = None  # The round of `reference`, if any.
 
 

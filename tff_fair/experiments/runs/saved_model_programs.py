@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # Parts of names of TensorFlow's operations that reach files, Python code, other
-# programs or hosts. IteratorGetNext only reads what other operations opened.
+# programs or hosts. IteratorGetNext only reads data that others opened.
 OUTWARD = re.compile(
   "Abort|Bigtable|CallModule|Checkpoint|Client|Collective|Compile|CustomCall|"
   "Dataset|Debug|Delete|Dump|File|FixedUnigram|Host|ImmutableConst|ImportEvent|"

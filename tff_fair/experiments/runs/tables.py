@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
   import pandas as pd
 
 ROUND, CLIENT = "round", "client_id"
-NAME = "client"  # The column with clients' names, which may be any text.
+NAME = "client"  # The column with clients' names, which may be any string.
 _TEXTS = (NAME, "rule")
 # Columns of True or False: whether a client attacks; whether it never trains.
 ATTACKER, UNSEEN = "attacker", "unseen"
@@ -65,7 +65,7 @@ def evaluations(score: Score) -> Kind:
 def client_evaluations(score: Score) -> Kind:
   """Returns the `Kind` of client_evaluations.csv in a run with this score."""
   full, columns = ["num_examples"], ["loss", *score.extra_scores]
-  # Clients that lack what a score needs have empty cells.
+  # Clients without the examples that a score needs have empty cells.
   (columns if score.needs else full).append(score.name)
   return Kind(
     "client_evaluations.csv", (ROUND, CLIENT), tuple(full), tuple(columns)

@@ -31,7 +31,7 @@ from tff_fair.metrics.intervals import Interval
 from tff_fair.metrics.statistics import Statistic
 from tff_fair.metrics.vectors import Vector
 
-_SHOWN_DIGITS = 4  # Significant digits of numbers whose scale is not known.
+_SHOWN_DIGITS = 4  # Significant digits of scores that are not in percent.
 _MOST_DECIMALS = 8
 
 
@@ -58,7 +58,7 @@ class Score:
   # Returns the differences up to which a client's two values count as a tie.
   tie: Callable[[Vector, Vector], Vector]
   lowest: float = 0.0  # The smallest possible value.
-  # What a client needs among its test examples to have the score; may be empty.
+  # The test examples that a client needs to have the score; may be empty.
   needs: str = ""
   is_for_classes: bool = True  # Whether labels are classes.
   # Names of further scores, which have columns of their own.

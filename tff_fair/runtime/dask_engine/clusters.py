@@ -36,7 +36,7 @@ def connect(
   client = connect_unprepared(resources, scheduler, timeout)
   try:
     check_versions(client, version.installed())
-    # Keeps the futures until `resources` closes: Dask drops tasks without one.
+    # Keeps futures until `resources` closes: Dask drops tasks without a future.
     resources.callback(_prepare_workers(client).clear)
   except (distributed.CancelledError, OSError) as error:
     raise ConnectionError(

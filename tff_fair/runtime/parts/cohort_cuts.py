@@ -63,7 +63,7 @@ class Phase:
     self._names = tff.structure.name_list_with_nones(parameter)
     self._form = functools.cache(form)
     self._keep = keep
-    # Engines recognize a computation by its identity, so each is built once.
+    # Engines recognize computations by identity, so each is built only once.
     self.merge = functools.cache(self._merge)
     self.finish = functools.cache(self._finish)
 
@@ -133,7 +133,7 @@ class Phase:
     @tff.tensorflow.computation([self._sum_type.member] * len(parts))
     def merge_all(sums: Any) -> Any:
       remaining: Sequence[Any] = [*sums]
-      while len(remaining) > 1:  # Neighbours first.
+      while len(remaining) > 1:  # Merges neighbours.
         pairs = [remaining[i : i + 2] for i in range(0, len(remaining), 2)]
         remaining = [
           merge_two(*pair) if len(pair) == 2 else pair[0] for pair in pairs
