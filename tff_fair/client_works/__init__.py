@@ -1,4 +1,4 @@
-"""Client work: local training and evaluation."""
+"""Builds client work: what clients do in a round, and what they keep."""
 
 from tff_fair import lazy
 from tff_fair.client_works.attacks import (

@@ -1,4 +1,4 @@
-"""Attacks: clients that report false losses or updates, for studies.
+"""Lets some clients report false losses or updates, to study attacks.
 
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
 Optimization" (2022), ask which methods withstand two kinds of false reports:
@@ -32,7 +32,7 @@ class Attack:
   Attributes:
     kind: "bias" or "scaling".
     strength: For "bias", b, 0 or more, which is added to the losses that a
-      client reports; for "scaling", c, by which its update is multiplied.
+      client reports; for "scaling", c, the factor of the client's update.
     client_ids: The clients that attack in every round in which they take part.
   """
 
@@ -60,7 +60,7 @@ def build_attacked(
 
   Args:
     client_work: The clients' work, as `build_training` returns it.
-    attack: Who attacks, and how.
+    attack: The attackers and the kind of attack.
 
   Returns:
     A process of the same type. A client whose false report is not finite in
@@ -77,7 +77,7 @@ def build_attacked(
 def build_attacked_round(
   round_of_clients: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Builds a client round of the same type in which some clients attack."""
+  """Builds the computation `round_of_clients`, but with clients that attack."""
   result_type: tff.Type = round_of_clients.type_signature.result.result.member
 
   @tff.tensorflow.computation(result_type)
@@ -106,7 +106,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Adds an attack on phase one's losses or phase two's updates."""
+  """Adds an attack to the first phase's losses or the second's updates."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))
@@ -115,7 +115,7 @@ def build_attacked_phases(
 def _with_false_losses(
   measure: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Returns the computation `measure`, but attackers report false losses."""
+  """Builds a computation like `measure` in which attackers add b to losses."""
 
   @tff.tensorflow.computation(measure.type_signature.result.member)
   def report(signals: types.ClientSignals) -> types.ClientSignals:
@@ -131,7 +131,10 @@ def _with_false_losses(
 def false_report(
   update: types.TensorStructure, signals: types.ClientSignals, attack: Attack
 ) -> tuple[types.TensorStructure, types.ClientSignals]:
-  """Returns the update and signals that a client reports under an attack."""
+  """Returns the update and the signals that a client reports.
+
+  They are the true ones unless the client attacks.
+  """
   if attack.kind == "bias":
     bias = added_loss(signals.client_id, attack)
     signals = signals._replace(
@@ -154,7 +157,7 @@ def false_report(
 
 
 def added_loss(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
-  """Returns the bias added to each loss that a client reports, float32[]."""
+  """Returns what a client adds to each loss that it reports, float32[]."""
   if attack.kind != "bias":
     return tf.zeros([])
   strength = tf.constant(attack.strength, tf.float32)

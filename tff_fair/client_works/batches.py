@@ -31,13 +31,13 @@ def data_type(batch_spec: TensorStructure) -> tff.SequenceType:
 class ClientData:
   """A client's dataset inside a `tf.function`.
 
-  If the dataset has exactly one element, it is read once, and every pass gets
-  the element as tensors. Reading it again for each pass, or through an
+  If the dataset has exactly one element, the element is read once, and every
+  pass gets it as tensors. Reading it again for each pass, or through an
   iterator, would take longer than a forward pass of a small model.
   """
 
   def __init__(self, data: tf.data.Dataset) -> None:
-    """Reads the element `(client_id, examples)`, if it is the only one."""
+    """Reads the dataset's element if there is only one."""
     self._data = data
     self._is_single = tf.equal(data.cardinality(), 1)
     self._single = tf.cond(
@@ -85,7 +85,7 @@ class ClientData:
     """Folds `step` over all elements repeatedly while work is left.
 
     `work_left` maps the carry to the remaining work, int64[]. The loop also
-    ends after a pass that does not reduce the work, as without any examples.
+    ends after a pass that does not reduce it, for example if there are no data.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -123,12 +123,16 @@ class ClientData:
 
 @graph_function
 def client_id(data: tf.data.Dataset) -> tf.Tensor:
-  """Returns the client id in a client's data, int64[]; 0 without elements."""
+  """Returns a client's id from its data, int64[]; 0 without elements."""
   return ClientData(data.take(1)).client_id()
 
 
 def client_id_of(value: Any) -> int:
-  """Returns a client's id from its data, outside graphs; 0 without elements."""
+  """Returns a client's id as an integer, outside of graphs.
+
+  `value` is the client's data, as a dataset, as a list of elements, or as an
+  object that knows its `client_id`; without elements, the id is 0.
+  """
   if isinstance(known := getattr(value, "client_id", None), int):
     return known
   if isinstance(value, tf.data.Dataset):
@@ -155,13 +159,13 @@ def _reduce_iterated(
     lambda element, _: element.has_value(),
     step_and_next,
     (iterator.get_next_as_optional(), carry),
-    # Steps must run in order: they read and write variables.
+    # Steps read and write variables, so they must run in order.
     parallel_iterations=1,
   )[1]
 
 
 def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
-  """Returns zeros in the shape of a spec; unknown dimensions have size 0."""
+  """Returns a tensor of zeros for a spec; unknown dimensions have size 0."""
   return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
@@ -171,7 +175,7 @@ def num_examples(examples: object) -> tf.Tensor:
 
 
 def labels(batch: Batch) -> tf.Tensor:
-  """Returns the labels of a batch."""
+  """Returns y, the labels of a batch."""
   return batch["y"] if isinstance(batch, Mapping) else batch[1]
 
 
@@ -183,11 +187,11 @@ def reduce_slices(
   order: tf.Tensor | None = None,
   is_wanted: Callable[[_Carry], tf.Tensor] | None = None,
 ) -> _Carry:
-  """Folds `step` over the minibatches of examples, tensors [n, ...].
+  """Folds `step` over the minibatches of `examples`, tensors [n, ...].
 
   The last minibatch may be smaller; `batch_size=None` makes one minibatch of
   all examples. `order`, int32[n], permutes the examples. `is_wanted` maps the
-  carry to bool[], whether to take another step.
+  carry to bool[], whether to take another step; `None` takes all.
   """
   if batch_size is None:
     if is_wanted is None:

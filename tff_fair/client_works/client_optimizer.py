@@ -1,4 +1,4 @@
-"""The client optimizer: its states, and what it updates.
+"""Runs the client optimizer on the model's weights and on a probe.
 
 The optimizer updates the model's weights, which the proximal term
 mu / 2 ||w - theta||^2 pulls back to theta. It also updates the probe, an extra
@@ -47,7 +47,7 @@ class OptimizerStates(NamedTuple):
 def initial_states(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> OptimizerStates:
-  """Returns the initial states of an optimizer."""
+  """Returns an optimizer's initial states for `weights` and for the probe."""
   return OptimizerStates(
     initial_state(optimizer, weights), initial_state(optimizer, PROBE_START)
   )
@@ -56,7 +56,7 @@ def initial_states(
 def initial_state(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> TensorStructure:
-  """Returns the initial state of an optimizer for some weights."""
+  """Returns an optimizer's initial state for `weights`."""
   return optimizer.initialize(stacking.specs_of(tuple(weights)))
 
 
@@ -85,18 +85,18 @@ class Probe(NamedTuple):
 
   @property
   def effective_steps(self) -> tf.Tensor:
-    """tau_k, float32[], in the unit that `probe_settings` describes."""
+    """How far the probe has moved, float32[]; see `probe_settings`."""
     return -self.weight[0]
 
 
 def probe_settings(
   mu: float, hparams: Hparams
 ) -> tuple[Hparams, float | tf.Tensor]:
-  """Returns the hyperparameters and the proximal weight of the probe.
+  """Returns the optimizer's hyperparameters and proximal weight for the probe.
 
-  The probe moves in units of the learning rate, which keeps its sums exact, so
-  its proximal weight is mu times that rate. If the rate is not a
-  hyperparameter, the probe moves in the unit of the weights.
+  The probe moves in units of the learning rate, which keeps its sums exact. So
+  its own rate is 1, and its proximal weight is mu times the learning rate. If
+  the rate is not a hyperparameter, the probe moves in the unit of the weights.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
   if key not in hparams:

@@ -1,4 +1,4 @@
-"""A client's round: evaluation, training, report of update and signals."""
+"""Runs one client's round: it evaluates, trains, and reports its update."""
 
 import collections
 import dataclasses
@@ -23,14 +23,14 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# A client's result, and its terms of the sums over all clients, by name.
+# What a client reports: its result, and its terms of sums over clients by name.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]
 
 
 class PostTrainingState(NamedTuple):
-  """The results of training that a client does not report."""
+  """What a client knows after training but does not report."""
 
   states: OptimizerStates
   num_steps: tf.Tensor  # int64[], local steps, K_k; 0 without a correction.
@@ -39,7 +39,7 @@ class PostTrainingState(NamedTuple):
 
 
 class _TrainedClient(NamedTuple):
-  """The results of a client's training."""
+  """A client's trained weights, and all that was measured in training."""
 
   client_id: tf.Tensor  # int64[]; 0 without examples.
   num_examples: tf.Tensor  # int64[], n_k.
@@ -48,7 +48,8 @@ class _TrainedClient(NamedTuple):
   measures: local_training.Measures
   post_training: PostTrainingState
   metrics: types.TensorStructure  # The model's metrics during training.
-  # theta minus the weights at the snapshot, float[1, d]; `None` without one.
+  # theta minus the weights at the snapshot, float[1, d]; `None` if none is
+  # taken.
   snapshot: tf.Tensor | None
   # By group, the sum of losses under theta and the number of examples,
   # float64[2, G]; `None` without groups.
@@ -72,7 +73,7 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Returns the client's result, and the results that it does not report.
+    """Evaluates and trains; returns what the client reports and what it knows.
 
     `states=None` initializes the optimizer; for `correction` see
     `local_training.train`.
@@ -102,7 +103,7 @@ class ClientRound:
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
     """Returns the signals that `run` reports with `loss_at="before"`.
 
-    `effective_steps` is 0, because only training measures it.
+    But `effective_steps` is 0, because only training measures it.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
     before, gradient_norm = self._evaluate_before_training(weights)
@@ -126,16 +127,16 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Returns the same as `run`, for a client that measured its signals before.
+    """Does the same as `run` for a client that has its signals, `measured`.
 
-    A client whose measured loss is not finite is excluded.
+    If the loss in them is not finite, the client is excluded.
     """
     weights = self.current_weights(received)
     trained = self._train(state, weights, states, correction)
     return self._result(weights, trained, measured), trained.post_training
 
   def current_weights(self, received: Any) -> tff.learning.models.ModelWeights:
-    """Returns theta, the current weights, from all that the client received."""
+    """Returns theta, the current weights, from what the client received."""
     return received["current"] if self._knows_initial_weights else received
 
   @property
@@ -145,7 +146,7 @@ class ClientRound:
   def _weights_and_initial_loss(
     self, received: Any
   ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
-    """Returns theta, and F_k(theta^0) if the rule needs it."""
+    """Returns theta, and F_k(theta^0); that is 0 if the rule needs no such."""
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
@@ -164,7 +165,7 @@ class ClientRound:
     states: OptimizerStates | None,
     correction: local_model.Trainable | None,
   ) -> _TrainedClient:
-    """Trains the model; returns it with the measurements of training."""
+    """Trains the model from `weights`; `states` are those of the optimizer."""
     model = self.model
     theta = local_model.flatten(weights.trainable)
     model.receive(weights)
@@ -197,7 +198,7 @@ class ClientRound:
       client_id=trained.client_id,
       num_examples=self._num_examples(trained.client_id, state, measures),
       trainable=trained.trainable,
-      # Delta_k = theta - theta_k
+      # Delta_k = theta - theta_k.
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
       post_training=PostTrainingState(
@@ -205,7 +206,7 @@ class ClientRound:
         trained.num_steps,
         _learning_rate(hparams),
       ),
-      # The next pass over data resets the metrics in the model.
+      # Read here, since the next pass over data resets the model's metrics.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
       snapshot=None
       if snapshot_at is None
@@ -221,7 +222,7 @@ class ClientRound:
     state: RoundState,
     measures: local_training.Measures,
   ) -> tf.Tensor:
-    """Returns n_k, int64[]."""
+    """Returns n_k, int64[], the number of the client's training examples."""
     if self.settings.local_steps is not None:
       # The steps may skip some examples and use others twice.
       return self.data.num_rows()
@@ -235,7 +236,7 @@ class ClientRound:
     trained: _TrainedClient,
     signals: types.ClientSignals,
   ) -> Result:
-    """Returns the client's result, with 0 examples if it is excluded."""
+    """Returns what the client reports, with 0 examples if it is excluded."""
     model = self.model
     sums = trained.group_sums
     finite = [signals.loss, trained.update, *([] if sums is None else [sums])]
@@ -269,7 +270,11 @@ class ClientRound:
   def _evaluate_before_training(
     self, weights: tff.learning.models.ModelWeights
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
-    """Returns f_k and a_k before training, and G_k if the rule needs it."""
+    """Evaluates theta as far as needed, and measures G_k if the rule needs it.
+
+    Without an evaluation, the first result is `None`; without G_k, the second
+    is 0.
+    """
     if "gradient_norm" in self.signals:
       self.model.receive(weights)
       return evaluation.evaluate_with_gradient(
@@ -300,7 +305,7 @@ class ClientRound:
     trainable: local_model.Trainable,
     tally: tallies.Tally,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns f_k and a_k, measured at the time `loss_at`."""
+    """Returns f_k and a_k, as measured when the setting `loss_at` says."""
     if self.settings.loss_at == "before" and before is not None:
       return before.loss, before.accuracy
     if self.settings.loss_at == "after":

@@ -1,4 +1,4 @@
-"""The state that clients keep from one round to the next.
+"""Runs clients that keep a state from one round to the next.
 
 TFF's clients keep nothing, so the server has a table for each kind of state,
 with a row for each client; see `client_table`. In the server's state, the
@@ -41,21 +41,22 @@ from tff_fair.client_works import (
 from tff_fair.kernels import stacking
 
 TRAINING = "training"
-# The state of the training under `TRAINING`, and each table under its name.
+# Has the state of the training under `TRAINING`, and each table by its name.
 State: TypeAlias = collections.OrderedDict[str, Any]
 
 PERSONAL = "personal"
 OPTIMIZER = "optimizer"
 CONTROLS = "controls"
-# Tables by name, each with one client's row, or without rows if it has none.
+# Tables by name, each with only one client's row, or empty before its first
+# round.
 ClientTables: TypeAlias = Mapping[str, client_table.Table]
-# A `client_round.Result`, and the client's rows by table name.
+# A `client_round.Result`, and the client's new rows by the table's name.
 Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.NewRow]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PersistentState:
-  """The kinds of state that clients keep; as a `bool`, False if there is none.
+  """The kinds of state that clients keep; false as a `bool` if there is none.
 
   Attributes:
     personal_lam: How strongly the personal models are pulled towards the global
@@ -112,9 +113,10 @@ class PersistentState:
     own: ClientTables,
     cohort: types.ClientSignals | None = None,
   ) -> Result:
-    """Returns a client's result and the rows that it keeps, in a computation.
+    """Runs a client's round; returns what it reports, and the rows to keep.
 
-    `cohort` has the cohort's signals if clients measured them before.
+    `own` has the client's old rows. `cohort` has the cohort's signals if
+    clients measured them in an earlier phase.
     """
     weights, states = client.current_weights(received), None
     theta = local_model.flatten(weights.trainable)
@@ -183,7 +185,10 @@ def _train_personal(
   table: client_table.Table,
   client_id: tf.Tensor,
 ) -> local_model.Trainable:
-  """Returns the personal model of a client that has trained the global one."""
+  """Trains the personal model of a client after the global one.
+
+  It starts from the client's row in `table`, or from `weights` without a row.
+  """
   model, theta = client.model, local_model.flatten(weights.trainable)
   model.receive(weights)
   return local_training.train_weights(

@@ -1,9 +1,10 @@
-"""Server tables of what clients keep, one row per client seen so far.
+"""Keeps what clients remember in tables at the server, one row per client.
 
 TFF's clients keep nothing between rounds, so these tables are part of the
 process state. Real clients would keep their rows themselves; this simulation
 broadcasts a table, of which each client reads only its own row. If a cohort is
-split among several calls, each call gets only the rows of its clients.
+cut into parts, each part's computation gets only the rows of its clients. A
+client has no row before its first round.
 """
 
 import collections
@@ -19,12 +20,12 @@ from tff_fair.runtime import mergeable_aggregate
 
 # A structure of tensors.
 _Value = TypeVar("_Value")
-# The column `client_id`, and the column of rows.
+# The column `client_id`, int64[T], and a named column of rows, float[T, d].
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
-# The id, int64[n], and the new row, float[n, d], of a client; n is 1, or 0 for
-# a client that keeps its old row.
+# A client's id, int64[n], and its new row, float[n, d]; n is 1, or 0 if the
+# client keeps its old row.
 NewRow: TypeAlias = tuple[tf.Tensor, tf.Tensor]
-# The ids, int64[n], and rows, float[n, d], that were collected from clients.
+# The ids, int64[n], and new rows, float[n, d], collected from n clients.
 Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
 
@@ -36,7 +37,7 @@ class Columns(NamedTuple):
 
   @property
   def type(self) -> tff.StructType:
-    """The type <client_id=int64[T], NAME=float[T, d]>; `client_id` ascends."""
+    """The table's type <client_id=int64[T], NAME=float[T, d]>; ids ascend."""
     return tff.types.tensorflow_to_type(
       collections.OrderedDict(
         [
@@ -47,7 +48,7 @@ class Columns(NamedTuple):
     )
 
   def empty(self) -> Table:
-    """Returns the empty table."""
+    """Returns a table without rows."""
     specs = [("client_id", stacking.CLIENT_ID_SPEC), (self.name, self.row)]
     return stacking.no_rows(collections.OrderedDict(specs))
 
@@ -55,7 +56,10 @@ class Columns(NamedTuple):
 def with_rows(
   table: Table, client_id: tf.Tensor, rows: Sequence[tf.Tensor]
 ) -> Table:
-  """Returns the table with new rows, blocks [m_i, d], for clients int64[m]."""
+  """Replaces or adds the rows of m clients in a table.
+
+  `client_id` is int64[m]; `rows` are blocks [m_i, d] of the m new rows.
+  """
   (id_name, known_ids), (rows_name, known_rows) = table.items()
   others = stacking.are_missing(known_ids, client_id)
   ids = tf.concat([tf.boolean_mask(known_ids, others), client_id], 0)
@@ -85,16 +89,17 @@ def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
 def row_to_keep(
   client_id: tf.Tensor, counts: tf.Tensor, row: tf.Tensor
 ) -> NewRow:
-  """Returns the id, int64[n], and row, float[n, d], to keep; n is 1 or 0.
+  """Returns a client's new row, or none if the client keeps its old row.
 
-  An excluded client, and one whose new row is not finite, keeps its old row.
+  An excluded client (`counts` is false) keeps its old row, and so does a client
+  whose new row is not finite.
   """
   is_kept = counts & norms.all_finite(row)
   return stacking.rows_if(is_kept, (client_id, row[0]))
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
-  """Returns a table for each client, with only its row, or without rows."""
+  """Returns a table for each client, with only its own row if it has one."""
   columns = {name: np.asarray(column) for name, column in table.items()}
   ids = columns["client_id"]
   starts = np.searchsorted(ids, client_ids)
@@ -126,7 +131,8 @@ def with_rows_from(table: Table, others: Table) -> Table:
 def build_update(columns: Columns) -> tff.Computation:
   """Builds the computation that puts the clients' new rows into the table.
 
-  Its type is (<table@SERVER, kept@CLIENTS> -> table@SERVER).
+  Its type is (<table@SERVER, kept@CLIENTS> -> table@SERVER); `kept` is a
+  `NewRow`.
   """
   row = columns.row
   kept_type = tff.types.tensorflow_to_type(
@@ -155,14 +161,14 @@ def build_update(columns: Columns) -> tff.Computation:
 
 
 def no_rows(row_spec: tf.TensorSpec) -> Rows:
-  """Returns the rows of no clients."""
+  """Returns `Rows` without clients."""
   return stacking.no_rows(stacking.CLIENT_ID_SPEC), stacking.empty_stack(
     row_spec
   )
 
 
 def append(rows: Rows, kept: NewRow) -> Rows:
-  """Returns the rows, followed by one client's new row, if there is one."""
+  """Returns `rows`, followed by one client's new row if there is one."""
   ids, stack = rows
   client_id, row = kept
   stack = tf.cond(

@@ -1,4 +1,4 @@
-"""SCAFFOLD's control variates: they correct local steps for client drift.
+"""Computes SCAFFOLD's control variates, which correct clients' drift.
 
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
 Averaging for Federated Learning" (ICML 2020), Algorithm 1, option II.
@@ -31,14 +31,14 @@ CONTROL: Final = "control"  # The name of c in the training's state.
 
 
 class Controls(NamedTuple):
-  """The controls c and c_k that correct a client's steps, as flat tuples."""
+  """The controls c and c_k that correct a client's steps, both flat tuples."""
 
   server: local_model.Trainable
   client: local_model.Trainable
 
   @property
   def correction(self) -> local_model.Trainable:
-    """The correction of each gradient, c - c_k."""
+    """The term that is added to each gradient, c - c_k."""
     return tuple(c - own for c, own in zip(*self, strict=True))
 
   def next_client_control(
@@ -47,7 +47,10 @@ class Controls(NamedTuple):
     num_steps: tf.Tensor,
     learning_rate: tf.Tensor,
   ) -> local_model.Trainable:
-    """Returns c_k+ after K_k steps, int64[], at the rate eta, float32[]."""
+    """Returns c_k+ after training that resulted in `update`.
+
+    `num_steps` is K_k, int64[], and `learning_rate` is eta, float32[].
+    """
     moved = tf.cast(num_steps, tf.float32) * learning_rate
     return tuple(
       delta / tf.cast(moved, delta.dtype) - correction
@@ -56,7 +59,7 @@ class Controls(NamedTuple):
 
 
 def row_spec(weights_type: Any) -> tf.TensorSpec:
-  """Returns the spec of a control that is flattened to a vector."""
+  """Returns the spec of a control as a vector, float[d]."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return stacking.row_spec(specs)
 
@@ -72,7 +75,7 @@ def client_controls(
   client_id: tf.Tensor,
   theta: local_model.Trainable,
 ) -> Controls:
-  """Returns the controls of a client before it trains."""
+  """Returns the controls with which a client trains, from state and table."""
   specs = stacking.specs_of(theta)
   return Controls(
     stacking.unflatten_update(state[CONTROL], specs),
@@ -83,7 +86,10 @@ def client_controls(
 def change(
   counts: tf.Tensor, before: TensorStructure, after: TensorStructure
 ) -> tf.Tensor:
-  """Returns c_k+ - c_k, float[d]; 0 if the client keeps c_k."""
+  """Returns c_k+ - c_k, float[d], or zeros if the client keeps c_k.
+
+  A client keeps c_k if `counts` is false (it is excluded) or c_k+ not finite.
+  """
   old, new = (stacking.flatten_update(c)[0] for c in (before, after))
   is_kept = counts & norms.all_finite(new)
   return tf.where(is_kept, new - old, tf.zeros_like(old))

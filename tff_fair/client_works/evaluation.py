@@ -15,13 +15,13 @@ from tff_fair.client_works import (
 )
 from tff_fair.kernels import norms
 
-# Large enough for one pass over most clients' examples, small enough for the
-# activations of a convolutional network.
+# Large enough to hold all examples of most clients in one forward pass, and
+# small enough for the activations of a convolutional network.
 EVALUATION_BATCH_SIZE = 512
 
 
 _Carry = TypeVar("_Carry")
-# A tally, and the sum of the gradients, so far.
+# The tally and the sum of the gradients so far.
 _TallyWithGradient: TypeAlias = tuple[tallies.Tally, local_model.Trainable]
 _TallyWithSums: TypeAlias = tuple[
   tallies.Tally, score_sums.Sums, output_ranges.Ranges
@@ -29,7 +29,7 @@ _TallyWithSums: TypeAlias = tuple[
 
 
 class Evaluation(NamedTuple):
-  """The evaluation of a model on a client's examples."""
+  """The scores of a model on a client's examples."""
 
   client_id: tf.Tensor  # int64[]; 0 without examples.
   num_examples: tf.Tensor  # int64[].
@@ -76,7 +76,7 @@ def mean_loss(
 def _adder(
   model: local_model.LocalModel, trainable: local_model.Trainable
 ) -> Callable[[tallies.Tally, batches.Batch], tallies.Tally]:
-  """Returns the function that adds a batch to a tally."""
+  """Returns a function that runs the model on a batch and adds to a tally."""
 
   def add(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
     output = model.forward(trainable, tally.metrics, batch, training=False)
@@ -93,7 +93,7 @@ def evaluate_client(
   request: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> collections.OrderedDict[str, tf.Tensor]:
-  """Evaluates a model on a client's data, in a separate graph.
+  """Evaluates a model on a client's data, inside a computation.
 
   Returns the fields of `Evaluation`, the sums of `request`, and the ranges of
   `outputs`, all by name.
@@ -165,7 +165,7 @@ def _reduce(
   start: _Carry,
   step: Callable[[_Carry, batches.Batch], _Carry],
 ) -> tuple[tf.Tensor, _Carry]:
-  """Returns the client's id, and the carry after the last step."""
+  """Folds `step` over all batches; returns the client's id and the result."""
 
   def over_element(
     carry: tuple[tf.Tensor, _Carry], element: batches.Element

@@ -1,4 +1,4 @@
-"""Weights of examples by group of people; the server learns these weights.
+"""Weights examples by group of people; the server learns the weights.
 
 Papadaki, Martinez, Bertran, Sapiro, Rodrigues, "Minimax Demographic Group
 Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
@@ -35,7 +35,7 @@ SUMS: Final = "group_sums"  # Sums of losses and examples, float64[2, G].
 _GROUP: Final = "group"  # The key of the groups in a batch that is a mapping.
 
 _Carry = TypeVar("_Carry")
-# Sums of gradients, of losses and of examples, and the metrics.
+# Sums of weighted gradients, of losses and of examples, and the metrics so far.
 _WeightedSums: TypeAlias = tuple[
   local_model.Trainable, tf.Tensor, tf.Tensor, TensorStructure
 ]
@@ -43,7 +43,11 @@ _WeightedSums: TypeAlias = tuple[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupWeights:
-  """Settings: shares rho of the groups, or numbers of examples; rate gamma."""
+  """The settings of weights by group.
+
+  `shares` are the groups' shares of all examples, or their numbers of examples;
+  `learning_rate` is gamma.
+  """
 
   shares: Sequence[float]
   learning_rate: float
@@ -66,16 +70,19 @@ class GroupWeights:
 
   @property
   def rho(self) -> np.ndarray:
-    """The shares, float64[G], whose sum is 1."""
+    """The groups' shares of all examples, float64[G], with sum 1."""
     shares = np.asarray(self.shares, np.float64)
     return shares / shares.sum()
 
   def example_weights(self, state: Mapping[str, Any]) -> tf.Tensor:
-    """Returns the weight of an example of each group, float64[G]."""
+    """Returns w_a, the weight of an example of each group, float64[G]."""
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
-    """Builds the computation that updates mu by the sums over clients."""
+    """Builds the computation of the next state: mu moves by the groups' losses.
+
+    It takes the state and the clients' total of `WeightedModel.group_sums`.
+    """
 
     @tff.tensorflow.computation(
       state_type, tff.TensorType(np.float64, [2, len(self.rho)])
@@ -95,7 +102,7 @@ class GroupWeights:
 
 
 def batch_spec(spec: TensorStructure) -> TensorStructure:
-  """Returns the spec of `(x, y, group)`, a tuple or a mapping by name."""
+  """Adds the group of each example to the spec of a batch `(x, y)`."""
   of_groups = tf.TensorSpec([None], tf.int32)
   if isinstance(spec, Mapping):
     return collections.OrderedDict(spec, **{_GROUP: of_groups})
@@ -103,7 +110,7 @@ def batch_spec(spec: TensorStructure) -> TensorStructure:
 
 
 def _split(batch: batches.Batch) -> tuple[batches.Batch, tf.Tensor]:
-  """Splits a batch into the model's batch and the groups, int32[n]."""
+  """Splits a batch `(x, y, group)` into `(x, y)` and the groups, int32[n]."""
   if isinstance(batch, Mapping):
     others = ((n, v) for n, v in batch.items() if n != _GROUP)
     return collections.OrderedDict(others), batch[_GROUP]
@@ -117,7 +124,7 @@ def _reduce_groups(
   carry: _Carry,
   step: Callable[[_Carry, tf.Tensor, batches.Batch], _Carry],
 ) -> _Carry:
-  """Calls `step` for each group in a batch, with the group's examples."""
+  """Folds `step` over the groups in a batch; it gets each group's examples."""
   examples, groups = _split(batch)
   in_range = tf.debugging.Assert(
     tf.reduce_all((groups >= 0) & (groups < num_groups)),
@@ -202,9 +209,10 @@ class WeightedModel(local_model.LocalModel):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[local_model.Gradients, local_model.ForwardPass]:
-    """Returns the gradients; in training, examples have their groups' weights.
+    """Returns the gradients of a batch's mean loss, and the forward pass.
 
-    The returned forward pass has no predictions in training.
+    In training, examples have their groups' weights, and the forward pass has
+    no predictions.
     """
     if not training:
       return super().gradients(
@@ -254,7 +262,7 @@ class WeightedModel(local_model.LocalModel):
     data: batches.ClientData,
     batch_size: int | None,
   ) -> tf.Tensor:
-    """Returns the sums of losses and examples by group, float64[2, G]."""
+    """Sums losses and counts examples by group; returns both, float64[2, G]."""
 
     def of_group(
       sums: tf.Tensor, group: tf.Tensor, examples: batches.Batch
@@ -265,7 +273,7 @@ class WeightedModel(local_model.LocalModel):
       number = tf.cast(output.num_examples, tf.float64)
       column = tf.stack([number * tf.cast(output.loss, tf.float64), number])
       here = tf.one_hot(group, self._num_groups, dtype=tf.float64)
-      # In a product with `here`, an infinite loss would make other groups NaN.
+      # A product with `here` would be NaN for other groups if the loss is inf.
       return sums + tf.where(here > 0, column[:, tf.newaxis], 0)
 
     def over_element(sums: tf.Tensor, element: batches.Element) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Training without a server: on one client's data, or on data in one place.
+"""Trains without a server: on one client's data, or on data in one place.
 
 The steps are those of a client's work in a round, but without the proximal
 term. Each round continues from the weights of the last one; the result is the
@@ -30,7 +30,10 @@ from tff_fair.optimizers import optimizer_checks
 
 
 class LocalModel(NamedTuple):
-  """The best weights, their round (0: untrained) and validation loss."""
+  """The weights of the best round, its number and its validation loss.
+
+  Round 0 is before training.
+  """
 
   weights: tff.learning.models.ModelWeights
   rounds: int
@@ -46,7 +49,7 @@ class Training:
     optimizer: tff.learning.optimizers.Optimizer,
     settings: TrainingSettings,
   ) -> None:
-    """Stores the model, the client optimizer and the settings.
+    """Prepares training with a model, a client optimizer and settings.
 
     Outside its computations, TFF cannot run a Keras model as a
     `FunctionalModel`, so `model_fn` must return a new `VariableModel`.
@@ -120,8 +123,8 @@ class Training:
   ) -> Iterator[tff.learning.models.ModelWeights]:
     """Yields the model's weights before training, and after each epoch.
 
-    `round_num` determines the order of the examples and the learning rate's
-    decay.
+    `round_num` determines the order of the examples and how far the learning
+    rate has decayed.
     """
     yield weights
     start = local_model.flatten(weights.trainable)

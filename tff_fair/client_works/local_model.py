@@ -1,4 +1,4 @@
-"""A user's model: its description, and its use inside a computation.
+"""Describes a user's model, and runs it inside a computation.
 
 `LocalModel` is one interface for both of TFF's model kinds. Trainable weights
 are passed as a flat tuple of tensors (`tf.data` would stack a list). They are
@@ -26,8 +26,8 @@ ModelFn: TypeAlias = (
 
 _Returned = TypeVar("_Returned")
 
-# A model's trainable weights as a flat tuple, and the gradients with respect to
-# them; `None` for a weight on which the loss does not depend.
+# A model's trainable weights as a flat tuple, and the gradients of a loss with
+# respect to them; `None` for a weight on which the loss does not depend.
 Trainable: TypeAlias = tuple[tf.Tensor, ...]
 Gradients: TypeAlias = Sequence[tf.Tensor | None]
 
@@ -42,7 +42,7 @@ class ForwardPass(NamedTuple):
 
 
 class LocalModel(abc.ABC):
-  """A model inside a computation. Calls must be made inside a `tf.function`."""
+  """A model inside a computation; its methods run inside a `tf.function`."""
 
   @abc.abstractmethod
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
@@ -86,7 +86,10 @@ class LocalModel(abc.ABC):
     training: bool,
     objective: Callable[[tf.Tensor], tf.Tensor] | None = None,
   ) -> tuple[Gradients, ForwardPass]:
-    """Returns the gradients of a batch's mean loss, or of `objective(loss)`."""
+    """Returns the gradients of a batch's mean loss, and the forward pass.
+
+    With an `objective`, they are the gradients of `objective(loss)`.
+    """
     with tf.GradientTape() as tape:
       watched = self.watch(tape, trainable)
       output = self.forward(trainable, metrics, batch, training=training)
@@ -101,7 +104,7 @@ class LocalModel(abc.ABC):
 
 
 class _VariableLocalModel(LocalModel):
-  """A `tff.learning.models.VariableModel`; its metrics are in variables."""
+  """Runs a `tff.learning.models.VariableModel`, whose metrics are variables."""
 
   def __init__(self, model: tff.learning.models.VariableModel) -> None:
     self._model = model
@@ -156,7 +159,7 @@ class _VariableLocalModel(LocalModel):
 
 
 class _FunctionalLocalModel(LocalModel):
-  """A `tff.learning.models.FunctionalModel`."""
+  """Runs a `tff.learning.models.FunctionalModel`."""
 
   def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
@@ -216,7 +219,7 @@ def flatten(trainable: TensorStructure) -> Trainable:
 
 
 def with_trainable(weights: Any, trainable: Any) -> Any:
-  """Returns `weights` with a flat `trainable` as its trainable weights."""
+  """Returns `weights` with the flat `trainable` as its trainable weights."""
   return tff.learning.models.ModelWeights(
     tf.nest.pack_sequence_as(weights.trainable, trainable),
     weights.non_trainable,
@@ -228,8 +231,8 @@ def bind_model(
 ) -> Callable[..., _Returned]:
   """Returns `run` as a `tf.function` whose first argument is a new model.
 
-  It must be called inside a computation. The returned function takes the other
-  arguments of `run`: structures of tensors and datasets.
+  `bind_model` must be called inside a computation. The returned function takes
+  the other arguments of `run`: structures of tensors and datasets.
   """
   model = instantiate(model_fn)
 
@@ -241,7 +244,7 @@ def bind_model(
 
 
 def instantiate(model_fn: ModelFn) -> LocalModel:
-  """Returns the model; must be called inside a computation."""
+  """Returns a new model; must be called inside a computation."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _FunctionalLocalModel(model_fn)
   return _VariableLocalModel(model_fn())
@@ -254,14 +257,14 @@ def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
 
 
 class ModelInfo(NamedTuple):
-  """The properties of a model that are known without running it."""
+  """What is known of a model without running it."""
 
   model_fn: ModelFn
   weights_type: tff.StructType  # Type of a `ModelWeights` of TFF.
   batch_spec: TensorStructure  # Structure of `tf.TensorSpec` of a batch.
   initial_weights: tff.Computation
-  # Maps the sum of the clients' unfinalized metrics to finalized ones, inside a
-  # computation.
+  # Runs inside a computation: maps the sum of the clients' unfinalized metrics
+  # to the values of the metrics, by name.
   finalize_metrics: Callable[
     [Mapping[str, TensorStructure]], Mapping[str, tf.Tensor]
   ]
@@ -316,7 +319,10 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
-  """Describes a model; raises `FieldError` without trainable weights."""
+  """Does the same as `describe`, but for a model that can be trained.
+
+  Raises `FieldError` if it has no trainable weights.
+  """
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):
     raise declared.FieldError(

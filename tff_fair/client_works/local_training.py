@@ -26,7 +26,7 @@ from tff_fair.types import TensorStructure
 
 
 class Measures(NamedTuple):
-  """The tally during training, and the probe of the optimizer's steps."""
+  """What training measures: a tally, and the probe of effective steps."""
 
   tally: tallies.Tally
   probe: client_optimizer.Probe
@@ -59,7 +59,7 @@ def train(
   correction: local_model.Trainable | None = None,
   snapshot_at: tf.Tensor | None = None,
 ) -> tuple[Progress, Measures]:
-  """Takes one optimizer step per minibatch, over all epochs or local steps.
+  """Trains a model, with one optimizer step per minibatch.
 
   Training starts from theta, `received`, the centre of the proximal term.
   `states=None` initializes the optimizer; in any case, its hyperparameters are
@@ -138,9 +138,10 @@ def train_epoch(
   data: batches.ClientData,
   before: EpochEnd,
 ) -> EpochEnd:
-  """Takes the steps of one epoch; n calls in a row equal a round of n epochs.
+  """Takes the steps of one epoch, from the end of the last one, `before`.
 
-  The settings must have one epoch and no proximal term.
+  So n calls equal a round of n epochs. The settings must have one epoch and no
+  proximal term.
   """
   steps = _Steps(
     model,
@@ -168,7 +169,7 @@ class _Steps:
   received: local_model.Trainable  # theta, centre of the proximal term.
   proximal_mu: float | tf.Tensor  # mu, float32[] if a tensor.
   probe_mu: float | tf.Tensor = 0.0
-  # The initial state of the model's metrics, if nothing is measured.
+  # The initial state of the model's metrics, needed if nothing is measured.
   no_metrics: TensorStructure = ()
   # A term to add to each gradient; `None` adds nothing.
   correction: local_model.Trainable | None = None
@@ -183,7 +184,10 @@ class _Steps:
     measures: Measures | tuple[()],
     num_elements: tf.Tensor | None = None,
   ) -> Progress:
-    """Takes all steps; earlier epochs saw `num_elements`, int64[], elements."""
+    """Takes all steps of a round, or of a further epoch.
+
+    Earlier epochs have seen `num_elements`, int64[], elements; `None` is 0.
+    """
     settings, round_num = self.settings, self.state["round_num"]
     zero = tf.zeros([], tf.int64)
     first = Progress(
@@ -196,7 +200,7 @@ class _Steps:
       num_steps=zero,
       snapshot=() if self.snapshot_at is None else start,
     )
-    # Only random draws need the id, and reading it may need a pass over data.
+    # Reading the id may need a pass over data, and only random draws need it.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)
@@ -212,7 +216,7 @@ class _Steps:
   def _train_on_element(
     self, progress: Progress, element: batches.Element
   ) -> Progress:
-    """Takes a step for each minibatch of `(client_id, examples)`."""
+    """Takes a step for each minibatch of an element's examples."""
     client_id, examples = element
     order = None
     if self.settings.shuffle_seed is not None:

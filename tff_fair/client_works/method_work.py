@@ -23,7 +23,7 @@ from tff_fair.optimizers.learning_rate_decay import Hparams
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MethodWork(training.Training):
-  """The settings of a method's client work."""
+  """Builds a method's client work, with what clients keep, and attacks."""
 
   # The state that clients keep from one round to the next.
   persistent_state: client_state.PersistentState = dataclasses.field(
@@ -33,7 +33,7 @@ class MethodWork(training.Training):
 
   @property
   def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The additional parts of S; see the base class."""
+    """The additional parts of S, among them the server's control if any."""
     found = super().extra_state
     if self.persistent_state.controlled_clients:
       row = control_variates.row_spec(self.info.weights_type)
@@ -41,7 +41,7 @@ class MethodWork(training.Training):
     return found
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
-    """Returns the state after a round; see the base class."""
+    """Returns the state after a round; updates the server's control if any."""
     found = super().next_state(state, total)
     if not (number := self.persistent_state.controlled_clients):
       return found
@@ -61,9 +61,9 @@ class MethodWork(training.Training):
     return attacks.build_attacked(process, self.attack)
 
   def build_phases(self) -> training.TrainingPhases:
-    """Builds the phases of the process, if `has_phases`.
+    """Builds the two phases of the process, if `has_phases`.
 
-    If clients keep state, their tables are an argument after the data.
+    If clients keep state, each phase takes their tables after the data.
     """
     phases = (
       self._build_stateful_phases()
@@ -77,8 +77,8 @@ class MethodWork(training.Training):
   def build_round(self) -> tff.Computation:
     """Builds a round like `next` in which each client gets only its own rows.
 
-    The last argument, placed at clients, has tables with that client's rows.
-    The new rows are put into the state's tables, which need not have any rows.
+    The last argument, placed at clients, has tables with each client's own
+    rows. The new rows go into the state's tables, which may be empty.
     """
     work = self.build_for_client(self.persistent_state.run, self._tables_type)
     end_round = self._build_end_of_stateful_round(work)
@@ -97,7 +97,7 @@ class MethodWork(training.Training):
     return attacks.build_attacked_round(round_of_own, self.attack)
 
   def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
-    """Builds the computation of the losses after steps of several lengths."""
+    """Builds the computation of the losses after steps scaled by `factors`."""
     return trial_losses.build_trial_losses(
       self.info,
       factors,
@@ -200,7 +200,7 @@ class MethodWork(training.Training):
 
   @property
   def _stateful_parameter(self) -> tuple[tff.FederatedType, ...]:
-    """The types of a round's arguments, then that of the clients' tables."""
+    """The types of a round's arguments, and last of the clients' own tables."""
     state, *of_clients = self.parameter
     own = self._tables_type
     of_all = [(TRAINING, state.member), *tff.structure.iter_elements(own)]
@@ -215,7 +215,10 @@ class MethodWork(training.Training):
   def _build_end_of_stateful_round(
     self, work: tff.Computation
   ) -> tff.Computation:
-    """Builds the computation of a round's output from S, tables and results."""
+    """Builds the server's computation after all clients have trained.
+
+    It maps the state, with its tables, and the clients' results to the output.
+    """
     end_training = self.build_end_of_round(work)
     updates = {
       name: client_table.build_update(columns)

@@ -1,11 +1,12 @@
-"""The ranges of a model's predictions for a client's examples.
+"""Finds the ranges of a model's predictions for a client's examples.
 
-Each prediction becomes a number. For a classifier, it is the class with the
-largest logit. For a model with several labels per example, each label has a
-random weight, and the number is the sum over the five labels with the largest
-logits. For a regression, it is the prediction, or a weighted sum of several.
-Labels become numbers likewise. If the least and the largest number of a
-client agree, the model predicts the same for all of its examples.
+They show constant models: if the least and the largest number of a client
+agree, the model predicts the same for all of its examples. Each prediction
+becomes a number. For a classifier, it is the class with the largest logit. For
+a model with several labels per example, each label has a random weight, and the
+number is the sum over the five labels with the largest logits. For a
+regression, it is the prediction, or a weighted sum of several. Labels become
+numbers likewise.
 """
 
 import collections
@@ -37,7 +38,7 @@ class Outputs(NamedTuple):
 
 
 def start(outputs: Outputs) -> Ranges:
-  """Returns empty ranges; for numbers, also sums of labels, which are 0."""
+  """Returns the ranges before the first batch, empty and with sums of 0."""
   found = {ENDS: tf.fill([4], tf.constant(-np.inf, tf.float64))}
   if outputs.kind == "number":
     found[LABEL_SUMS] = tf.zeros([2, outputs.width], tf.float64)
@@ -72,7 +73,7 @@ def add(
 def _prediction_numbers(
   outputs: Outputs, labels: tf.Tensor, predictions: Any
 ) -> tf.Tensor:
-  """Returns predictions as numbers, float64[n]."""
+  """Returns one number for each prediction, float64[n]; see the module."""
   unknown = tf.constant([-np.inf, np.inf], tf.float64)
   if not tf.is_tensor(predictions) or not predictions.dtype.is_floating:
     return unknown
@@ -99,7 +100,7 @@ def _label_numbers(outputs: Outputs, labels: tf.Tensor) -> tf.Tensor:
 def _without_padding(
   outputs: Outputs, labels: tf.Tensor, values: tf.Tensor
 ) -> tf.Tensor:
-  """Returns the values, [n], whose labels are not padding."""
+  """Returns `values` flattened, without those whose labels are padding."""
   flat = tf.reshape(values, [-1])
   if outputs.padding is None:
     return flat
@@ -116,7 +117,7 @@ def _weighted_sums(outputs: Outputs, values: tf.Tensor) -> tf.Tensor:
 
 
 def _weights(number: int) -> tf.Tensor:
-  """Returns random weights, float64[number]."""
-  # Sums of whole numbers are exact, in any order.
+  """Returns fixed random weights, float64[number]."""
+  # The weights are whole numbers, whose sums are exact in any order.
   drawn = np.random.default_rng(number).integers(1, 2**32, number)
   return tf.constant(drawn.astype(np.float64))

@@ -1,4 +1,4 @@
-"""Sums over a client's examples from which its scores are computed.
+"""Sums, over a client's examples, the terms from which its scores follow.
 
 `tff_fair.metrics.class_scores` defines the sums and scores of classifiers. For
 a model that predicts numbers, the sums are `absolute` and `squared`, float64[]
@@ -18,14 +18,16 @@ from tff_fair.metrics.class_scores import (
   NUM_CONFIDENCES,
 )
 
-# The sums by name.
+# The sums so far, by name.
 Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
 class SumsRequest(NamedTuple):
-  """The sums to return; if `num_classes` is `None`, labels are numbers.
+  """Which sums an evaluation returns.
 
-  `with_histogram` also requests counts of examples by class and log odds.
+  They are those of a classifier with `num_classes` classes, or if this is
+  `None`, of a model that predicts numbers. `with_histogram` also requests
+  counts of examples by class and log odds.
   """
 
   num_classes: int | None
@@ -72,7 +74,7 @@ def _regression_sums(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
     means = tf.reduce_mean(tf.cast(errors, tf.float64), -1)
     return tf.reduce_sum(means)
 
-  # Squares that overflow float32 are infinite: the model has diverged.
+  # Squares may become infinite in float32; then the model has diverged anyway.
   return collections.OrderedDict(
     absolute=total(tf.abs(difference)), squared=total(tf.square(difference))
   )
@@ -118,7 +120,10 @@ def _confidences(confidence: tf.Tensor, is_hit: tf.Tensor) -> tf.Tensor:
 
 
 def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Returns int32[C, 2, bins] for one-hot labels and logits, both [n, C]."""
+  """Counts examples by class, by whether it is the label, and by log odds.
+
+  Returns int32[C, 2, bins]; one-hot labels and logits are [n, C].
+  """
   number, bins = logits.shape[-1], NUM_BINS
   log_odds = tf.stack(
     [

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tff_fair.client_works import batches, local_model
 from tff_fair.types import TensorStructure
 
-# Names such as Keras's "top_k_categorical_accuracy", or "top5_accuracy".
+# Matches "top_k_categorical_accuracy" and "top5_accuracy", but not "top_1".
 _TOP_K_NAME = re.compile(r"top[\W_]?(?!1(\D|$))[k\d]")
 
 
@@ -66,13 +66,13 @@ def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
   values = model.finalized_metrics(tally.metrics)
   named = [name for name in values if "accuracy" in name.lower()]
   if named:
-    # If keys are equal, `min` takes the first.
+    # Among equally close names, `min` takes the first.
     return tf.cast(values[min(named, key=_distance_to_accuracy)], tf.float32)
   return _mean(tally.hits, tally)
 
 
 def or_zero(accuracy: tf.Tensor) -> tf.Tensor:
-  """Returns a_k as clients report it: 0 if the accuracy is NaN."""
+  """Returns a_k as clients report it: an accuracy of NaN becomes 0."""
   return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)
 
 

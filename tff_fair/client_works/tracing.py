@@ -1,4 +1,4 @@
-"""`tf.function`, with AutoGraph only for the user's functions.
+"""Wraps `tf.function`, with AutoGraph only for users' functions.
 
 AutoGraph rewrites Python's `if`, `while` and `for` as TensorFlow's, in a
 function and in all that it calls. This project's functions call `tf.cond` and

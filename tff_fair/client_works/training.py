@@ -1,4 +1,4 @@
-"""Client work: trains the received model, and reports its update and signals.
+"""Builds the client work of training: clients report an update and signals.
 
 Delta_k = theta - theta_k
 f_k, a_k: loss and accuracy of theta over the local examples, before training
@@ -63,7 +63,7 @@ class TrainingPhases(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Training:
-  """The settings of client work that trains one model per client."""
+  """Builds client work that trains one model per client."""
 
   model_fn: local_model.ModelFn
   optimizer: tff.learning.optimizers.Optimizer
@@ -74,7 +74,7 @@ class Training:
 
   @functools.cached_property
   def info(self) -> local_model.ModelInfo:
-    """The description of the model."""
+    """What is known of the model without running it."""
     return local_model.describe_trainable(self.model_fn)
 
   @functools.cached_property
@@ -86,7 +86,7 @@ class Training:
 
   @property
   def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The additional parts of S, for `build_state`."""
+    """The additional parts of S, by name; see `build_state`."""
     found: dict[str, tf.TensorSpec | np.ndarray] = {}
     if groups := self.settings.groups:
       found[group_weights.MIXTURE] = groups.rho
@@ -195,11 +195,11 @@ class Training:
   def build_for_client(
     self, run: Callable[..., Any], *extra_types: tff.Type
   ) -> tff.Computation:
-    """Builds the computation of one client.
+    """Builds the computation of one client, which calls `run`.
 
-    It takes the state, the received weights, the data and arguments of the
-    `extra_types`. `run` takes a `ClientRound`, which has the data, and then the
-    other arguments.
+    The computation takes the state, the received weights, the data and
+    arguments of the `extra_types`. `run` takes a `ClientRound`, which has the
+    data, and then the other arguments.
     """
 
     def run_client(
@@ -272,7 +272,7 @@ class Training:
       state: tff.Value, results: tff.Value
     ) -> tff.templates.MeasuredProcessOutput:
       result, tally, *_ = results
-      # One sum for all, because each sum costs a call for each client in turn.
+      # A single sum, because each sum costs a call for each client in turn.
       total = (secure_sum if self.securely else tff.federated_sum)(tally)
       measurements = collections.OrderedDict(
         train=tff.federated_map(finalize, total)
@@ -301,8 +301,8 @@ def build_training(
     optimizer: The client optimizer, which is initialized in each round.
     settings: How clients train.
     signals: The signals that the rule needs. `gradient_norm` costs a backward
-      pass over the examples, `initial_loss` a forward pass; the others are
-      always reported.
+      pass over the examples, `initial_loss` a forward pass; all other signals
+      are always reported.
     securely: Whether a secure sum adds the metrics.
 
   Returns:
@@ -331,19 +331,19 @@ def build_training(
 
 
 def are_known_before_training(signals: Collection[str]) -> bool:
-  """Returns whether clients know all of these signals before they train."""
+  """Returns whether clients know all of `signals` before they train."""
   return _TRAINING_ONLY_SIGNALS.isdisjoint(signals)
 
 
 def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
-  """Returns a metric, or NaN for a mean over no examples."""
+  """Returns a metric, with NaN for a float that is a mean over no examples."""
   if not metric.dtype.is_floating:
     return metric
   return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
 
 
 def cohort_type() -> tff.Type:
-  """Returns the type of m clients' signals, `ClientSignals` of vectors."""
+  """Returns the type of a cohort's signals, `ClientSignals` of vectors."""
   return tff.types.tensorflow_to_type(types.signals_spec([None]))
 
 
@@ -376,7 +376,7 @@ def secure_sum(tally: tff.Value) -> tff.Value:
   member = tally.type_signature.member
   specs = tff.types.type_to_tf_tensor_specs(member)
 
-  # A tuple, because TFF's sum does not take lists, which Keras models have.
+  # TFF's sum takes tuples, but not lists, which the metrics of Keras have.
   @tff.tensorflow.computation(member)
   def widen(values: types.TensorStructure) -> tuple[tf.Tensor, ...]:
     return tuple(
@@ -399,7 +399,7 @@ def secure_sum(tally: tff.Value) -> tff.Value:
 
 
 def _bounds(number: tff.TensorType) -> list[np.generic]:
-  """Returns the bounds of a number in the secure sum, in the number's dtype."""
+  """Returns the least and the largest number to sum securely, in its dtype."""
   kind = np.dtype(number.dtype).type
   is_float = np.issubdtype(kind, np.floating)
   return [*map(kind, _FLOATS if is_float else _INTEGERS)]

@@ -1,4 +1,6 @@
-"""Settings of local training that all methods share, and the training's state.
+"""Defines the settings of local training, and the training's state.
+
+All methods share them.
 
 A random draw depends only on a seed and on the client, the round or the epoch,
 not on where or in which order clients run.
@@ -153,7 +155,10 @@ def num_steps(
   client_id: int | tf.Tensor,
   round_num: int | tf.Tensor,
 ) -> int | tf.Tensor | None:
-  """Returns the number of local steps, int64[] if drawn; `None` for epochs."""
+  """Returns a client's number of local steps in a round, int64[] if drawn.
+
+  It is `None` if the settings count epochs instead.
+  """
   if settings.local_steps is None:
     return None
   return _draw(settings, settings.local_steps, client_id, round_num)
@@ -210,7 +215,7 @@ def _draw(
 def decayed_hparams(
   settings: TrainingSettings, hparams: Hparams, round_num: tf.Tensor
 ) -> Hparams:
-  """Returns the hyperparameters of the client optimizer in a round."""
+  """Returns the client optimizer's hyperparameters after a round's decay."""
   decay = _decay(settings)
   return hparams if decay is None else decay.apply(hparams, round_num)
 
@@ -259,7 +264,7 @@ def seed_in_64_bits(seed: int | None) -> int:
   return (int(seed or 0) + 2**63) % 2**64 - 2**63
 
 
-# The state of the training at the server, and the computations on it.
+# The state of the training at the server, and the computations on that state.
 
 
 class RoundState(TypedDict):
@@ -304,9 +309,9 @@ def build_state(
 ) -> StateComputations:
   """Builds the computations on the state of the training.
 
-  `extra_state` has additional parts by name: an initial value, or a spec, for
-  zeros. Raises `TypeError` if `optimizer` is not an optimizer of TFF, and
-  `FieldError` if it cannot be used.
+  `extra_state` has the initial values of additional parts, by name; a spec
+  stands for zeros. Raises `TypeError` if `optimizer` is not an optimizer of
+  TFF, and `FieldError` if its state cannot be set.
   """
   optimizer_checks.check_optimizer("client_optimizer", optimizer)
 

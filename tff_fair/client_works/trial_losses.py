@@ -1,7 +1,7 @@
-"""Losses after steps of several lengths along one direction.
+"""Measures clients' losses after steps of several lengths in one direction.
 
 For each of several factors a, clients evaluate f_k(theta - eta_s a d), so that
-the server can choose one of the factors.
+the server can choose one of the factors; `tff_fair.rounds.line_search` does.
 """
 
 import functools
@@ -95,7 +95,10 @@ def _client_losses(
   batch_size: int | None,
   attack: attacks.Attack | None,
 ) -> TrialLosses:
-  """Returns a client's row, or no row without examples, in a `tf.function`."""
+  """Returns one client's losses as a row; no row if it has no examples.
+
+  Runs inside a `tf.function`.
+  """
   model.receive(weights)
   theta, d = map(local_model.flatten, (weights.trainable, direction))
   client_data = batches.ClientData(data)
@@ -113,7 +116,7 @@ def _client_losses(
     )
     return found.client_id, found.num_examples, found.loss
 
-  # Calls in parallel would overwrite each other's weights in the model.
+  # Not in parallel: calls would overwrite each other's weights in the model.
   client_ids, num_examples, losses = tf.map_fn(
     after_step,
     lengths,
@@ -129,11 +132,11 @@ def _client_losses(
 
 
 def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
-  """Returns the losses of given clients.
+  """Returns the losses of the clients `client_ids`.
 
   Args:
     client_ids: int64[m].
-    trials: The losses of r clients, which usually include these.
+    trials: The losses of r clients, usually among them these m.
 
   Returns:
     float32[m, t], in the order of `client_ids`; NaN for a client that `trials`
@@ -142,7 +145,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
   order = tf.argsort(trials.client_id, stable=True)
   known = tf.gather(trials.client_id, order)
   places = tf.searchsorted(known, client_ids)
-  # One more row, for the position after all known ids.
+  # Padded, because an id above all known ids gets a place after the last row.
   padded = tf.pad(known, [[0, 1]])
   losses = tf.pad(tf.gather(trials.loss, order), [[0, 1], [0, 0]])
   is_known = tf.logical_and(

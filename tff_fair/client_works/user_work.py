@@ -1,4 +1,4 @@
-"""Adapts client work that users or TensorFlow Federated define.
+"""Adapts client work from users or from TensorFlow Federated to fair rules.
 
 Users may write the computation of one client. TFF's client work reports only a
 number of examples, but fair rules read losses, which `with_signals` adds.
@@ -210,7 +210,7 @@ def _check(
   weights_type: tff.Type,
   id_data_type: tff.SequenceType,
 ) -> None:
-  """Raises `TypeError` for client work that does not fit the model."""
+  """Raises `TypeError` if client work does not fit the model's types."""
   if not isinstance(client_work, tff.learning.templates.ClientWorkProcess):
     raise TypeError(
       "Expected `client_work` to be a "
