@@ -1,1 +1,1 @@
-"""Reads and writes files: atomic writes, and one-line error messages."""
+"""Helps to write files as a whole, and to read them with one-line errors."""

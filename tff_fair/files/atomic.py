@@ -15,7 +15,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 
-# The prefix of folders in which files are written before they are moved.
+# The prefix of folders in which files are written before they are moved away.
 STAGING = ".incomplete-"
 # The beginnings of paths that stand for open files, which cannot be replaced.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 class _FileTakenError(FileExistsError):
-  """A file may not be replaced; this error does not come from the system."""
+  """A file may not be replaced; raised by this module, not by the system."""
 
 
 @contextlib.contextmanager
@@ -38,8 +38,8 @@ def replacement(
 ) -> Iterator[pathlib.Path]:
   """Yields a temporary path to write to, then moves the file to `path`.
 
-  The temporary path has the same name as `path`, and is in a new folder on the
-  same file system, which may hold further temporary files.
+  The temporary path has the same name as `path`. Its folder is new and on the
+  same file system, and may hold further temporary files.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -58,7 +58,10 @@ def replacement(
 def move_when_complete(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
-  """Yields a temporary path; then moves the file or folder there to `path`."""
+  """Yields a temporary path; then moves what was written there to `path`.
+
+  That is a file or a folder. `check` is called before the move.
+  """
   place = _resolve_link(path)
   with (
     new_folder(place.parent),
@@ -100,7 +103,7 @@ def new_folder(folder: pathlib.Path) -> Iterator[None]:
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written: it is new, or may be overwritten."""
+  """Checks that a file may be written: it is new, or `overwrite` allows it."""
   check_regular(path)
   if os.path.lexists(path) and not overwrite:
     raise _FileTakenError(
@@ -110,7 +113,7 @@ def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
 
 
 def check_regular(path: pathlib.Path) -> None:
-  """Checks that a path is a regular file, or does not exist."""
+  """Raises `OSError` if a path exists and is not a regular file."""
   if os.path.abspath(path).startswith(_OPEN_FILES):
     raise _FileTakenError(
       f"{path}: is another name of an open file; name another file."
@@ -129,7 +132,10 @@ def check_regular(path: pathlib.Path) -> None:
 
 
 def _kind(path: pathlib.Path) -> str | None:
-  """Returns "folder", "pipe", ...; None for a regular file or a missing one."""
+  """Returns the kind of a file, such as "folder" or "pipe".
+
+  Returns None for a regular file, and if there is no file.
+  """
   try:
     mode = path.stat().st_mode
   except (FileNotFoundError, NotADirectoryError):
@@ -140,7 +146,7 @@ def _kind(path: pathlib.Path) -> str | None:
 
 
 def special_kind(path: pathlib.Path) -> str | None:
-  """Returns "pipe", "device", "socket" or "special file" if a path is one.
+  """Returns the kind of a special file; None for regular files and folders.
 
   Reading from a pipe or from some devices may block forever.
   """
@@ -149,7 +155,7 @@ def special_kind(path: pathlib.Path) -> str | None:
 
 
 def special_files(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-  """Yields the path and kind of each special file in or below a folder."""
+  """Yields the path and the kind of each special file in or below a folder."""
   for path in folder.rglob("*"):
     if kind := special_kind(path):
       yield path, kind
@@ -179,7 +185,7 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
 def _replace(
   place: pathlib.Path, fill: Callable[[pathlib.Path], object]
 ) -> None:
-  """Replaces a file with one that `fill` writes; leaves nothing on failure."""
+  """Replaces a file with what `fill` writes to a path; keeps it on failure."""
   written = unfinished_path(place)
   try:
     fill(written)
@@ -197,12 +203,12 @@ def unfinished_path(path: pathlib.Path) -> pathlib.Path:
 
 
 def _resolve_link(path: pathlib.Path) -> pathlib.Path:
-  """Returns the target of a symbolic link; other paths unchanged."""
+  """Returns the target of a symbolic link, or any other path unchanged."""
   return pathlib.Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def sync(path: pathlib.Path) -> None:
-  """Forces a file, or a folder's list of files, to disk."""
+  """Waits until a file, or a folder's list of files, is on the disk."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)

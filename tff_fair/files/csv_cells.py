@@ -19,19 +19,22 @@ if typing.TYPE_CHECKING:
 _FORMULA_PREFIXES = ("=", "+", "@", "-", "\t", "\r", "\n")
 _QUOTE = "'"
 # Characters that text files cannot contain: zero bytes and unpaired surrogates.
-# A text with such a character is written as JSON.
+# A string with such a character is written as JSON.
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def quote(text: str) -> str:
-  """Returns a text as a cell that spreadsheets take as text; see `unquote`."""
+  """Returns a string as a cell that spreadsheets take as text.
+
+  `unquote` restores the string.
+  """
   if _UNWRITABLE.search(text):
     return json.dumps(text)
   return f"{_QUOTE}{text}" if _is_ambiguous(text) else text
 
 
 def unquote(cell: str) -> str:
-  """Returns the original text of a cell that `quote` returned."""
+  """Returns the original string of a cell that `quote` returned."""
   text = cell.removeprefix(_QUOTE)
   if text != cell:
     return text if _is_ambiguous(text) else cell
@@ -40,10 +43,10 @@ def unquote(cell: str) -> str:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-  """Returns a table as CSV; `unquote` restores the texts of its cells.
+  """Returns a table as CSV; `unquote` restores the strings in its cells.
 
   Python's writer does not quote carriage returns, which readers take as the end
-  of a row. So if a table contains a carriage return, all its texts are quoted.
+  of a row. So if a table has a carriage return, all its strings are quoted.
   """
   texts = table.select_dtypes(["object", "string"])
   table = table.assign(**{name: texts[name].map(_cell) for name in texts})
@@ -60,15 +63,15 @@ def _cell(value: object) -> object:
 
 
 def _is_ambiguous(text: str) -> bool:
-  """Returns whether a text looks like a formula, or like `quote`'s JSON."""
-  # Ignore leading quotes, so that `quote` also marks a text such as "'=1".
+  """Returns whether a string looks like a formula, or like `quote`'s JSON."""
+  # Without leading quotes, so that `quote` also marks a string such as "'=1".
   text = text.lstrip(_QUOTE)
   is_formula = text.startswith(_FORMULA_PREFIXES) and not _is_number(text)
   return is_formula or _from_json(text) is not None
 
 
 def _from_json(cell: str) -> str | None:
-  """Returns the text that `quote` wrote as JSON; None for other cells."""
+  """Returns the string that `quote` wrote as JSON; None for other cells."""
   if not cell.startswith('"'):
     return None
   try:

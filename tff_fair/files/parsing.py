@@ -1,7 +1,7 @@
 """Parses JSON and TOML from outside, and writes standard JSON.
 
 Python's parsers raise errors of several classes, including `RecursionError` for
-deep nesting. Here, each invalid text raises `ParseError` with a short message.
+deep nesting. Here, invalid text always raises `ParseError`, in one short line.
 Python's writer also writes NaN and infinities, which are not valid JSON.
 """
 
@@ -17,7 +17,7 @@ class ParseError(ValueError):
 
 
 def parse_json(content: str | bytes) -> Any:
-  """Returns the value of a JSON text."""
+  """Returns the value of JSON; raises `ParseError`."""
   try:
     return json.loads(content)
   except json.JSONDecodeError as error:
@@ -61,7 +61,7 @@ def _nan_to_null(value: object) -> object:
 
 
 def parse_toml(content: str | bytes) -> dict[str, Any]:
-  """Returns the table of a TOML text."""
+  """Returns the table of TOML; raises `ParseError`."""
   try:
     text = content if isinstance(content, str) else content.decode()
     return tomllib.loads(text)

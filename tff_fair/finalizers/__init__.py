@@ -1,4 +1,4 @@
-"""Server steps."""
+"""Builds finalizers, which take the server's step in a round."""
 
 from tff_fair import lazy
 from tff_fair.finalizers.certain_adam import (

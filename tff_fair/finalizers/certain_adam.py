@@ -1,4 +1,4 @@
-"""AdaFedAdam's server step: Adam with memory and rate scaled by a certainty.
+"""Builds AdaFedAdam's server step: Adam that depends on a round's certainty.
 
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
 Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
@@ -37,7 +37,7 @@ State: TypeAlias = collections.OrderedDict[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CertainAdamSettings(declared.Hyperparameters):
-  """Hyperparameters of this step, and of Adam at the server."""
+  """The hyperparameters of AdaFedAdam's server step, and of plain Adam's."""
 
   learning_rate: float = declared.value(
     0.001,
@@ -76,11 +76,11 @@ def build_certain_adam(
   weights_type: tff.Type,
   decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds the finalizer.
+  """Builds the finalizer that takes AdaFedAdam's server step.
 
   Args:
-    settings: The hyperparameters. They are also the hyperparameters of the
-      process, so that they can be changed between rounds.
+    settings: The hyperparameters. The process has them as its own, so that they
+      can be changed between rounds.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
     decay: The decay of the learning rate; `None` for a constant rate.
 

@@ -1,4 +1,4 @@
-"""Server steps: their common parts, and the plain step.
+"""Builds finalizers from server steps, and the plain step of an optimizer.
 
 If all clients are excluded, or if the direction, the new weights or the new
 state are not finite, a finalizer takes no step: weights and state, including
@@ -23,7 +23,8 @@ from tff_fair.kernels import norms
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import RoundUpdate, TensorStructure
 
-# `step`, the state of the inner step, and `round_num`, int64[].
+# The state of a step with decay: `step`, the state of the inner step, and
+# `round_num`, int64[].
 _State: TypeAlias = collections.OrderedDict[str, Any]
 
 
@@ -164,7 +165,11 @@ def _build_guarded_step(
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
 ) -> tff.Computation:
-  """Builds the step; returns the new state, weights and measurements."""
+  """Builds a step that changes nothing if a result would not be finite.
+
+  It maps state, trainable weights and `RoundUpdate` to new state, new weights
+  and measurements, and also changes nothing without clients.
+  """
   round_type = tff.to_type(
     RoundUpdate(trainable_type, np.int32, collections.OrderedDict(scalars))
   )

@@ -1,4 +1,4 @@
-"""The computations of label correction over clients.
+"""Builds the computations over clients that label correction needs.
 
 A client trains the received model with its own proximal weight, and reports the
 distribution over classes that the model predicts for each of its examples. In a
@@ -36,7 +36,7 @@ Predictions: TypeAlias = evaluation.Rows
 def build_predictions(
   model_fn: local_model.ModelFn, *, num_classes: int, with_softmax: bool
 ) -> tff.Computation:
-  """Builds a computation that returns one row per example.
+  """Builds a computation of a model's predictions, with one row per example.
 
   Its type is (<W@SERVER, {<int64, B>*}@CLIENTS> -> <client_id=int64[N],
   probabilities=float32[N, C]>@SERVER), from the weights and the clients' data.
@@ -150,7 +150,11 @@ def _build_training(
   num_classes: int,
   with_softmax: bool,
 ) -> tff.Computation:
-  """Builds a client's training: trained weights, n_k (or 0), predictions."""
+  """Builds the training of one client.
+
+  The results are the trained weights, n_k, or 0 for a client to exclude, and
+  the predictions.
+  """
   data_type = batches.data_type(info.batch_spec)
 
   def run(
@@ -235,7 +239,7 @@ def _predictions(
 
 
 def _build_collect(num_classes: int) -> tff.Computation:
-  """Builds the computation that collects rows, sorted by client id."""
+  """Builds the computation that collects clients' predictions, sorted by id."""
   columns = _columns(num_classes)
   return mergeable_aggregate.build(
     tff.types.tensorflow_to_type(
@@ -251,7 +255,7 @@ def _build_collect(num_classes: int) -> tff.Computation:
 
 
 def _columns(num_classes: int) -> collections.OrderedDict[str, tf.TensorSpec]:
-  """Returns the specs of a row."""
+  """Returns the specs of a row of `Predictions`."""
   return collections.OrderedDict(
     client_id=stacking.CLIENT_ID_SPEC,
     probabilities=tf.TensorSpec([num_classes], tf.float32),

@@ -86,7 +86,7 @@ def relabel(
   confidence: float,
   eligible: np.ndarray | None = None,
 ) -> np.ndarray:
-  """Returns labels, int[n], some replaced by confident predictions.
+  """Returns labels, int[n], in which confident predictions replace some.
 
   An example's prediction is the class with the largest of its `probabilities`,
   float[n, C]; it is confident if that probability is at least theta,
@@ -102,7 +102,7 @@ def relabel(
   return np.where(is_sure, predicted, labels)
 
 
-# The local intrinsic dimension (LID) of prediction vectors.
+# Functions for the local intrinsic dimension (LID) of prediction vectors.
 #
 # Amsaleg et al., "Estimating Local Intrinsic Dimensionality" (KDD 2015).
 # FedCorr uses it to find noisy clients: a model that learns wrong labels
@@ -124,9 +124,9 @@ def local_dimensions(
 ) -> np.ndarray:
   """Returns the LID of each row of float[n, d] among all rows, float64[n].
 
-  It is NaN without an estimate: if there are fewer than three rows, if all
-  neighbours are at the same distance, and for all rows if any number is not
-  finite. `neighbors` is at least 2.
+  `neighbors`, 2 or more, is k. The LID is NaN without an estimate: if there are
+  fewer than three rows, or if a row's neighbours are all at the same distance.
+  If any number is not finite, all LIDs are NaN.
   """
   points = np.asarray(predictions, np.float64)
   n = len(points)
@@ -144,14 +144,17 @@ def local_dimensions(
 def mean_dimension(
   predictions: np.ndarray, neighbors: int = NEIGHBORS
 ) -> float:
-  """Returns the mean LID of a client's predictions, NaN without estimates."""
+  """Returns the mean LID of a client's predictions; NaN if none has an LID."""
   found = local_dimensions(predictions, neighbors)
   found = found[~np.isnan(found)]
   return float(found.mean()) if found.size else float("nan")
 
 
 def _nearest_distances(points: np.ndarray, start: int, k: int) -> np.ndarray:
-  """Returns the k least distances of some points to all others, ascending."""
+  """Returns the k least distances to other points, ascending, float64[m, k].
+
+  The m points are those from `start` on, at most `_ROWS_AT_A_TIME`.
+  """
   some = points[start : start + _ROWS_AT_A_TIME]
   found = distance.cdist(some, points)
   own = np.arange(len(some))
@@ -160,7 +163,7 @@ def _nearest_distances(points: np.ndarray, start: int, k: int) -> np.ndarray:
 
 
 def _dimensions_from_distances(radii: np.ndarray) -> np.ndarray:
-  """Returns the LID of ascending distances, float64[m, k] to float64[m]."""
+  """Returns m LIDs from ascending distances to neighbours, float64[m, k]."""
   furthest = radii[:, -1:]
   with np.errstate(divide="ignore", invalid="ignore"):
     mean_log = np.log(radii / furthest).mean(axis=1)
@@ -170,7 +173,7 @@ def _dimensions_from_distances(radii: np.ndarray) -> np.ndarray:
   return found + 0.0  # No negative zero.
 
 
-# Splits numbers into two groups, and finds the upper group.
+# Functions that split numbers into two groups and find the upper group.
 #
 # A mixture of two normal distributions in one dimension, fitted by
 # scikit-learn's EM, separates noisy from clean clients by their dimensions, and
@@ -199,7 +202,7 @@ def is_in_upper_group(values: np.ndarray) -> np.ndarray:
 def _fit_upper_group(numbers: np.ndarray) -> np.ndarray:
   if np.unique(numbers).size < 2:
     return np.zeros(len(numbers), bool)
-  # Scaled down first: a sum of squares of 1e200 would overflow.
+  # Scaled, because a sum of squares of 1e200 would overflow.
   scaled = numbers / np.abs(numbers).max()
   spread = scaled.std()
   if spread == 0:

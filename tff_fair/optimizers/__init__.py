@@ -1,4 +1,4 @@
-"""Optimizers that TFF does not have."""
+"""Builds optimizers that TFF does not have, for clients or the server."""
 
 from tff_fair import lazy
 from tff_fair.optimizers.moments import (

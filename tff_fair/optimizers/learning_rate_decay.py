@@ -1,4 +1,4 @@
-"""A learning rate that decays from round to round, at clients or at the server.
+"""Decays a learning rate from round to round, at clients or at the server.
 
 exponential   eta_t = eta r^s
 inverse_time  eta_t = eta / (1 + r s)
@@ -44,7 +44,7 @@ class LearningRateDecay:
         f"An optimizer with the hyperparameter {key} is needed for its decay; "
         f"this one has {', '.join(hparams) or 'none'}.",
       )
-    # A decay in every round adds no division to the graph.
+    # If the rate decays in every round, the graph needs no division.
     steps = round_num if self.rounds == 1 else round_num // self.rounds
     r, s = tf.constant(self.r, tf.float32), tf.cast(steps, tf.float32)
     factor = tf.pow(r, s) if self.kind == "exponential" else 1.0 / (1.0 + r * s)

@@ -1,4 +1,4 @@
-"""Optimizers with moments that TFF does not have.
+"""Builds two optimizers with moments that TFF does not have.
 
 SGD with Nesterov's momentum: Sutskever, Martens, Dahl, Hinton, "On the
 Importance of Initialization and Momentum in Deep Learning" (ICML 2013), in the
@@ -45,11 +45,11 @@ class _MomentOptimizer(tff.learning.optimizers.Optimizer):
     counts_steps: bool = False,
     **hparams: float,
   ) -> None:
-    """Stores the parts in which these optimizers differ.
+    """Stores the parts in which the module's optimizers differ.
 
-    `step` takes the state, a weight, its gradient and its moments, and returns
-    the new weight and moments; `counts_steps` adds the number of steps to the
-    state.
+    `step` takes the state, a weight, the weight's gradient and its moments, and
+    returns the new weight and moments. `moments` are the names of the moments.
+    `counts_steps` adds the number of steps to the state.
     """
     self._step = step
     self._moments = moments

@@ -33,7 +33,7 @@ def check_optimizer(
   try:
     tf.nest.assert_same_structure(state, same)
   except (TypeError, ValueError) as error:
-    # `set_hparams` of TFF's Adafactor returns only the hyperparameters.
+    # For example, `set_hparams` of TFF's Adafactor returns no state.
     raise declared.FieldError(
       name,
       f"The `{name}`, {type(optimizer).__name__}, cannot be used: its "
@@ -45,7 +45,7 @@ def check_optimizer(
 def server_optimizer_or_default(
   optimizer: tff.learning.optimizers.Optimizer | None,
 ) -> tff.learning.optimizers.Optimizer:
-  """Returns the checked server optimizer; SGD with rate 1 for `None`."""
+  """Checks and returns the server optimizer; `None` becomes SGD of rate 1."""
   if optimizer is None:
     return tff.learning.optimizers.build_sgdm(1.0)
   check_optimizer("server_optimizer", optimizer)

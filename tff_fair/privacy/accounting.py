@@ -1,4 +1,6 @@
-"""Computes epsilon, the privacy that a run spends, with Google's dp-accounting.
+"""Computes epsilon, the privacy that a run spends, or the noise for an epsilon.
+
+Google's package dp-accounting does the computation.
 
 The runs of this project draw cohorts of a fixed size without replacement. Wang,
 Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical
@@ -32,8 +34,8 @@ def epsilon(
 ) -> float:
   """Returns the epsilon spent by releasing the models of all rounds.
 
-  It holds if cohorts are drawn uniformly and independently in each round, and
-  the attacker does not know them.
+  This epsilon holds if cohorts are drawn uniformly and independently in each
+  round, and the attacker does not know the cohorts.
 
   Args:
     settings: The noise and the size of the cohorts.
@@ -79,7 +81,7 @@ def epsilon(
     event = dp_accounting.SampledWithoutReplacementDpEvent(
       num_clients,
       settings.clients_per_round,
-      # The accountant wants the noise over the sensitivity, which is 2 C here.
+      # The accountant expects noise / sensitivity; the sensitivity is 2 C here.
       dp_accounting.GaussianDpEvent(settings.noise_multiplier / 2),
     )
   accountant = rdp.RdpAccountant(neighboring_relation=neighbours)
@@ -96,7 +98,7 @@ def noise_for(
   delta: float | None = None,
   sampling: str = FIXED_SIZE,
 ) -> float:
-  """Returns the noise multiplier for an epsilon: the inverse of `epsilon`.
+  """Returns the noise multiplier with which rounds spend an epsilon.
 
       noise = tff_fair.privacy.noise_for(
         8.0, clients_per_round=100, num_clients=10_000, rounds=200

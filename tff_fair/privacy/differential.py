@@ -1,4 +1,4 @@
-"""Differential privacy for the sum of a round.
+"""Adds noise to the sum of a round, for differential privacy.
 
 McMahan, Ramage, Talwar, Zhang, "Learning Differentially Private Recurrent
 Language Models" (ICLR 2018), the estimator with a fixed denominator:
@@ -21,7 +21,7 @@ from tff_fair.kernels import norms
 
 @dataclasses.dataclass(frozen=True)
 class DifferentialPrivacy:
-  """Noise on the sum of a round, and bounds on what one client adds to it.
+  """The noise on a round's sum, and the bound on a client's contribution.
 
   Attributes:
     noise_multiplier: z, the standard deviation of the noise divided by the
@@ -62,7 +62,7 @@ dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
 def scale_and_clip(
   update: types.TensorStructure, factor: tf.Tensor, clip: float
 ) -> types.TensorStructure:
-  """Returns s_k Delta_k, scaled down to norm C if it is longer.
+  """Returns s_k Delta_k, scaled down to norm C if its norm is larger.
 
   The norm is computed in float64: TFF's own clipping uses float32, in which an
   update with entries of 1e30 has an infinite norm and becomes NaN.
@@ -80,7 +80,7 @@ def scale_and_clip(
 def noisy_mean(
   total: types.TensorStructure, settings: DifferentialPrivacy
 ) -> types.TensorStructure:
-  """Returns the sum with noise, divided by the fixed size of a cohort."""
+  """Adds noise to a round's sum, and divides it by the fixed cohort size."""
 
   def of_layer(layer: tf.Tensor) -> tf.Tensor:
     noise = tf.random.normal(

@@ -21,7 +21,7 @@ _MEANS = (tff.aggregators.MeanFactory, tff.aggregators.UnweightedMeanFactory)
 def check_sums(factory: object) -> None:
   """Checks that a factory is unweighted and does not divide its sum.
 
-  The check works for TFF's factories, nested in any way. It cannot see what a
+  The check works for TFF's factories, nested in any way, but cannot see what a
   user's own factory does.
 
   Args:
@@ -61,7 +61,7 @@ def _error(part: object, why: str) -> declared.FieldError:
 
 
 def _divisor(part: object) -> float:
-  """Returns the divisor of a TensorFlow Privacy query; 1 for anything else."""
+  """Returns by what a TensorFlow Privacy query divides; 1 for other parts."""
   if not _is_query(part):
     return 1.0
   state = part.initial_global_state()  # type: ignore[attr-defined]
@@ -73,9 +73,10 @@ def _is_query(part: object) -> bool:
 
 
 def _parts(value: object, seen: set[int]) -> Iterator[object]:
-  """Yields a factory, and the factories and queries within it.
+  """Yields a factory, and all factories and queries that it contains.
 
-  `tff.aggregators.add_measurements` keeps the inner factory in a closure.
+  `seen` holds the ids of parts already visited. Closures are searched, too,
+  since `tff.aggregators.add_measurements` keeps the inner factory in one.
   """
   if id(value) in seen:
     return

@@ -1,7 +1,7 @@
 """Keeps TensorFlow's messages about TFF's secure sums out of the log.
 
-TFF creates an assertion for each tensor of a secure sum, and uses none of them.
-TensorFlow logs each as an error of ten lines.
+TFF creates an assertion for each tensor of a secure sum, but uses none of these
+assertions. TensorFlow logs each as an error of ten lines.
 """
 
 import logging
@@ -12,7 +12,7 @@ _NOTE, _ASSERTION = "Object was never used", "assert_less_equal"
 
 
 def keep_out_of_log() -> None:
-  """Drops these messages, and no others, from now on."""
+  """Drops the messages about unused assertions from TensorFlow's log."""
   tf.get_logger().addFilter(_is_no_note)  # Adds the filter only once.
 
 

@@ -1,8 +1,8 @@
 """Composes learning processes from rules and the parts that methods share.
 
 A method's file imports this package to build its process. The modules that
-build a process are imported only when one is built, so that importing a factory
-does not load them.
+build processes are imported only at the first build, so that importing a
+factory does not load them.
 """
 
 import typing

@@ -1,8 +1,8 @@
-"""Composes a learning process from a rule.
+"""Composes a learning process from a rule, or from a user's client work.
 
-All methods share one client work, which trains and reports signals, one
-aggregation factory, which applies the rule, and one finalizer, which takes the
-server step. Before the step, a line search may choose its length.
+All methods share one client work, which trains and reports signals; one
+aggregation factory, which applies the rule; and one finalizer, which takes the
+server step. Before the step, a line search may choose the step's length.
 """
 
 import collections
@@ -169,17 +169,18 @@ def compose(
 
 
 def _select_options(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns only the options that are keys of a `TypedDict`."""
+  """Returns only the options that are keys of `kind`, a `TypedDict`."""
   return {n: v for n, v in options.items() if n in kind.__annotations__}
 
 
 def check_keywords(
   given: Iterable[str], hyperparameters: Iterable[str] = ()
 ) -> None:
-  """Checks that keywords are options, or hyperparameters of a method.
+  """Checks that keywords are options of `compose`, or a method's own.
 
   Raises:
-    TypeError: If a keyword is neither; the message suggests a similar one.
+    TypeError: If a keyword is neither an option nor one of the method's
+      `hyperparameters`; the message suggests a similar one.
   """
   parameters = inspect.signature(compose).parameters.values()
   known = [
@@ -198,7 +199,7 @@ def _compose_rounds(
   line_search: LineSearch | None,
   server_decay: learning_rate_decay.LearningRateDecay | None,
 ) -> LearningProcess:
-  """Composes a process whose rounds can be shared among workers."""
+  """Composes a process whose rounds several workers can share."""
   client_work = parts.work.build()
   aggregation = _build_aggregation(
     client_work, parts.factory, updates_checked=True
@@ -272,7 +273,10 @@ def compose_client_work(
 def _server_step(
   finalizer: Finalizer | None, server_optimizer: Optimizer | None
 ) -> Finalizer:
-  """Returns the server step: the method's, or that of a server optimizer."""
+  """Returns the method's finalizer, or else that of a server optimizer.
+
+  Raises `FieldError` if both are given.
+  """
   if finalizer is None:
     return _optimizer_finalizer(server_optimizer)
   if server_optimizer is not None:
@@ -310,7 +314,7 @@ def _build_aggregation(
 def _build_distributor(
   work: client_works.MethodWork,
 ) -> tff.learning.templates.DistributionProcess:
-  """Builds a distributor of the weights, and of the initial ones if needed."""
+  """Builds the distributor, which also sends the initial weights if needed."""
   weights_type = work.info.weights_type
   if "initial_loss" in work.signals:
     return build_with_initial_weights(weights_type)
@@ -320,7 +324,11 @@ def _build_distributor(
 def _num_controlled(
   local_correction: str, num_participants: int | None, num_clients: int | None
 ) -> int | None:
-  """Returns how many clients have control variates; None without SCAFFOLD."""
+  """Returns how many clients have control variates; None without SCAFFOLD.
+
+  Raises `FieldError` if an option is invalid, or if the number is needed but
+  not given.
+  """
   declared.check_choice(
     "local_correction", local_correction, typing.get_args(LocalCorrection)
   )
@@ -341,7 +349,10 @@ def _num_controlled(
 def _groups(
   shares: Sequence[float] | None, learning_rate: float | None
 ) -> group_weights.GroupWeights | None:
-  """Returns the weights of examples by group, if there are any."""
+  """Returns the settings of weights by group; None if no option is given.
+
+  Raises `FieldError` if only one of the two options is given.
+  """
   if shares is None and learning_rate is None:
     return None
   if shares is None or learning_rate is None:
@@ -356,7 +367,7 @@ def _groups(
 def _check_groups(
   personal_lam: float | None, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises if an option is incompatible with weights by group."""
+  """Raises `FieldError` if an option does not go with weights by group."""
   for option, is_given, reason in (
     ("personal_lam", personal_lam is not None, "personal models have none"),
     ("dp", dp is not None, "the losses of groups get no noise"),
@@ -371,7 +382,10 @@ def _check_groups(
 def _check_client_state(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises if clients' state would reveal what secure or private sums hide."""
+  """Raises `FieldError` if clients' state would reveal what sums hide.
+
+  It would with secure sums and with differential privacy.
+  """
   for option, is_given in (
     ("aggregation", factory.aggregation == summing.SECURE),
     ("dp", dp is not None),
@@ -388,7 +402,7 @@ def _check_client_state(
 def _check_learning_rate(
   rule: types.Rule, work: client_works.MethodWork
 ) -> None:
-  """Raises if a learning rate is needed and the client optimizer has none."""
+  """Raises `FieldError` if a learning rate is needed but does not exist."""
   decays = work.settings.learning_rate_decay is not None
   is_needed = decays or "learning_rate" in rule.signals
   if is_needed and optimizer_checks.learning_rate(work.optimizer) is None:
@@ -405,7 +419,10 @@ def _check_line_search(
   *,
   has_own_step: bool,
 ) -> None:
-  """Raises if the search's steps or losses would differ from the round's."""
+  """Raises `FieldError` if a search would not measure the losses of its step.
+
+  Its trial steps are of plain SGD from the weights that clients receive.
+  """
   if has_own_step or work.persistent_state:
     raise declared.FieldError(
       "line_search",

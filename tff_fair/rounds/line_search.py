@@ -1,11 +1,11 @@
-"""Rounds in which the clients' losses determine the length of the server step.
+"""Builds rounds in which clients' losses determine the server step's length.
 
   first:   clients train, and the rule chooses the direction d
   second:  the server sends d, clients evaluate theta - eta_s a d for several
            factors a, and the server chooses one a and takes that step
 
-No sum of a phase depends on another sum of that phase. A round runs one phase
-after the other.
+No sum of a phase depends on another sum of the same phase. A round runs one
+phase after the other.
 """
 
 import collections
@@ -21,7 +21,7 @@ from tff_fair.runtime import phases
 
 
 class Trials(NamedTuple):
-  """The data of a search: m included clients, and t trial steps.
+  """What a search knows of m included clients and t trial steps.
 
   Attributes:
     loss: float64[m], f_k(theta).
@@ -53,11 +53,11 @@ class Choice(NamedTuple):
 
 
 class LineSearch(NamedTuple):
-  """A search for the length of the server's step.
+  """How to search for the length of the server's step.
 
   Attributes:
     factors: The values of a to try, in descending order.
-    choose: Chooses the factor; a pure function of small tensors.
+    choose: Chooses a factor from `Trials`; a pure function of small tensors.
   """
 
   factors: tuple[float, ...]
@@ -145,7 +145,10 @@ def _build_choose(
   *,
   learning_rate: tff.Computation,
 ) -> tff.Computation:
-  """Builds the second phase, which takes the result of the first."""
+  """Builds the second phase, which searches and takes the server step.
+
+  After the arguments of `next`, it takes the result of the first phase.
+  """
   try_steps = parts.work.build_trial_losses(search.factors)
   summed_type = first_type.member["summed"]
   apply_search = tff.tensorflow.computation(
@@ -205,7 +208,10 @@ def _apply_search(
   trials: client_works.TrialLosses,
   learning_rate: tf.Tensor,
 ) -> collections.OrderedDict[str, Any]:
-  """Returns an aggregation's output, its update scaled by the chosen factor."""
+  """Returns an aggregation's output with d scaled by the chosen factor.
+
+  In the measurements, the results of the search replace `slopes`.
+  """
   measurements = collections.OrderedDict(summed["measurements"])
   slope = tf.cast(measurements.pop("slopes"), tf.float64)
   found = search.choose(

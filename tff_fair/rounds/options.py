@@ -1,4 +1,4 @@
-"""The options that methods take, and the types of their arguments."""
+"""Defines the options of methods' builders, and the types of their values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ComposeOptions(BuildOptions, total=False):
 
 
 def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
-  """Returns options whose `proximal_mu` is the `mu` of a method.
+  """Returns options whose `proximal_mu` is a method's hyperparameter `mu`.
 
   Args:
     options: The options that were passed to the method's builder.

@@ -6,9 +6,9 @@ In two phases, first all clients measure, then all clients train:
            chooses their coefficients
   second:  clients train, and scale their updates; the server sums and steps
 
-No sum of a phase depends on another sum of that phase. Each phase takes O(d)
-memory. If clients are excluded only in the second phase, both phases run again
-without them. So a round with such a client equals the round without it.
+No sum of a phase depends on another sum of the same phase. Each phase takes
+O(d) memory. If clients are excluded only in the second phase, both phases run
+again without these clients. So a round with them equals the round without them.
 
 If clients compare themselves by secure sums, each of these sums is a phase.
 Clients train in each phase, so that a client whose update fails is excluded
@@ -35,7 +35,7 @@ from tff_fair.summing import comparison_sums, two_phase
 
 
 class RoundParts(NamedTuple):
-  """The distributor, client work, aggregation and finalizer of a process."""
+  """The parts from which a process is composed."""
 
   distributor: tff.learning.templates.DistributionProcess
   work: client_works.MethodWork
@@ -44,7 +44,7 @@ class RoundParts(NamedTuple):
 
 
 def send(parts: RoundParts, state: Any) -> tff.templates.MeasuredProcessOutput:
-  """Returns the distributor's output in a round."""
+  """Runs the distributor on a round's state; returns its output."""
   return parts.distributor.next(state.distributor, state.global_model_weights)
 
 
@@ -56,7 +56,11 @@ def end_round(
   summed: tff.templates.MeasuredProcessOutput,
   **further: tff.Value,
 ) -> tff.learning.templates.LearningProcessOutput:
-  """Applies the finalizer; returns the output as `tff.learning` composes it."""
+  """Applies the finalizer; returns the round's output as `tff.learning` does.
+
+  `sent`, `trained` and `summed` are the outputs of the earlier parts; `further`
+  are more metrics by name.
+  """
   stepped = parts.finalizer.next(
     state.finalizer, state.global_model_weights, summed.result
   )
@@ -81,7 +85,7 @@ def end_round(
 def with_next(
   process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
 ) -> tff.learning.templates.LearningProcess:
-  """Returns the process with another computation as its `next`."""
+  """Returns a copy of the process with `next_fn` as its `next`."""
   return tff.learning.templates.LearningProcess(
     process.initialize,
     next_fn,
@@ -97,13 +101,13 @@ class CohortRowsProcess:
   """A process whose rounds move only the cohort's rows of the clients' tables.
 
   Results equal those of `process`, bit for bit, but come sooner: moving a table
-  of 84 MB there and back took as long as the rest of a round of Ditto.
+  of 84 MB to the runtime and back took as long as the rest of a round of Ditto.
   """
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation  # From `build_next_with_rows`.
-  # The most clients in a part of a cohort; 0 cuts no cohorts. The runtime cuts
-  # larger cohorts into parts, and then moves only their rows anyway.
+  # The runtime cuts cohorts with more clients into parts, and then moves only
+  # the cohort's rows anyway; 0 cuts no cohorts.
   clients_per_part: int
 
   def initialize(self) -> Any:
@@ -149,7 +153,10 @@ def build_next_with_rows(
 
 
 def with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of a round in which clients get their own rows."""
+  """Returns the arguments of `build_next_with_rows` for those of `next`.
+
+  The state's tables become empty; a list of each client's own rows is added.
+  """
   given, data = args
   state = tff.structure.from_container(given, recursive=True)
   tables = _tables(state)
@@ -171,7 +178,11 @@ def with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
 
 
 def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
-  """Returns the output of a round, with the rows of all clients."""
+  """Returns a round's output with the rows of all clients, not only the cohort.
+
+  `args` are the arguments of `next`, and `last` is the output with only the
+  cohort's rows.
+  """
   before = _tables(tff.structure.from_container(args[0], recursive=True))
   of_cohort = last.state.client_work
   client_work = collections.OrderedDict(
@@ -270,7 +281,11 @@ def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
 def arguments_without_failed(
   first: Sequence[Any], last: Any
 ) -> Sequence[Any] | None:
-  """Returns the arguments for another run; `None` if no client failed."""
+  """Returns the first phase's arguments for another run without failed clients.
+
+  `first` are the earlier arguments, and `last` is the last phase's result. If
+  no client failed, returns `None`.
+  """
   if not len(last["left_out"]):
     return None
   *args, left_out = first
@@ -278,7 +293,7 @@ def arguments_without_failed(
 
 
 def output_of(args: Sequence[Any], last: Any) -> Any:
-  """Returns the output of the round from the result of the last phase."""
+  """Returns the round's output from `last`, the result of the last phase."""
   del args
   return last["output"]
 
@@ -293,7 +308,7 @@ def build_comparison_phases(
   aggregation: comparison_sums.ComparingProcess,
   parameter: tff.Type,
 ) -> Sequence[tff.Computation]:
-  """Builds the phases of a round in which clients compare themselves."""
+  """Builds a phase for each sum by which clients compare themselves."""
   work = parts.work.build().next
   last = aggregation.phases[-1]
 
@@ -319,7 +334,7 @@ def with_phases(
   parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns the process, with phases for its `next` if the parts allow it."""
+  """Returns the process, with phases of `next` if its parts allow phases."""
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.persistent_state)
   build_single_phase = functools.cache(
