@@ -1,4 +1,7 @@
-"""Pure mathematics on small tensors, in float64; imports only TensorFlow."""
+"""The mathematics of rules and sums: functions of tensors, in float64.
+
+The package imports only TensorFlow.
+"""
 
 from tff_fair.kernels.gram import (
   MinNormSolution as MinNormSolution,

@@ -1,4 +1,4 @@
-"""Projections on a dual cone, and Nash bargaining solutions.
+"""Computes projections on a dual cone, and Nash bargaining solutions.
 
 Both problems are points of one path. For the correlation matrix C of m points,
 which has ones on its diagonal, a vector b and a target t, u and z solve
@@ -23,16 +23,16 @@ import tensorflow as tf
 
 from tff_fair.kernels import interior_point, norms
 
-# Errors of the equations up to this are due to rounding.
+# The search stops at this error of the equations, which is due to rounding.
 _TOLERANCE = 1e-15
-# After so many steps without a smaller error, rounding prevents progress.
+# The search stops after so many steps without a smaller error.
 _PATIENCE = 25
 _MAX_STEPS = 200
-# Shares of points up to this are zero up to rounding.
+# Coefficients up to this, for points of norm 1, are due to rounding.
 _NEGLIGIBLE = 1e-12
-# Points with at least this correlation have the same direction.
+# The least correlation of points that count as having the same direction.
 _SAME_DIRECTION = 1.0 - 1e-14
-# A bargain whose equations have a larger error has no solution in float64.
+# If the equations of a bargain have a larger error, float64 has no solution.
 _BARGAIN_TOLERANCE = 1e-6
 
 
@@ -115,7 +115,10 @@ atexit.register(_traced.cache_clear)
 def _solve(
   matrix: tf.Tensor, linear: tf.Tensor, target: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns u, and the error of its equations, float64[]."""
+  """Returns u for C = `matrix`, b = `linear`, t = `target`, and its error.
+
+  The error, float64[], is how far u is from solving the equations.
+  """
 
   def error_of(u: tf.Tensor) -> tf.Tensor:
     slope = tf.linalg.matvec(matrix, u) + linear
@@ -165,7 +168,7 @@ def _newton_step(
   u: tf.Tensor,
   z: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns u and z after a predictor-corrector step of Mehrotra's."""
+  """Returns u and z after one of Mehrotra's predictor-corrector steps."""
   residual = tf.linalg.matvec(matrix, u) + linear - z
   # C du - dz = -residual and z du + u dz = change, where C is `matrix`, and
   # `change` is the change of u z. Hence
@@ -178,7 +181,7 @@ def _newton_step(
   )
 
   def direction(change: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the du and dz that change u z by `change`, float64[m]."""
+    """Returns du and dz, the steps that change u z by `change`, float64[m]."""
     column = tf.expand_dims(jacobi * (change / u - residual), 1)
     du = jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
     return du, (change - z * du) / u

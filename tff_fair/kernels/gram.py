@@ -1,4 +1,4 @@
-"""Gram matrices and combinations of client updates, accurate to float64.
+"""Computes Gram matrices and combinations of updates, accurate to float64.
 
 A float32 Gram matrix is too inexact for methods that solve with it or take
 small differences of its entries, and so is a float32 combination with large
@@ -18,7 +18,7 @@ _PARALLEL_BLOCKS = 4
 
 
 class Columns:
-  """Vectors that are read in blocks of columns.
+  """The rows of matrices as vectors that are read in blocks of columns.
 
   Attributes:
     dtype: The dtype of the vectors; float64 if their dtypes differ.
@@ -42,9 +42,9 @@ class Columns:
     self.num_blocks = tf.maximum(1, -(-self._length // self._width))
 
   def join(self) -> Self:
-    """Copies these columns once, so that they can be read repeatedly.
+    """Copies the matrices into one array of blocks, for repeated reading.
 
-    Unlike joined vectors, blocks fit into gaps of freed memory.
+    Unlike a single joined matrix, blocks fit into gaps of freed memory.
     """
     joined = tf.TensorArray(
       self.dtype,
@@ -62,7 +62,7 @@ class Columns:
     return self
 
   def read(self, index: tf.Tensor) -> tf.Tensor:
-    """Returns one block of columns of all vectors, float64[m, columns]."""
+    """Returns the block `index` of all vectors, float64[m, columns]."""
     if self._joined is None:
       return tf.cast(self._cut(index), tf.float64)
     return tf.cast(self._joined.read(index), tf.float64)
@@ -76,7 +76,9 @@ class Columns:
 
 
 def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
-  """Computes all inner products of vectors, float64[m, m], exactly symmetric.
+  """Computes the inner products of m vectors, float64[m, m].
+
+  The result is exactly symmetric.
 
   The squares of the values must be within the range of float64, which holds for
   all float32 values. Raises `ValueError` if there is no tensor, or one is not a
@@ -84,15 +86,15 @@ def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
   """
   columns = _columns(vectors)
   gram = _products(columns, columns.num_rows)
-  # The two triangles of a matrix product may round differently.
+  # Averaged, as the two triangles of a matrix product may round differently.
   return 0.5 * (gram + tf.transpose(gram))
 
 
 def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-  """Returns <x, y> of vectors [m], as a scalar.
+  """Returns the inner product <x, y> of two vectors [m] as a scalar.
 
-  `tf.tensordot` creates five times as many operations: a rule has hundreds of
-  inner products, and each operation takes time when a process is built.
+  `tf.tensordot` would create five times as many operations. A rule has hundreds
+  of inner products, and each operation takes time when a process is built.
   """
   row, column = tf.expand_dims(x, 0), tf.expand_dims(y, 1)
   return tf.reshape(tf.matmul(row, column), [])
@@ -101,9 +103,9 @@ def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def inner_products(
   vectors: Sequence[tf.Tensor], others: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes the products of vectors with themselves and then with others.
+  """Computes m vectors' inner products with themselves, and then with r others.
 
-  The result is float64[m, m + r]; r may be 0. Errors are those of
+  The result is float64[m, m + r]; r may be 0. Raises the errors of
   `gram_matrix`.
   """
   num_rows = Columns(vectors).num_rows
@@ -117,7 +119,7 @@ def combine_rows(
 
   The coefficients, float64[m], may have any size and sign. All rows must be
   finite, even those with the coefficient 0. If the rows' dtypes differ, the
-  result is float64. Errors are those of `gram_matrix`.
+  result is float64. Raises the errors of `gram_matrix`.
   """
   columns = _columns(vectors)
   coefficients = tf.cast(coefficients, tf.float64)[tf.newaxis, :]
@@ -146,7 +148,10 @@ def combine_rows(
 
 
 def _products(columns: Columns, num_rows: tf.Tensor) -> tf.Tensor:
-  """Returns products of m vectors with the first `num_rows`, [m, num_rows]."""
+  """Returns inner products of all vectors with the first `num_rows` of them.
+
+  The result is float64[m, num_rows].
+  """
 
   def add_products(
     index: tf.Tensor, products: tf.Tensor
@@ -193,10 +198,10 @@ def _check_matrix(value: tf.Tensor) -> tf.Tensor:
 
 
 class MinNormSolution(NamedTuple):
-  """A least-squares solution of M alpha = phi.
+  """The shortest least-squares solution of M alpha = phi.
 
   Attributes:
-    solution: float64[m], alpha, the shortest of all least-squares solutions.
+    solution: float64[m], alpha.
     relative_residual: float64[], ||M alpha - phi|| / ||phi||, and 0 if phi is
       0. If it is far above rounding, the system has no solution.
   """
@@ -226,8 +231,8 @@ def min_norm_solve(
     tf.where(kept, tf.math.divide_no_nan(components, eigenvalues), 0.0),
   )
   residual = tf.linalg.matvec(gram, solution) - rhs
-  # In two steps, because the quotient of the scales may overflow; without the
-  # inner saturation, graph optimization would merge the steps.
+  # In two steps, because the quotient of the scales may overflow. The inner
+  # saturation keeps graph optimization from merging the steps.
   root = _saturate(tf.sqrt(rhs_scale) / tf.sqrt(gram_scale))
   return MinNormSolution(
     solution=_saturate(root * _saturate(root * solution)),

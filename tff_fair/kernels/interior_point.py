@@ -1,4 +1,4 @@
-"""An interior-point method for a convex quadratic program on a box-simplex.
+"""An interior-point method for convex quadratic programs on a box-simplex.
 
 Mehrotra's predictor-corrector method ("On the implementation of a primal-dual
 interior point method", SIAM J. Optim. 2, 1992) for
@@ -30,10 +30,10 @@ _RELATIVE_GAP = 1e-13
 _NEGLIGIBLE = 1e-30
 # Only points whose norms differ by 20 orders of magnitude or more need over 50.
 _MAX_ITERATIONS = 200
-# After so many steps without a smaller gap, rounding prevents progress.
+# The search stops after so many steps without a smaller gap.
 _PATIENCE = 15
 STEP_TO_BOUNDARY = 0.995
-# Added to the diagonal of the Newton matrix, which is scaled to ones.
+# Added to the diagonal of the Newton matrix, whose entries are scaled to 1.
 REGULARIZATION = 1e-14
 
 
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-  """A primal and dual point; all values but the price are positive."""
+  """A primal and dual point; all its numbers but the price are positive."""
 
   t: tf.Tensor  # float64[m].
   # float64[m], 1 - t, stored separately because t may be very near to 1.
@@ -115,8 +115,8 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
 def _advance(problem: Problem, search: _Search) -> _Search:
   """Returns the search after a Newton step."""
   following = _newton_step(problem, search.iterate, search.regularization)
-  # The factorization fails, with NaN, only if the matrix is singular up to
-  # rounding: try again with a larger diagonal.
+  # If the matrix is singular up to rounding, the factorization gives NaN. Then
+  # the next step tries again with a larger diagonal.
   succeeded = tf.reduce_all(tf.math.is_finite(tf.concat(following[:4], 0)))
   iterate = tf.nest.map_structure(
     lambda new, old: tf.where(succeeded, new, old), following, search.iterate
@@ -164,7 +164,7 @@ def _starting_point(problem: Problem) -> _Iterate:
 def _newton_step(
   problem: Problem, iterate: _Iterate, regularization: tf.Tensor
 ) -> _Iterate:
-  """Returns the iterate after a predictor-corrector step of Mehrotra's."""
+  """Returns the iterate after one of Mehrotra's predictor-corrector steps."""
   t, rest, lower_dual, upper_dual, price = iterate
   width = problem.width
   dual_residual = (
@@ -192,7 +192,7 @@ def _newton_step(
   sum_response = gram_lib.inner_product(width, price_response)
 
   def direction(lower_target: tf.Tensor, upper_target: tf.Tensor) -> _Iterate:
-    """Returns the change that moves t z and (1 - t) y by the targets."""
+    """Returns the step that changes t z and (1 - t) y by the two targets."""
     free_change = solve(lower_target / t - upper_target / rest - dual_residual)
     price_change = tf.math.divide_no_nan(
       primal_residual - gram_lib.inner_product(width, free_change), sum_response
@@ -228,7 +228,10 @@ def _move(iterate: _Iterate, change: _Iterate, length: tf.Tensor) -> _Iterate:
 def boundary(
   values: Sequence[tf.Tensor], changes: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Returns the step length at which the first of positive values becomes 0."""
+  """Returns the step length at which the first of `values` becomes 0.
+
+  Values are positive, and `changes` are their changes for a step of length 1.
+  """
   value, decrease = tf.concat(values, 0), -tf.concat(changes, 0)
   unlimited = tf.constant(value.dtype.max, value.dtype)
   return tf.reduce_min(tf.where(decrease > 0, value / decrease, unlimited))

@@ -1,4 +1,4 @@
-"""Norms of client updates, and whether they are finite."""
+"""Computes norms of client updates, and whether updates are finite."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def squared_norm(update: Any) -> tf.Tensor:
 
 
 def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
-  """Returns 1/||Delta_k||, float64[m], from squares; 0 for a zero update."""
+  """Returns 1/||Delta_k||, float64[m], from squared norms; 0 for 1/0."""
   return tf.math.reciprocal_no_nan(tf.sqrt(squared_norm))
 
 

@@ -1,4 +1,4 @@
-"""Convex quadratic programs over a box in the probability simplex.
+"""Solves convex quadratic programs over a box in the probability simplex.
 
   minimize x^T G x + q^T x  subject to  sum_k x_k = 1,  lower <= x <= upper
 
@@ -99,7 +99,7 @@ def _minimize(
 ) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
-    # On the simplex, a constant added to q changes only the rounding.
+    # On the simplex, this does not change the minimizer, but it makes q small.
     linear -= tf.reduce_min(linear)
     scale = tf.maximum(scale, tf.reduce_max(linear))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
@@ -126,7 +126,7 @@ def _standardize(
   lower: tf.Tensor,
   upper: tf.Tensor,
 ) -> interior_point.Problem:
-  """Tightens the box to the bounds that feasible points attain."""
+  """Returns the program, its box tightened to what feasible points attain."""
   room_above = tf.nn.relu(1.0 - tf.reduce_sum(lower))
   room_below = tf.nn.relu(tf.reduce_sum(upper) - 1.0)
   tight_upper = tf.minimum(upper, lower + room_above)
@@ -140,8 +140,8 @@ def _standardize(
   )
 
 
-# If the norm is 0, rounding leaves a square of up to this share of the squared
-# length that the point would have if all its terms had the same direction.
+# The largest square that counts as 0, as a share of the squared length that the
+# point would have if all its terms had the same direction.
 _ROUNDING = 1e-15
 
 
@@ -186,7 +186,7 @@ def pareto_stationarity(
   gram = tf.cast(gram, tf.float64)
   if weights is None:
     weights = min_norm_point(gram, 0.0, 1.0).coefficients
-  # Scaled so that no square leaves the range of float64.
+  # Scaled, so that no square leaves the range of float64.
   largest = tf.reduce_max(tf.linalg.diag_part(gram))
   gram = tf.math.divide_no_nan(gram, largest)
   norms = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))

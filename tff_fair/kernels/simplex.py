@@ -1,4 +1,4 @@
-"""Projections and linear programs on the simplex, and on a box in it.
+"""Computes projections and linear programs on the simplex, or on a box in it.
 
 The Euclidean projection onto {x : sum x = 1, lower <= x <= upper} is
 x = clip(v - tau, lower, upper), where tau is a root of the non-increasing,
@@ -52,7 +52,7 @@ def project_to_box_simplex(
 def restore_unit_sum(
   x: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
 ) -> tf.Tensor:
-  """Removes the rounding error of a sum that should be 1, within the box.
+  """Moves x slightly, within the box, so that its sum is 1 despite rounding.
 
   Every entry of x, float64[m], moves in proportion to its distance from the
   nearer bound, so entries at a bound stay there, and equal entries stay equal.
@@ -98,10 +98,11 @@ def _clipped_sum(
 def _bracket(
   thresholds: tf.Tensor, v: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the neighbouring thresholds between which the sum passes 1.
+  """Returns the neighbouring thresholds tau between which the sum passes 1.
 
-  `thresholds`, float64[n], are sorted. If the sums at all of them are on one
-  side of 1, both results are the threshold at that end.
+  `thresholds`, float64[n], are sorted, and the sum is that of
+  clip(v - tau, lower, upper). If the sums at all thresholds are on one side of
+  1, both results are the threshold at that end.
   """
   last = tf.size(thresholds) - 1
 

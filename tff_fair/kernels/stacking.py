@@ -14,12 +14,12 @@ import tensorflow as tf
 # TFF takes some microseconds per client for each tensor of an accumulator,
 # which dominates if rows are small; if they are large, copying dominates.
 _LARGE_ROW = 2**21  # Bytes.
-# The numbers of slots and of pages, by whether a row is large.
+# The numbers of slots and of pages, for small rows and for large ones.
 _SIZES = {False: (16, 16), True: (64, 8)}
 
 
 class Stack(NamedTuple):
-  """Rows in slots and pages."""
+  """Rows in slots and pages; see the module."""
 
   # Tensors [r, d], the latest first; r is 1, or 0 if no row was pushed.
   slots: tuple[tf.Tensor, ...]
@@ -42,7 +42,7 @@ def flatten_update(update: Any) -> tf.Tensor:
 
 
 def row_spec(update_specs: Any) -> tf.TensorSpec:
-  """Returns the spec of an update that is flattened to a vector."""
+  """Returns the spec of a flattened update as a vector, [d]."""
   flat = tf.nest.flatten(update_specs)
   dtype = max((spec.dtype for spec in flat), key=lambda d: d.size)
   return tf.TensorSpec([sum(s.shape.num_elements() for s in flat)], dtype)
@@ -60,7 +60,7 @@ def unflatten_update(vector: tf.Tensor, update_specs: Any) -> Any:
 
 
 def specs_of(tensors: Any) -> Any:
-  """Returns the specs of tensors, in their structure."""
+  """Returns the specs of a structure of tensors."""
   return tf.nest.map_structure(
     lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), tensors
   )
@@ -84,12 +84,12 @@ def no_rows(specs: Any) -> Any:
 
 
 def zeros(specs: Any) -> Any:
-  """Returns tensors of zeros, in the structure of their specs."""
+  """Returns tensors of zeros for a structure of specs."""
   return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), specs)
 
 
 def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns each value as one row, [1, ...], if `counts`, else as no row."""
+  """Returns each value as one row, [1, ...], or as no row unless `counts`."""
   number = tf.cast(counts, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values
@@ -97,12 +97,12 @@ def rows_if(counts: tf.Tensor, values: Any) -> Any:
 
 
 def join_rows(first: Any, second: Any) -> Any:
-  """Returns the rows of `first`, then those of `second`, in one structure."""
+  """Joins two structures of matrices: the rows of `first`, then of `second`."""
   return tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), first, second)
 
 
 def are_missing(ids: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-  """Returns which ids, int64[n], are not among others, bool[n]."""
+  """Returns which of `ids`, int64[n], are not among `others`, bool[n]."""
   return tf.reduce_all(tf.not_equal(ids[:, tf.newaxis], others), axis=1)
 
 
@@ -166,7 +166,7 @@ def rows(stack: Stack) -> tf.Tensor:
 
 
 def _is_empty(stack: Stack) -> tf.Tensor:
-  """Returns whether nothing was ever pushed, not even an empty row."""
+  """Returns whether nothing was ever pushed, not even a matrix [0, d]."""
   taken = stack.slots_taken + stack.pages_taken
   return tf.equal(taken + tf.shape(stack.rest)[0], 0)
 
