@@ -1,4 +1,4 @@
-"""Fairness statistics over clients, in NumPy and SciPy.
+"""Computes fairness statistics over clients, in NumPy and SciPy.
 
 Only `pareto_stationarity` loads TensorFlow, when it is called.
 """

@@ -1,4 +1,4 @@
-"""The least mean, tail or largest loss over clients that a model can reach.
+"""Finds the least mean, tail or largest loss that a linear model can reach.
 
 The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
 with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}: the
@@ -53,7 +53,7 @@ class Risk:
 
   @property
   def cap(self) -> float:
-    """The largest u_k allowed."""
+    """The largest u_k that is allowed."""
     return min(1.0, 1 / (self.share * self.weights.size))
 
   def multipliers(self, u: Array) -> Array:
@@ -65,12 +65,12 @@ class Risk:
     return self.multipliers(worst_tail(losses, self.cap))
 
   def evaluate(self, losses: Array) -> float:
-    """Returns the risk of given losses."""
+    """Returns the risk of the clients' losses, float64[N]."""
     return float(self.worst_multipliers(losses) @ losses)
 
 
 def largest_loss(weights: Array) -> Risk:
-  """Returns the largest loss as a risk."""
+  """Returns the risk that is the largest loss over clients."""
   return Risk(weights, 1.0, 1 / weights.size)
 
 
@@ -84,7 +84,7 @@ def worst_tail(losses: Array, cap: float) -> Array:
 
 def project_to_tail(point: Array, cap: float) -> Array:
   """Returns the u in the simplex, u_k <= cap, that is nearest to `point`."""
-  # sum clip(point - t, 0, cap) decreases in t, and is linear between these t.
+  # sum clip(point - t, 0, cap) decreases in t, and is linear between `breaks`.
   upper = point - cap
   breaks = np.unique(np.concatenate([point, upper]))
   low, high = 0, breaks.size - 1
@@ -109,12 +109,12 @@ def lower_bound(
   """Returns L, a lower bound of the risk of all weights in the ball."""
   gradient = multipliers @ found.gradients
   slope = gradient @ weights + radius * linalg.norm(gradient)
-  # As losses are not negative, 0 is a bound, too.
+  # Losses are not negative, so 0 is a bound, too.
   return max(0.0, float(multipliers @ found.values - slope))
 
 
 class Ceiling(NamedTuple):
-  """The least risk found, and a lower bound of all risks in the ball."""
+  """The least risk found, and a lower bound on all risks in the ball."""
 
   value: float  # The risk at `weights`.
   bound: float  # L; no weights in the ball have a smaller risk.
@@ -123,12 +123,12 @@ class Ceiling(NamedTuple):
 
   @property
   def gap(self) -> float:
-    """The largest possible decrease of the risk within the ball."""
+    """The most by which other weights in the ball could reduce the risk."""
     return max(0.0, self.value - self.bound)
 
   @property
   def norm(self) -> float:
-    """|W|."""
+    """The norm of the weights, |W|."""
     return float(linalg.norm(self.weights))
 
   @property
@@ -150,8 +150,8 @@ def least_risk(
     losses: The losses of N clients.
     risk: What to minimize; its weights are float64[N].
     radius: R, above 0.
-    tolerance: The gap to reach. If rounding or the number of steps prevents
-      that, the gap of the result is larger.
+    tolerance: The gap at which to stop. If rounding or the number of steps
+      prevents that, the gap of the result is larger.
     start: Weights to begin with, float64[d, C]; by default 0.
 
   Raises:
@@ -190,7 +190,7 @@ def _check(
 
 
 class _Point(NamedTuple):
-  """Weights, and the augmented function at them."""
+  """Weights, and the value of the augmented function for these weights."""
 
   weights: Array  # W, float64[d * C].
   found: Derivatives  # Has gradients only after `_with_gradients`.
@@ -201,7 +201,7 @@ class _Point(NamedTuple):
 
 @dataclasses.dataclass
 class _Search:
-  """The state of a minimization."""
+  """A minimization by the method of multipliers, and its state."""
 
   losses: ClientLosses
   risk: Risk
@@ -219,10 +219,11 @@ class _Search:
   bound: float = -np.inf  # The largest lower bound so far.
 
   def run(self) -> Ceiling:
-    """Runs the search and returns the best result."""
+    """Runs the minimization, and returns the best weights and bound found."""
     weights = self.best_weights
     values = self.losses.values(weights)
-    # If the start is 0, all losses may be equal; if it is good, all are small.
+    # The std alone may be 0: from a start at 0, all losses may be equal. The
+    # mean may be, too: from a good start, all losses are small.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
@@ -296,7 +297,7 @@ class _Search:
     return gradient + point.ball / self.radius**2 * point.weights
 
   def _record(self, point: _Point) -> None:
-    """Stores a point's risk and bound if they are the best so far."""
+    """Keeps a point's risk and its bound, each if it is the best so far."""
     multipliers = self.risk.multipliers(point.u)
     bound = lower_bound(point.found, point.weights, multipliers, self.radius)
     self.bound = max(self.bound, bound)
@@ -310,7 +311,7 @@ class _Search:
       self.best, self.best_weights = value, weights
 
   def _step(self, point: _Point) -> tuple[Array, float]:
-    """Returns a descent direction, and the slope along it."""
+    """Returns a descent direction, and the function's slope along it."""
     multipliers = self.risk.multipliers(point.u)
     # Clients with small multipliers may have large ones after the step, so all
     # add some curvature (Levenberg and Marquardt).
@@ -349,7 +350,10 @@ class _Search:
   def _line_search(
     self, point: _Point, direction: Array, slope: float
   ) -> _Point | None:
-    """Returns a point with a smaller value; None if rounding prevents it."""
+    """Returns a point with a smaller value along `direction`.
+
+    Returns None if rounding prevents that.
+    """
     if not slope < 0:
       return None
     for exponent in range(30):
@@ -366,7 +370,7 @@ class _Search:
         return trial
       rounding = 1e-13 * max(abs(point.value), 1e-300)
       if -length * slope < rounding:
-        # The values are too close to compare, but the gradient may still fall.
+        # Rounding hides whether the value falls; the gradient may still fall.
         return trial if trial.value <= point.value + rounding else None
     return None
 
@@ -374,7 +378,10 @@ class _Search:
 def _woodbury(
   solve: Callable[[Array], Array], low_rank: Array
 ) -> Callable[[Array], Array]:
-  """Returns a solver for K + A'A; `solve` is a solver for K."""
+  """Returns a solver of systems with K + A'A; `solve` solves systems with K.
+
+  A is `low_rank`.
+  """
   if not len(low_rank):
     return solve
   solved = solve(low_rank)
@@ -393,7 +400,10 @@ def _conjugate_gradients(
   precondition: Callable[[Array], Array],
   right: Array,
 ) -> Array:
-  """Solves a semidefinite system up to a relative residual."""
+  """Solves a semidefinite system for `right`, up to a relative residual.
+
+  `product` multiplies by the matrix; `precondition` approximates its inverse.
+  """
   found = np.zeros_like(right)
   residual = right.copy()
   solved = precondition(residual)

@@ -1,4 +1,4 @@
-"""Scores of classifiers, from sums that a client can send.
+"""Computes scores of classifiers from sums that a client can send.
 
 A client sends these sums instead of its examples. Their size does not depend on
 the number of examples, and they can be added over clients. With C the number of
@@ -34,7 +34,7 @@ NUM_BINS, BINS_PER_UNIT = 4096, 64
 
 
 class ClassSums(NamedTuple):
-  """The sums of one or more clients; for the shapes see the module."""
+  """The sums of one or more clients; the module defines their shapes."""
 
   counts: _Counts  # By class.
   errors: _Counts  # The errors of probabilities.
@@ -44,7 +44,7 @@ class ClassSums(NamedTuple):
 
 
 def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
-  """Returns a score from sums.
+  """Returns a score of one or more clients from their sums.
 
   Args:
     name: One of `NAMES`.
@@ -82,7 +82,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
 
 
 def histogram_bins(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-  """Returns the histogram bins of log odds; NaN is in the bin of 0."""
+  """Returns the histogram's bins of log odds; NaN is in the bin of 0."""
   scaled = np.nan_to_num(np.floor(np.asarray(log_odds) * BINS_PER_UNIT))
   place = np.clip(scaled + NUM_BINS // 2, 0, NUM_BINS - 1)
   return np.asarray(place, np.int64)
@@ -91,7 +91,7 @@ def histogram_bins(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def histogram_error(
   name: str, sums: ClassSums, positive: int | None = None
 ) -> Vector:
-  """Returns a bound on the error of a score from the histogram.
+  """Returns a bound on the error of a score that the histogram causes.
 
   AUC is a mean over pairs of an example of the class and one of another class.
   A pair in the same bin adds 1/2, so AUC's error is at most half the share of
@@ -118,7 +118,10 @@ def histogram_error(
 
 
 def _of_classes(by_class: Vector, positive: int | None) -> Vector:
-  """Returns the value of a class, or the mean of those that are not NaN."""
+  """Returns the value of the class `positive`.
+
+  If that is None, returns the mean over the classes whose value is not NaN.
+  """
   if positive is None:
     return mean_of_known(by_class)
   return np.asarray(by_class[..., positive])
@@ -131,7 +134,10 @@ def mean_of_known(values: Vector) -> Vector:
 
 
 def rarer_class(counts: np.ndarray) -> int:
-  """Returns the class of the fewest examples, [..., C], the last in a tie."""
+  """Returns the class with the fewest examples; the last one in a tie.
+
+  `counts`, [..., C], are numbers of examples, to be added over all other axes.
+  """
   examples = counts.reshape(-1, counts.shape[-1]).sum(0)
   return int(examples.size - 1 - np.argmin(examples[::-1]))
 
@@ -176,7 +182,7 @@ def _precision_error(others: Vector, own: Vector) -> Vector:
 
 
 def counts_from_top(counts: Vector) -> Vector:
-  """Returns, for each bin, how many examples are in it or a higher one."""
+  """Returns, for each bin, the number of examples in this or a higher bin."""
   return np.cumsum(counts[..., ::-1], -1)[..., ::-1]
 
 
@@ -195,8 +201,8 @@ _OVERALL_SCORES: Mapping[str, Callable[[ClassSums], Vector]] = {
   "log_loss": lambda s: ratio(s.errors[..., 1], _number(s)),
   "calibration_error": _calibration_error,
 }
-# By the class's examples, predictions and hits. As in scikit-learn, the
-# precision of a class that is never predicted is 0.
+# Scores of a class by the numbers of its examples, predictions and hits. As in
+# scikit-learn, the precision of a class that is never predicted is 0.
 _BY_CLASS: Mapping[str, Callable[[Vector, Vector, Vector], Vector]] = {
   "f1": lambda examples, predicted, hits: ratio(2 * hits, examples + predicted),
   "precision": lambda _, predicted, hits: np.nan_to_num(ratio(hits, predicted)),

@@ -1,7 +1,8 @@
-"""The mean losses of clients under a model that is linear in its weights.
+"""Computes clients' mean losses under a model that is linear in its weights.
 
 A row x of client k has the outputs x W, with W float64[d, C]. f_k(W) is the
 mean of a convex loss over the client's rows. A column of ones in x is the bias.
+`ceiling` minimizes these losses.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -17,15 +18,15 @@ Loss = Literal["softmax", "logistic", "squared"]
 LOSSES: tuple[str, ...] = get_args(Loss)
 Array = npt.NDArray[np.float64]
 
-# Share of the diagonal to add, so that singular matrices can be factored.
+# The share of the diagonal to add, so that singular matrices can be factored.
 _DAMPING = 1e-9
-# Multiplications up to which each class has a preconditioner of its own.
+# Each class has its own preconditioner if this takes no more multiplications.
 _CHEAP = 3e9
 _ROWS = 2048  # Rows to multiply at once.
 
 
 class Derivatives(NamedTuple):
-  """Losses, float64[N], and gradients, float64[N, d * C], at a point."""
+  """Clients' losses, float64[N], and their gradients, float64[N, d * C]."""
 
   values: Array
   gradients: Array
@@ -75,7 +76,7 @@ class ClientLosses:
     ends = np.cumsum(self.counts)
     pairs = zip(ends - self.counts, ends, strict=True)
     self._parts = [slice(start, end) for start, end in pairs]
-    # The last weights, and the outputs at them.
+    # The last weights, and the outputs for these weights.
     self._last: tuple[Array, Array] | None = None
     self.y, self.num_outputs = _labels(labels, loss, num_classes)
 
@@ -86,7 +87,7 @@ class ClientLosses:
 
   @property
   def shape(self) -> tuple[int, int]:
-    """Shape of the weights, (d, C)."""
+    """The shape of the weights, (d, C)."""
     return self.x.shape[1], self.num_outputs
 
   def values(self, weights: Array) -> Array:
@@ -98,7 +99,7 @@ class ClientLosses:
     return found
 
   def derivatives(self, weights: Array) -> Derivatives:
-    """Returns f_k(W) and their gradients, in float64."""
+    """Returns all f_k(W) and their gradients, in float64."""
     outputs = self._outputs(weights)
     gradients = np.empty((self.num_clients, weights.size))
     for k, part in enumerate(self._parts):
@@ -108,7 +109,7 @@ class ClientLosses:
     return Derivatives(self.values(weights), gradients)
 
   def curvature(self, weights: Array, multipliers: Array) -> "Curvature":
-    """Returns the Hessian of sum_k multipliers_k f_k at a point."""
+    """Returns the Hessian of sum_k multipliers_k f_k at `weights`."""
     of_row = np.repeat(multipliers / self.counts, self.counts)[:, None]
     if self.loss == "squared":
       scale = 2 * of_row / self.num_outputs
@@ -120,7 +121,7 @@ class ClientLosses:
     return Curvature(self.x, of_row, probabilities)
 
   def _outputs(self, weights: Array) -> Array:
-    """Returns x W; losses, gradients and curvature at W share them."""
+    """Returns the outputs x W, and keeps them for the next call with this W."""
     if self._last is None or self._last[0] is not weights:
       matrix = weights.reshape(self.shape)
       outputs = np.empty((len(self.x), self.num_outputs))
@@ -153,7 +154,8 @@ class ClientLosses:
     probabilities = self._probabilities(outputs)
     if self.loss == "logistic":
       return probabilities - y[:, None]
-    # At the label, p - 1 would cancel for p near 1; it is -(sum of the others).
+    # For the label, p - 1 would cancel near p = 1, but it equals minus the sum
+    # of the other probabilities.
     at_label = np.arange(len(y)), y
     probabilities[at_label] = 0
     probabilities[at_label] = -probabilities.sum(1)
@@ -176,7 +178,7 @@ class Curvature:
     """Returns the product with a vector."""
     matrix = vector.reshape(self._x.shape[1], -1).astype(self._x.dtype)
     found = np.zeros(matrix.shape)
-    for start in range(0, len(self._x), _ROWS):  # They fit into the cache.
+    for start in range(0, len(self._x), _ROWS):  # So the rows fit into a cache.
       rows = slice(start, start + _ROWS)
       outputs = self._x[rows] @ matrix
       if self._probabilities is not None:
@@ -188,7 +190,7 @@ class Curvature:
     return found.ravel()
 
   def preconditioner(self, num_outputs: int, ridge: float) -> "Blocks":
-    """Factors the classes' diagonal blocks plus a multiple of the identity."""
+    """Factors the classes' diagonal blocks plus `ridge` times the identity."""
     if self._probabilities is None:
       scales = self._scale
     else:
@@ -208,7 +210,7 @@ class Blocks:
     self._num_outputs = num_outputs
 
   def solve(self, right: Array) -> Array:
-    """Solves for right-hand sides float64[..., d * C]."""
+    """Solves the system for right-hand sides `right`, float64[..., d * C]."""
     shape = right.shape
     blocks = right.reshape(
       -1, shape[-1] // self._num_outputs, self._num_outputs
@@ -229,7 +231,7 @@ class Blocks:
 
 
 def _factor(x: np.ndarray, scale: Array, ridge: float) -> Array:
-  """Returns the Cholesky factor of x' diag(scale) x + ridge."""
+  """Returns the Cholesky factor of x' diag(scale) x + ridge I, damped."""
   scaled = x * np.sqrt(scale)[:, None]
   matrix = (scaled.T @ scaled).astype(np.float64)
   diagonal = np.einsum("ii->i", matrix)
@@ -252,7 +254,7 @@ def _float64(x: np.ndarray) -> Array:
 
 
 def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
-  """Checks that rows, labels and clients match."""
+  """Raises `FieldError` unless rows, labels and clients are valid and match."""
   if x.ndim != 2 or not x.size or x.dtype.kind not in "fiu":
     raise FieldError(
       "x",
@@ -276,7 +278,7 @@ def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
 def _labels(
   y: np.ndarray, loss: Loss, num_classes: int | None
 ) -> tuple[np.ndarray, int]:
-  """Returns labels in the form that the loss needs, and number of outputs."""
+  """Returns labels in the form that the loss needs, and the outputs' number."""
   if loss == "squared":
     if y.ndim > 2:
       raise FieldError("y", f"expected a number or several, found {y.shape}.")

@@ -1,4 +1,4 @@
-"""Comparison of two models, client by client: who gains, and who loses."""
+"""Compares two models client by client: how many clients gain, or lose."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,17 +8,20 @@ from tff_fair.metrics.vectors import Vector
 
 _Mask = npt.NDArray[np.bool_]
 
-# float32(0.3) and 0.3 are the same accuracy.
+# So float32(0.3) and 0.3 are the same accuracy.
 TIE = float(np.finfo(np.float32).eps)
 
 
 def accuracy_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the difference up to which accuracies are equal, [K]."""
+  """Returns the differences up to which accuracies count as equal, [K]."""
   return np.full(np.broadcast(before, after).shape, TIE)
 
 
 def error_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the difference up to which errors are equal; it grows with them."""
+  """Returns the differences up to which errors count as equal, [K].
+
+  They are proportional to the smaller error.
+  """
   return TIE * np.minimum(before, after)
 
 

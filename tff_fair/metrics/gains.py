@@ -1,6 +1,6 @@
-r"""The gain of each client between two models, on the same test examples.
+r"""Computes each client's gain between two models, on the same test examples.
 
-The examples are the same, so the models are compared in pairs.
+So each example has a pair of outputs, which the test and the intervals use.
 
 **The test.** Its null hypothesis is that the outputs are exchangeable: the two
 models' outputs for an example could change places. Draws exchange them by a
@@ -67,7 +67,7 @@ from tff_fair.metrics.vectors import Vector
 
 ERRORS = frozenset({"rmse", "mae", "brier", "log_loss", "calibration_error"})
 _REGRESSION_SCORES = ("rmse", "mae", "r2")
-# Scores that are means over examples, or functions of these.
+# Scores that are means over examples, or functions of such means.
 _MEAN_SCORES = frozenset({*_REGRESSION_SCORES, "log_loss", "brier"})
 LEAST_EXAMPLES = 8  # For intervals of gains other than accuracy's.
 _MOST_GROUPS = 500  # Groups that the jackknife leaves out in turn.
@@ -90,7 +90,7 @@ class Gain(NamedTuple):
 class Outputs(NamedTuple):
   """The outputs of two models for a client's test examples."""
 
-  # int[n] for classes; float[n] or float[n, t] for numbers.
+  # Classes, int[n], or numbers, float[n] or float[n, t].
   labels: npt.NDArray[np.generic]
   # The first model's outputs: logits, float[n, C]; or numbers, like the labels.
   before: Vector
@@ -103,7 +103,10 @@ def score(
   outputs: Vector,
   positive: int | None = None,
 ) -> float:
-  """Returns a client's score; NaN if it is undefined for its examples."""
+  """Returns a client's score by name; NaN if it is undefined.
+
+  The arguments are those of `client_gain` and `Outputs`, for one model.
+  """
   terms = _terms(name, labels, outputs)
   scored = _WeightedScore(name, labels, terms, positive)
   return float(scored(np.ones([1, len(labels)]))[0])
@@ -117,11 +120,11 @@ def client_gain(
   draws: int = 2000,
   seed: int | Sequence[int] = 0,
 ) -> Gain:
-  """Returns a client's gain from the first to the second model.
+  """Returns a client's gain in a score from the first model to the other.
 
-  `name` is one of `class_scores.NAMES`, rmse, mae or r2. The two models'
-  outputs are exchanged `draws` times, so p-values are at least 1 / (draws + 1),
-  except for accuracies.
+  `name` is one of `class_scores.NAMES`, rmse, mae or r2; `positive` is the
+  class to score, as in `class_scores.value`. The test has `draws` draws, so
+  p-values are at least 1 / (draws + 1), except for accuracies.
   """
   if name == "accuracy":
     right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
@@ -162,7 +165,10 @@ def client_gain(
 def _draw_in_parts(
   draw: Callable[[int], Vector], draws: int, number: int
 ) -> Vector:
-  """Returns draws, computed in parts that fit into memory."""
+  """Returns the results of `draw` for all draws, in parts that fit into memory.
+
+  `draw` maps a number of draws to their results; one needs `number` weights.
+  """
   size = max(1, _MAX_WEIGHTS_IN_MEMORY // number)
   parts = [draw(min(size, draws - first)) for first in range(0, draws, size)]
   return np.concatenate(parts)
@@ -196,7 +202,10 @@ def _half_width(
   positive: int | None,
   gain: Callable[[Vector], Vector],
 ) -> float:
-  """Returns half the width of an interval; NaN if examples are too few."""
+  """Returns half the width of a gain's interval; NaN if examples are too few.
+
+  `gain` maps weights of examples, [B, n], to gains, [B].
+  """
   number = len(labels)
   if number < LEAST_EXAMPLES:
     return math.nan
@@ -228,7 +237,7 @@ def _half_width(
 
 @dataclasses.dataclass(frozen=True)
 class _WeightedScore:
-  """A score of weighted examples; `terms` are those of `_terms`."""
+  """Computes a score of weighted examples from their terms; see `_terms`."""
 
   name: str
   labels: npt.NDArray[np.generic]
@@ -292,7 +301,7 @@ def _terms(
   For AUC and average precision, it is the example's ranks by class, [n, C].
   """
   if name in class_scores.WITH_HISTOGRAM:
-    # Log odds have the outputs' dtype, as in the clients' histograms.
+    # Computed in the outputs' dtype, as for the histograms of clients.
     bins = class_scores.histogram_bins(log_odds(np.asarray(outputs)))
     return np.stack([_ranks(column) for column in bins.T], 1)
   outputs = np.asarray(outputs, np.float64)
@@ -311,7 +320,7 @@ def log_odds(logits: Vector) -> Vector:
 
 
 def _ranks(values: npt.NDArray[np.int64]) -> Vector:
-  """Returns ranks in [0, n); equal values share their mean rank."""
+  """Returns the values' ranks in [0, n); equal values share their mean rank."""
   _, inverse, counts = np.unique(
     values, return_inverse=True, return_counts=True
   )
@@ -320,7 +329,7 @@ def _ranks(values: npt.NDArray[np.int64]) -> Vector:
 
 
 def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
-  """Returns each example's terms for `class_scores.ClassSums` as one row."""
+  """Returns each example's terms of `class_scores.ClassSums`, as one row."""
   number = logits.shape[1]
   logs = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
   p, is_label = np.exp(logs), np.eye(number)[labels]
@@ -350,7 +359,10 @@ def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
 def _terms_of_numbers(
   labels: npt.NDArray[np.generic], outputs: Vector
 ) -> Vector:
-  """Returns a row per example: 1, squared and absolute error, label moments."""
+  """Returns a row per example: 1, its two errors, and the label's moments.
+
+  The errors are the mean squared and the mean absolute one over the numbers.
+  """
   y = np.asarray(labels, np.float64).reshape(len(labels), -1)
   error = y - outputs.reshape(len(labels), -1)
   y = y - y.mean(0)

@@ -1,4 +1,4 @@
-"""Gaps of a classifier between groups of people, from counts.
+"""Computes a classifier's gaps between groups of people, from counts.
 
 A client can send the counts of each group: their size does not depend on the
 number of examples, and they can be added over clients. One of two or more
@@ -97,7 +97,7 @@ def count(
 
 
 def shares(counts: GroupCounts) -> dict[str, tuple[_Counts, _Counts]]:
-  """Returns numerators and denominators of the shares, int64[G] each.
+  """Returns the numerator and denominator of each share by name, int64[G] each.
 
   The names are `accuracy`, `positive_rate`, `true_positive_rate` and
   `false_positive_rate`.
@@ -128,7 +128,7 @@ def group_gap(
   least: int = LEAST_EXAMPLES,
   confidence: float = CONFIDENCE,
 ) -> GroupGap | None:
-  """Returns a gap between groups.
+  """Returns the gap of a share between groups, with its interval.
 
   Args:
     name: One of `NAMES`.
@@ -194,7 +194,7 @@ def weighted_gap(
 def has_enough_examples(
   name: str, counts: GroupCounts
 ) -> npt.NDArray[np.bool_]:
-  """Returns which groups have enough examples for all shares of a gap."""
+  """Returns which groups have enough examples for a gap's shares, bool[G]."""
   all_shares = shares(counts)
   enough = [all_shares[s][1] >= LEAST_EXAMPLES for s in _SHARES[name]]
   return np.asarray(np.all(enough, axis=0))

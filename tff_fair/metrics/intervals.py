@@ -1,4 +1,4 @@
-r"""Intervals for accuracies, and for statistics over clients.
+r"""Computes intervals for accuracies, and for statistics over clients.
 
 A client's accuracy has Wilson's interval, which keeps its coverage for few
 examples and near 0 and 1 (E. B. Wilson, "Probable inference, the law of
@@ -27,7 +27,7 @@ for the statistic that other clients of the same kind, with test sets of the
 same sizes, would show: like T itself, it includes the noise of the test sets.
 
 For errors and losses, no numbers of examples are given, and only the clients
-are drawn. If the interval is for these clients rather than others, only their
+are drawn. If the interval is for the same clients with other examples, only
 examples are drawn: each client is in a draw once, and the interval is
 T +- z sqrt(Var(T*)), with the normal quantile z.
 """
@@ -53,7 +53,7 @@ _ROUNDING = 4 * TIE  # Rounding of draws, relative to their size.
 
 
 class Interval(NamedTuple):
-  """The ends of an interval; both NaN if the data do not determine them."""
+  """The ends of an interval; both are NaN if the data do not determine them."""
 
   low: float
   high: float
@@ -91,7 +91,7 @@ def wilson_interval(
   middle = accuracy + z**2 / (2 * count)
   reach = z * np.sqrt(accuracy * (1 - accuracy) / count + z**2 / (4 * count**2))
   scale = 1 + z**2 / count
-  # Rounding would put these ends slightly above 0, or below 1.
+  # Set exactly, because rounding could put these ends above 0 or below 1.
   low = np.where(accuracy == 0, 0.0, (middle - reach) / scale)
   high = np.where(accuracy == 1, 1.0, (middle + reach) / scale)
   return low.clip(0, 1), high.clip(0, 1)
@@ -224,9 +224,9 @@ def bootstrap_intervals(
 
 
 def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
-  """Returns q_k, which spread like the true accuracies."""
+  """Returns q_k: the accuracies moved towards their mean, without noise."""
   found = noise.sampling_noise(accuracy, sizes)
-  # If every client has one example, the whole spread may be noise.
+  # Without an estimate, every client has one example: all may be noise.
   shrink = 0.0
   if found is not None and found.variance > 0:
     shrink = found.true_std / math.sqrt(found.variance)
@@ -237,9 +237,10 @@ def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
 def _half_widths(
   drawn: np.ndarray, num_clients: int | None, confidence: float
 ) -> Vector:
-  """Returns half the width of each statistic's interval.
+  """Returns half the width of each statistic's interval, from draws.
 
-  `num_clients` is None if the clients are not a sample.
+  `drawn` has a row for each draw. `num_clients` is None if only examples were
+  drawn.
   """
   from scipy import special  # noqa: PLC0415
 

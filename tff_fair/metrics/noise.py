@@ -1,4 +1,4 @@
-r"""The share of the spread between clients that small test sets cause.
+r"""Estimates how much of the spread between clients small test sets cause.
 
 The model gets c_k of client k's n_k test examples right. The measured accuracy
 a_k = c_k / n_k differs from the accuracy p_k on infinitely many examples: given
@@ -37,7 +37,7 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 from tff_fair.metrics.vectors import Vector
 
-# The number of draws with equal true accuracies, which take a second or two.
+# Bounds on the number of draws of `equality_p_value`; they take 1 or 2 seconds.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
 _NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory at a time.
@@ -48,8 +48,8 @@ class SamplingNoise(NamedTuple):
 
   Attributes:
     variance: V, the population variance of the measured accuracies.
-    expected: N, the variance that test sets of these sizes add to that of the
-      true accuracies, on average. An estimate; it may exceed V.
+    expected: N, an estimate of the variance that test sets of these sizes add
+      to that of the true accuracies, on average. It may exceed V.
   """
 
   variance: float
@@ -57,14 +57,14 @@ class SamplingNoise(NamedTuple):
 
   @property
   def share(self) -> float | None:
-    """N / V, at most 1; None if all measured accuracies are equal."""
+    """The noise's share, N / V, at most 1; None if all accuracies are equal."""
     if not self.variance > 0:
       return None
     return min(1.0, self.expected / self.variance)
 
   @property
   def std(self) -> float:
-    """The std that clients with equal true accuracies would show, sqrt(N)."""
+    """The std that the noise alone would cause, sqrt(N)."""
     return math.sqrt(self.expected)
 
   @property
@@ -120,10 +120,10 @@ def sampling_noise(
 def are_shares_of_examples(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> bool:
-  """Returns whether each accuracy is a share of n_k examples.
+  """Returns whether each accuracy is a share of the client's n_k examples.
 
-  It is not if the metric counts something else, such as the words of sentences:
-  then the number of sentences does not determine the noise.
+  An accuracy is not such a share if the metric counts something else, such as
+  words, while examples are sentences. Then n_k does not determine the noise.
 
   Args:
     accuracies: float[K], in [0, 1], float32 or more exact.
@@ -131,7 +131,7 @@ def are_shares_of_examples(
   """
   accuracy, count = _checked(accuracies, num_examples)
   correct = accuracy * count
-  # float32 keeps 24 bits of a ratio.
+  # The accuracy may be rounded to float32's 24 bits.
   slack = 1e-6 + count * np.finfo(np.float32).eps
   return bool((np.abs(correct - np.rint(correct)) <= slack).all())
 
@@ -139,10 +139,10 @@ def are_shares_of_examples(
 def equality_p_value(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike, *, seed: int = 0
 ) -> float:
-  """Returns the p-value of the hypothesis that clients do not differ.
+  """Returns the p-value of the hypothesis that clients' accuracies are equal.
 
-  It is Pearson's test of homogeneity: all clients have the same true accuracy.
-  The statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), with a the accuracy over
+  Pearson's test of homogeneity tests that all true accuracies are the same. The
+  statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), with a the accuracy over
   all examples. Its chi-squared approximation fails for small n_k, so the
   p-value comes from draws of c_k ~ Binomial(n_k, a): the share of draws with at
   least the observed statistic, counting the observation as a draw
@@ -178,7 +178,7 @@ def equality_p_value(
 
 
 def _heterogeneity(accuracy: Vector, count: Vector) -> Vector:
-  """Returns Pearson's statistic, float64[...], of float64[..., K]."""
+  """Returns Pearson's statistic, float64[...], for accuracies [..., K]."""
   overall = vectors.mean(accuracy, count)
   squares = (count * (accuracy - overall[..., None]) ** 2).sum(-1)
   variance = overall * (1 - overall)

@@ -1,11 +1,15 @@
-"""Pareto stationarity of updates, for users: from a Gram matrix in NumPy."""
+"""Computes the Pareto stationarity of updates from a Gram matrix in NumPy.
+
+It is for users; rounds call `tff_fair.kernels.pareto_stationarity`.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tff_fair.declared import FieldError
 
-# A product's two triangles may differ by this share of the largest entry.
+# The two triangles of a valid Gram matrix may differ, because of rounding, by
+# this share of the largest entry.
 _ASYMMETRY = 1e-9
 
 

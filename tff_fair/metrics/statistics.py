@@ -1,4 +1,4 @@
-"""Fairness statistics of weighted clients, for many weightings at once.
+"""Computes statistics over weighted clients, for many weightings at once.
 
 `fairness_summary` and `error_summary` define the statistics; here they are
 functions of the accuracies a_k, or errors e_k, and of weights w_k >= 0 with
@@ -14,18 +14,19 @@ import numpy as np
 
 from tff_fair.metrics.vectors import Vector, mean
 
-# Maps float64[K] and weights float64[..., K] to float64[...].
+# Maps the clients' values, float64[K], and weights, float64[..., K], to a
+# statistic for each weighting, float64[...].
 Statistic = Callable[[Vector, Vector], Vector]
 
 TAIL_PERCENTS = (5, 10, 20, 30)
 _PERCENTILES = (10, 50, 90)
 
-# NumPy's own version may differ between machines in the last digit.
+# NumPy's own arctan may differ between machines in the last digit.
 _arctan = np.vectorize(math.atan, otypes=[np.float64])
 
 
 def tail_size(percent: int, num_clients: int) -> int:
-  """Returns how many clients make up the worst, or best, `percent` of all."""
+  """Returns how many clients the worst or the best `percent` of all are."""
   return math.ceil(percent * num_clients / 100)
 
 
@@ -87,11 +88,11 @@ def _gini(accuracy: Vector, weight: Vector) -> Vector:
 def _mean_over(
   span: Callable[[int], tuple[float, float]], accuracy: Vector, weight: Vector
 ) -> Vector:
-  """Returns the mean over a span of the ranked examples.
+  """Returns the mean accuracy over a span of the ranked clients.
 
-  The examples, ranked by their client's accuracy, float64[K], cover [0, K]: a
-  client covers its weight, which is 1 on average. `span` maps K to the start
-  and stop. Weights are float64[..., K].
+  The clients, ranked by accuracy, float64[K], cover [0, K]: each covers its
+  weight, which is 1 on average. `span` maps K to the start and the end of the
+  span; a client at the edge counts in part. Weights are float64[..., K].
   """
   start, stop = span(accuracy.size)
   order = np.argsort(accuracy)
@@ -120,7 +121,7 @@ def _ranked(
   return functools.partial(_mean_over, functools.partial(span, percent))
 
 
-# Statistics of ranked clients: means over spans of them.
+# The statistics that are means over a span of the ranked clients.
 RANKED: Mapping[str, Statistic] = {
   **{f"worst_{q}": _ranked(_worst, q) for q in TAIL_PERCENTS},
   **{f"best_{q}": _ranked(_best, q) for q in TAIL_PERCENTS},
@@ -142,8 +143,8 @@ STATISTICS: Mapping[str, Statistic] = {
   "entropy": _entropy,
 }
 
-# The upper bounds of statistics whose unit or bound differs from that of the
-# clients' values. Accuracies are at most 1.
+# The upper bounds, over accuracies, of the statistics whose unit or bound
+# differs from that of the accuracies, which are at most 1.
 UPPER_BOUNDS: Mapping[str, float] = {
   "std": 0.5,
   "variance": 0.25,
@@ -182,7 +183,7 @@ RATIOS = (
   "gini",
   "entropy",
 )
-# For values of any sign, statistics of ratios to the mean are NaN.
+# The statistics of values of any sign; those of ratios to the mean are NaN.
 SIGNED_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   "variance": _signed_variance,

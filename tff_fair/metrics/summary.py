@@ -1,4 +1,4 @@
-"""Summary statistics of accuracies, or of errors, over clients.
+"""Summarizes accuracies or errors over clients.
 
 The statistics are those of the papers this library covers and of LEAF (Caldas
 et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy
@@ -36,7 +36,7 @@ from tff_fair.metrics.statistics import (
 )
 from tff_fair.metrics.vectors import Vector
 
-# A share of clients up to this is a rounding error.
+# A share of clients that is not larger than this is due to rounding.
 _ROUNDING = 1e-9
 
 
@@ -163,7 +163,7 @@ def signed_summary(
   value = vectors.per_client("values", values)
   weight = _weights(num_examples, values=value)
   if np.isinf(value).any():
-    # Infinities are summarized as those of the errors 1 - value.
+    # Only `error_summary` handles infinities, here of the errors 1 - value.
     errors = error_summary(1 - value, num_examples)
     opposite = {"min": "max", "max": "min"}
     opposite |= {f"percentile_{p}": f"percentile_{100 - p}" for p in (10, 90)}
@@ -192,7 +192,10 @@ def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
 
 
 def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
-  """Returns the weights of the clients, with mean 1."""
+  """Returns the clients' weights, float64[K], with mean 1.
+
+  `values` is the checked argument by name, with which the numbers must match.
+  """
   (value,) = values.values()
   if num_examples is None:
     return np.ones_like(value)

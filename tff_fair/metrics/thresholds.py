@@ -1,4 +1,4 @@
-"""The decision threshold of a model with two classes, chosen by a score.
+"""Chooses the decision threshold of a model with two classes by a score.
 
 A client sends the histogram of its examples by class and log odds, defined in
 `class_scores`; histograms are added over clients. Each edge of a bin is a
@@ -35,7 +35,7 @@ def choose(goal: str, counts: npt.ArrayLike) -> float:
   1/2. `counts` is the sum of `histogram` over clients, `goal` one of `GOALS`;
   F1 is that of the positive class.
   """
-  # Predict the positive class in all bins above an edge.
+  # Each edge is a threshold: all bins above it are predicted to be positive.
   others, own = np.asarray(counts, np.float64)
   edges = (np.arange(NUM_BINS) - NUM_BINS // 2) / BINS_PER_UNIT
   values = np.nan_to_num(
@@ -58,9 +58,9 @@ def value(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns a score of decisions from counts, which are broadcast together.
+  """Returns the score `goal` of decisions from counts, broadcast together.
 
-  It is NaN under the conditions of `class_scores.value`.
+  The score is NaN under the conditions of `class_scores.value`.
   """
   p, n, tp, fp = np.broadcast_arrays(
     *(

@@ -1,4 +1,4 @@
-"""A lower bound on the scores of most clients that have not been seen yet.
+"""Computes a lower bound on the scores of most clients not seen yet.
 
 The measured and the future clients are drawn independently from one population.
 Nothing is assumed about the distribution of their scores X. Let Q be the
@@ -36,7 +36,7 @@ def unseen_client_bound(
   confidence: float,
   num_examples: npt.ArrayLike | None = None,
 ) -> float:
-  """Returns a score that at least a share of future clients reach.
+  """Returns a score that at least `share` of the future clients reach.
 
   Args:
     scores: float[K], of clients that took no part in training, so that they are
@@ -92,7 +92,7 @@ def _rank(num_clients: int, below: float, confidence: float) -> int:
 def _rank_and_miss(
   num_clients: int, below: float, confidence: float
 ) -> tuple[int, float]:
-  """Returns the rank r, and delta."""
+  """Returns the rank r, and delta, the largest that gives this r."""
   rank = _rank(num_clients, below * (1 - _LEAST_MISS), confidence)
   if rank == 0:
     return 0, _LEAST_MISS
@@ -104,6 +104,6 @@ def _rank_and_miss(
   # Imported here because few programs need it.
   from scipy import optimize  # noqa: PLC0415
 
-  # Below the root, which may have a rounding error.
+  # A little below the root, which may have a rounding error.
   found = optimize.brentq(excess, _LEAST_MISS, 1.0, xtol=1e-9)
   return rank, max(_LEAST_MISS, found - 1e-8)

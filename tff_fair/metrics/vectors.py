@@ -1,7 +1,7 @@
-"""Checked vectors with one entry per client, and their mean.
+"""Checks vectors with one entry per client, and computes their mean.
 
-The functions take lists, tuples, arrays and pandas Series of any real dtype,
-and compute in float64.
+The other modules of metrics use it. The functions take lists, tuples, arrays
+and pandas Series of any real dtype, and compute in float64.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _RANGE_SLACK = 1e-6
 
 
 def per_client(name: str, values: npt.ArrayLike) -> Vector:
-  """Returns `values` as float64[K], or raises `ValueError`; K > 0.
+  """Returns `values` as float64[K], K > 0, or raises `ValueError`.
 
   Values need not be finite. `name` is the argument's name in errors.
   """
@@ -75,13 +75,13 @@ def example_counts_per_client(values: npt.ArrayLike) -> Vector:
 
 
 def check_share(name: str, value: float) -> None:
-  """Raises ValueError unless a value is in (0, 1)."""
+  """Raises `ValueError` unless `value` is in (0, 1)."""
   if not 0 < value < 1:
     raise ValueError(f"Expected {name} in (0, 1), found {value}.")
 
 
 def check_same_clients(**vectors: Vector) -> None:
-  """Raises ValueError unless all vectors have the same number of clients."""
+  """Raises `ValueError` unless all vectors have the same number of clients."""
   if len({vector.size for vector in vectors.values()}) > 1:
     found = ", ".join(f"{v.size} in {name}" for name, v in vectors.items())
     raise ValueError(f"Expected one entry per client, found {found}.")
