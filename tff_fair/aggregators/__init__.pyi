@@ -14,7 +14,7 @@ from tff_fair.summing import (
 __all__: list[str]
 
 class FedAvgFactory(RuleFactory):
-  """Sums client updates as FedAvg does; see this module."""
+  """Sums client updates with FedAvg's coefficients."""
 
   def __init__(
     self,
@@ -23,7 +23,7 @@ class FedAvgFactory(RuleFactory):
     """Initializes the factory."""
 
 class FedAvgNFactory(RuleFactory):
-  """Sums client updates as FedAvg-n does; see this module."""
+  """Sums client updates with FedAvg-n's coefficients."""
 
   def __init__(
     self,
@@ -32,7 +32,7 @@ class FedAvgNFactory(RuleFactory):
     """Initializes the factory."""
 
 class FedNovaFactory(RuleFactory):
-  """Sums client updates as FedNova does; see this module.
+  """Sums client updates with FedNova's coefficients.
 
   Needs the signals effective_steps.
   """
@@ -44,7 +44,7 @@ class FedNovaFactory(RuleFactory):
     """Initializes the factory."""
 
 class QFedAvgFactory(RuleFactory):
-  """Sums client updates as q-FedAvg does; see this module.
+  """Sums client updates with q-FedAvg's coefficients.
 
   Needs the signals loss, learning_rate.
   """
@@ -66,7 +66,7 @@ class QFedAvgFactory(RuleFactory):
     """
 
 class AflFactory(RuleFactory):
-  """Sums client updates as AFL does; see this module.
+  """Sums client updates with AFL's coefficients.
 
   Needs the signals loss.
   """
@@ -87,7 +87,7 @@ class AflFactory(RuleFactory):
     """
 
 class TermFactory(RuleFactory):
-  """Sums client updates as TERM does; see this module.
+  """Sums client updates with TERM's coefficients.
 
   Needs the signals loss.
   """
@@ -109,7 +109,7 @@ class TermFactory(RuleFactory):
     """
 
 class DeltaFlFactory(RuleFactory):
-  """Sums client updates as Delta-FL does; see this module.
+  """Sums client updates with Delta-FL's coefficients.
 
   Needs the signals loss.
   """
@@ -131,7 +131,7 @@ class DeltaFlFactory(RuleFactory):
     """
 
 class GiFairFactory(RuleFactory):
-  """Sums client updates as GiFair-FL does; see this module.
+  """Sums client updates with GiFair-FL's coefficients.
 
   Needs the signals loss.
   """
@@ -153,7 +153,7 @@ class GiFairFactory(RuleFactory):
     """
 
 class FedFaFactory(RuleFactory):
-  """Sums client updates as FedFA does; see this module.
+  """Sums client updates with FedFA's coefficients.
 
   Needs the signals accuracy.
   """
@@ -171,7 +171,7 @@ class FedFaFactory(RuleFactory):
     """
 
 class FedMgdaPlusFactory(RuleFactory):
-  """Sums client updates as FedMGDA+ does; see this module."""
+  """Sums client updates with FedMGDA+'s coefficients."""
 
   def __init__(
     self,
@@ -188,7 +188,7 @@ class FedMgdaPlusFactory(RuleFactory):
     """
 
 class AdaFedFactory(RuleFactory):
-  """Sums client updates as AdaFed does; see this module.
+  """Sums client updates with AdaFed's coefficients.
 
   Needs the signals loss.
   """
@@ -209,7 +209,7 @@ class AdaFedFactory(RuleFactory):
     """
 
 class VRedFactory(RuleFactory):
-  """Sums client updates as VRed does; see this module.
+  """Sums client updates with VRed's coefficients.
 
   Needs the signals loss.
   """
@@ -227,7 +227,7 @@ class VRedFactory(RuleFactory):
     """
 
 class SemiVRedFactory(RuleFactory):
-  """Sums client updates as Semi-VRed does; see this module.
+  """Sums client updates with Semi-VRed's coefficients.
 
   Needs the signals loss.
   """
@@ -245,7 +245,7 @@ class SemiVRedFactory(RuleFactory):
     """
 
 class FedFvFactory(RuleFactory):
-  """Sums client updates as FedFV does; see this module.
+  """Sums client updates with FedFV's coefficients.
 
   Needs the signals loss.
   """
@@ -271,7 +271,7 @@ class FedFvFactory(RuleFactory):
     """
 
 class DrflFactory(RuleFactory):
-  """Sums client updates as DRFL does; see this module.
+  """Sums client updates with DRFL's coefficients.
 
   Needs the signals loss.
   """
@@ -289,7 +289,7 @@ class DrflFactory(RuleFactory):
     """
 
 class AaggffSFactory(RuleFactory):
-  """Sums client updates as AAggFF-S does; see this module.
+  """Sums client updates with AAggFF-S's coefficients.
 
   Needs the signals loss.
   """
@@ -312,7 +312,7 @@ class AaggffSFactory(RuleFactory):
     """
 
 class AaggffDFactory(RuleFactory):
-  """Sums client updates as AAggFF-D does; see this module.
+  """Sums client updates with AAggFF-D's coefficients.
 
   Needs the signals loss.
   """
@@ -335,7 +335,7 @@ class AaggffDFactory(RuleFactory):
     """
 
 class FedMdfgFactory(RuleFactory):
-  """Sums client updates as FedMDFG does; see this module.
+  """Sums client updates with FedMDFG's coefficients.
 
   Needs the signals loss.
   """
@@ -354,7 +354,7 @@ class FedMdfgFactory(RuleFactory):
     """
 
 class MaxFlFactory(RuleFactory):
-  """Sums client updates as MaxFL does; see this module.
+  """Sums client updates with MaxFL's coefficients.
 
   Needs the signals loss.
   """
@@ -366,7 +366,7 @@ class MaxFlFactory(RuleFactory):
     """Initializes the factory."""
 
 class FedGiniFactory(RuleFactory):
-  """Sums client updates as FedGini does; see this module.
+  """Sums client updates with FedGini's coefficients.
 
   Needs the signals loss.
   """
@@ -388,7 +388,7 @@ class FedGiniFactory(RuleFactory):
     """
 
 class FairFedFactory(RuleFactory):
-  """Sums client updates as FairFed does; see this module."""
+  """Sums client updates with FairFed's coefficients."""
 
   def __init__(
     self,
@@ -407,7 +407,7 @@ class FairFedFactory(RuleFactory):
     """
 
 class DrfaFactory(RuleFactory):
-  """Sums client updates as DRFA does; see this module."""
+  """Sums client updates with DRFA's coefficients."""
 
   def __init__(
     self,
@@ -425,7 +425,7 @@ class DrfaFactory(RuleFactory):
     """
 
 class UpGradFactory(RuleFactory):
-  """Sums client updates as UPGrad does; see this module."""
+  """Sums client updates with UPGrad's coefficients."""
 
   def __init__(
     self,
@@ -434,7 +434,7 @@ class UpGradFactory(RuleFactory):
     """Initializes the factory."""
 
 class ImtlGFactory(RuleFactory):
-  """Sums client updates as IMTL-G does; see this module."""
+  """Sums client updates with IMTL-G's coefficients."""
 
   def __init__(
     self,
@@ -443,7 +443,7 @@ class ImtlGFactory(RuleFactory):
     """Initializes the factory."""
 
 class NashMtlFactory(RuleFactory):
-  """Sums client updates as Nash-MTL does; see this module."""
+  """Sums client updates with Nash-MTL's coefficients."""
 
   def __init__(
     self,
@@ -452,7 +452,7 @@ class NashMtlFactory(RuleFactory):
     """Initializes the factory."""
 
 class AlignedMtlFactory(RuleFactory):
-  """Sums client updates as Aligned-MTL does; see this module."""
+  """Sums client updates with Aligned-MTL's coefficients."""
 
   def __init__(
     self,

@@ -103,7 +103,7 @@ def build_afl(
 ) -> LearningProcess:
   """Builds AFL.
 
-  It requires the option `num_clients`, the size of the population: client ids
+  The option `num_clients`, the size of the population, is required: client ids
   are 0 to num_clients - 1.
 
   Args:
@@ -394,7 +394,7 @@ def build_fedmdfg(
   line_search: int = 0,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds FedMDFG, with or without a search for the step's length.
+  """Builds FedMDFG; a `line_search` above 0 searches for the step's length.
 
   Args:
     theta: Angle in degrees between the losses and equal ones, above which the
@@ -463,7 +463,7 @@ def build_fairfed(
 ) -> LearningProcess:
   """Builds FairFed.
 
-  It requires the option `num_clients`, the size of the population: client ids
+  The option `num_clients`, the size of the population, is required: client ids
   are 0 to num_clients - 1.
 
   Args:
@@ -481,8 +481,8 @@ def build_fedminmax(
 ) -> LearningProcess:
   """Builds FedMinMax.
 
-  It requires the option `group_shares`, the number of examples of each group
-  over all clients, and batches `(x, y, group)` in clients' data.
+  The option `group_shares`, the number of examples of each group over all
+  clients, is required. Clients' data must be batches `(x, y, group)`.
 
   Args:
     lambda_learning_rate: gamma. In [0, inf).
@@ -495,10 +495,11 @@ def build_drfa(
   lambda_learning_rate: float = 0.1,
   **options: Unpack[BuildOptions],
 ) -> LearningProcess:
-  """Builds DRFA's training; functions of `tff_fair.methods.drfa` end rounds.
+  """Builds DRFA's training; the caller must complete each round.
 
-  It requires the option `num_clients`, the size of the population: client ids
-  are 0 to num_clients - 1. If `local_steps` is not one number, there is no
+  See `theta_at_snapshot` and `with_losses` in `tff_fair.methods.drfa`. The
+  option `num_clients`, the size of the population, is required: client ids are
+  0 to num_clients - 1. If `local_steps` is not one number, there is no
   snapshot.
 
   Args:

@@ -1,4 +1,7 @@
-"""The methods: one file each, and a registry that imports no TensorFlow."""
+"""The methods: one module for each, or for a family, and a registry of all.
+
+The registry does not import TensorFlow.
+"""
 
 from tff_fair import lazy
 from tff_fair.methods.registry import (

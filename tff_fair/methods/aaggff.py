@@ -42,7 +42,7 @@ from tff_fair import declared, summing, types
 from tff_fair.kernels import inner_product, quadratic_program
 from tff_fair.methods import building
 
-# Cumulative distribution functions, which turn a loss into a response.
+# Cumulative distribution functions, which map a loss x_k to a response r_k / L.
 _TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
   {
     "weibull": lambda x: -tf.math.expm1(-tf.square(x)),
@@ -59,7 +59,7 @@ def responses(loss: tf.Tensor, transform: str) -> tf.Tensor:
   """Returns r_k / L = CDF(f_k / mean f), float64[m] in [0, 1]."""
   loss = tf.maximum(loss, tf.zeros_like(loss))
   largest = tf.reduce_max(loss)
-  # Without this division, the sum of huge losses could overflow.
+  # Divided by the largest, because the sum of huge losses could overflow.
   relative = loss / tf.where(largest > 0, largest, tf.ones_like(largest))
   mean = tf.reduce_mean(relative)
   return _TRANSFORMS[transform](
@@ -91,7 +91,7 @@ def linearized_gradient(
   """
   share = _share(places, mixing)
   mean = tf.reduce_mean(response)
-  # s - r_bar, which is zero outside the cohort.
+  # This is s - r_bar, which is zero outside the cohort.
   excess = tf.scatter_nd(
     places[:, tf.newaxis],
     (response - mean) / share,
@@ -103,7 +103,7 @@ def linearized_gradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffRule(types.PopulationRule):
-  """The base class of both forms of AAggFF."""
+  """The base of the rules of AAggFF-S and AAggFF-D, which share `transform`."""
 
   transform: Literal[
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"
@@ -117,7 +117,7 @@ class AaggffRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffSRule(AaggffRule):
-  """AAggFF-S's coefficients; the state is pi, A and v."""
+  """Chooses AAggFF-S's coefficients; the state is pi, A and v."""
 
   def initialize(self) -> types.TensorStructure:
     """See the base class."""
@@ -157,7 +157,7 @@ class AaggffSRule(AaggffRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffDRule(AaggffRule):
-  """AAggFF-D's coefficients; the state is pi, G and t."""
+  """Chooses AAggFF-D's coefficients; the state is pi, G and t."""
 
   def initialize(self) -> types.TensorStructure:
     """See the base class."""
@@ -193,7 +193,7 @@ class AaggffDRule(AaggffRule):
 
 
 def _share(places: tf.Tensor, mixing: tf.Tensor) -> tf.Tensor:
-  """Returns C = m/N."""
+  """Returns C = m/N, the cohort's share of the population."""
   return tf.cast(tf.size(places), tf.float64) / tf.cast(
     tf.size(mixing), tf.float64
   )
@@ -205,7 +205,7 @@ def _output(
   state: types.TensorStructure,
   **measurements: tf.Tensor,
 ) -> types.RuleOutput:
-  """Returns c_k = pi_k / sum_S pi_j, and the measurements."""
+  """Returns c_k = pi_k / sum_S pi_j, with the new state and measurements."""
   own = tf.gather(mixing, places)
   return types.RuleOutput(
     tf.math.divide_no_nan(own, tf.reduce_sum(own)),
@@ -224,9 +224,9 @@ build_aaggff_d = building.rule_builder(AaggffDRule, "aaggff_d")
 
 @summing.factory_of(AaggffSRule)
 class AaggffSFactory(summing.RuleFactory):
-  """Sums client updates as AAggFF-S does; see this module."""
+  """Sums client updates with AAggFF-S's coefficients."""
 
 
 @summing.factory_of(AaggffDRule)
 class AaggffDFactory(summing.RuleFactory):
-  """Sums client updates as AAggFF-D does; see this module."""
+  """Sums client updates with AAggFF-D's coefficients."""

@@ -34,29 +34,30 @@ from tff_fair.kernels import inner_product, min_norm_point, min_norm_solve
 from tff_fair.methods import building
 
 _RELATIVE_RESIDUAL = 1e-6
-# A norm may exceed the shortest one by this share, because of rounding.
+# A norm counts as longer than another only if it exceeds it by this share.
 _NORM_TOLERANCE = 1e-9
-# A coefficient is negative if it is below 0 by more than this share of the sum
-# of all magnitudes.
+# A coefficient counts as negative if it is below 0 by more than this share of
+# the sum of all magnitudes.
 _NEGATIVE_TOLERANCE = 1e-12
-# If phi_k is below this share of the largest, 1 / phi_k^2 is too large to use.
+# For a phi_k below this share of the largest, 1 / phi_k^2 is too large to use.
 _LEAST_RELATIVE_SLOPE = 1e-60
 
 
 def adafed_coefficients(
   gram: tf.Tensor, loss: tf.Tensor, gamma: float, *, hull: bool = False
 ) -> tuple[tf.Tensor, collections.OrderedDict[str, tf.Tensor]]:
-  """Returns AdaFed's coefficients, float64[m], from M, and measurements.
+  """Returns AdaFed's coefficients, float64[m], and measurements.
 
-  With `hull`, the convex hull is used to avoid negative coefficients. The
-  measurements are whether the hull was used, and ||M alpha - phi|| / ||phi||.
+  `gram` is M, and `loss` is f. With `hull`, the convex hull replaces the affine
+  one if a coefficient would be negative. The measurements are whether that
+  happened, and ||M alpha - phi|| / ||phi||.
   """
   # c is proportional to 1/phi. The largest loss is factored out, so that powers
   # of huge or tiny losses stay in the range of float64 as long as possible.
   magnitude = tf.abs(loss)
   largest = tf.reduce_max(magnitude)
   largest = tf.where(largest > 0, largest, tf.ones_like(largest))
-  # `tf.cast` would round a Python number to float32 first.
+  # Not by `tf.cast`, which would first round a Python number to float32.
   exponent = tf.constant(gamma, loss.dtype)
   phi = tf.pow(magnitude / largest, exponent)
   scale = tf.pow(largest, -exponent)
@@ -106,7 +107,7 @@ def adafed_coefficients(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaFedRule(types.Rule):
-  """AdaFed's coefficients."""
+  """Chooses AdaFed's coefficients."""
 
   gamma: float = declared.value(
     1.0, "How much steeper the direction is for larger losses.", minimum=0
@@ -135,4 +136,4 @@ build_adafed = building.rule_builder(AdaFedRule, "adafed")
 
 @summing.factory_of(AdaFedRule)
 class AdaFedFactory(summing.RuleFactory):
-  """Sums client updates as AdaFed does; see this module."""
+  """Sums client updates with AdaFed's coefficients."""

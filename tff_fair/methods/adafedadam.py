@@ -52,7 +52,7 @@ _LEAST_CERTAINTY = 1e-3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaFedAdamRule(types.SeparableRule):
-  """AdaFedAdam's coefficients; the finalizer gets C as `certainty`."""
+  """Chooses AdaFedAdam's coefficients; the finalizer gets C as `certainty`."""
 
   alpha: float = declared.value(
     1.0, "Emphasis on clients whose losses have improved less.", minimum=0
@@ -139,7 +139,7 @@ def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
 def _reported_certainty(
   certainty: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns the measurements of C, and the scalars for the finalizer."""
+  """Returns the measurements of C, and the finalizer's scalars: C, floored."""
   held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
   return (
     collections.OrderedDict(
@@ -173,7 +173,7 @@ def build_adafedadam(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NAccAdamRule(types.SeparableRule):
-  """Coefficients c_k = p_k / eta, for a step with the certainty 1."""
+  """Chooses c_k = p_k / eta, for a server step with the certainty 1."""
 
   signals = ("learning_rate",)
 

@@ -26,7 +26,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AflRule(types.PopulationRule):
-  """AFL's coefficients; the state is lambda, float64[N]."""
+  """Chooses AFL's coefficients; the state is lambda, float64[N]."""
 
   lambda_learning_rate: float = declared.value(0.1, "gamma_lambda.", minimum=0)
 
@@ -57,7 +57,7 @@ class AflRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelAveraging(declared.Hyperparameters):
-  """Which weights the learning process returns as its model."""
+  """The setting of which weights the process returns as its model."""
 
   average_model: bool = declared.value(
     False,
@@ -76,7 +76,7 @@ def build_afl(
 ) -> rounds.LearningProcess:
   """Builds AFL.
 
-  It requires the option `num_clients`, the size of the population: client ids
+  The option `num_clients`, the size of the population, is required: client ids
   are 0 to num_clients - 1.
   """
   if not averaging.average_model:
@@ -98,13 +98,13 @@ def build_afl(
 def build_averaging(
   finalizer: tff.learning.templates.FinalizerProcess,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds a finalizer that wraps another one and averages its models.
+  """Builds a finalizer that runs `finalizer` and averages its models.
 
     average_T = (1/T) sum_{t=1}^T theta_t
 
-  over the rounds in which `num_clients`, a field of the third argument, is
-  above 0. The state is <step=S, average=<weights=W, num_rounds=int64>>@SERVER,
-  with zero weights before the first round.
+  over the rounds whose `RoundUpdate` has a `num_clients` above 0. The state is
+  <step=S, average=<weights=W, num_rounds=int64>>@SERVER, with S the state of
+  `finalizer`, and with zero weights before the first round.
   """
   parameter: tff.StructType = finalizer.next.type_signature.parameter
   _, weights_type, round_type = (p.member for p in parameter)
@@ -124,7 +124,7 @@ def build_averaging(
     weights: tff.learning.models.ModelWeights,
     round_update: Any,
   ) -> Any:
-    # Rounds without clients are not part of the average.
+    # In a round without clients, nothing is learned, so it does not count.
     counted = tf.cast(round_update.num_clients > 0, tf.int64)
     num_rounds = average["num_rounds"] + counted
     share = counted / tf.maximum(num_rounds, 1)
@@ -184,7 +184,7 @@ def build_averaging(
 def _with_averaged_weights(
   process: rounds.LearningProcess,
 ) -> rounds.LearningProcess:
-  """Returns the process with the average as its model weights."""
+  """Returns a copy of the process whose model weights are the average."""
   state_type = process.initialize.type_signature.result.member
 
   @tff.tensorflow.computation(state_type)
@@ -200,7 +200,7 @@ def _with_averaged_weights(
     state_type, process.get_model_weights.type_signature.result
   )
   def set_model_weights(state: Any, weights: Any) -> Any:
-    # The average restarts: until the next round, the model is `weights`.
+    # The average must start anew; until the next round, the model is `weights`.
     average = tf.nest.map_structure(tf.zeros_like, state.finalizer["average"])
     return state._replace(
       global_model_weights=weights,
@@ -219,4 +219,4 @@ def _with_averaged_weights(
 
 @summing.factory_of(AflRule)
 class AflFactory(summing.RuleFactory):
-  """Sums client updates as AFL does; see this module."""
+  """Sums client updates with AFL's coefficients."""

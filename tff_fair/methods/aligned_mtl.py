@@ -41,7 +41,7 @@ def aligned_coefficients(gram: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlignedMtlRule(types.Rule):
-  """Aligned-MTL's coefficients."""
+  """Chooses Aligned-MTL's coefficients."""
 
   geometry = types.Geometry.GRAM
 
@@ -57,4 +57,4 @@ build_aligned_mtl = building.rule_builder(AlignedMtlRule, "aligned_mtl")
 
 @summing.factory_of(AlignedMtlRule)
 class AlignedMtlFactory(summing.RuleFactory):
-  """Sums client updates as Aligned-MTL does; see this module."""
+  """Sums client updates with Aligned-MTL's coefficients."""

@@ -1,4 +1,4 @@
-"""Creates the builders of methods, with hyperparameters as typed keywords."""
+"""Creates methods' builders, which take hyperparameters as typed keywords."""
 
 import functools
 import inspect
@@ -68,7 +68,7 @@ def builder(
   *others: type[declared.Hyperparameters],
   fixed: Mapping[str, Any] = _NOTHING,
 ) -> Callable[[Callable[..., LearningProcess]], Builder]:
-  """Gives a function the hyperparameters of a method as typed keywords.
+  """Decorates a function, making it the builder of a method.
 
   The function's arguments are `model_fn`, an instance of each class and, as
   keywords, `client_optimizer` and the options. A field that `declared.required`
@@ -76,7 +76,7 @@ def builder(
 
   Args:
     rule: The class of the rule.
-    *others: Other classes with hyperparameters.
+    *others: Further classes with hyperparameters of the method.
     fixed: Fields that the method sets, which are then not hyperparameters.
 
   Returns:
@@ -129,7 +129,10 @@ def builder(
 def _instance(
   settings: type[_Settings], values: Mapping[str, Any]
 ) -> _Settings:
-  """Returns an instance of a class; `values` may have more than its fields."""
+  """Returns an instance of `settings` with the fields that `values` has.
+
+  Raises `FieldError` if a required field is missing.
+  """
   fields = declared.fields_of(settings)
   for name, field in fields.items():
     if field.is_required and values.get(name) is None:
@@ -138,7 +141,7 @@ def _instance(
 
 
 def _document(doc: str, fields: tuple[declared.Field, ...]) -> str:
-  """Returns the documentation of a builder, in Google style."""
+  """Returns the docstring of a builder: `doc`, and the arguments."""
   arguments = [
     "  model_fn: See `tff_fair.algorithms.compose`, as for the options.",
     "  client_optimizer: Trains at the clients.",

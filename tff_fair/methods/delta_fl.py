@@ -14,8 +14,8 @@ with a loss equal to the quantile are kept.
 If only sums are known, four sums find the quantile. Each one shows how much
 weight is in each of 64 equal bins of an interval, at first [-B, B]; the bin
 with the quantile is the next interval. Clients whose losses are at or above the
-lower end of the last bin are kept. These are the clients that the rule keeps,
-unless a smaller loss is less than 2 B / 64^4 below the quantile.
+lower end of the last bin are kept. These are the same clients as above, unless
+a smaller loss is less than 2 B / 64^4 below the quantile.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-# Each weight and each addition has a relative error of at most half of this.
+# Each weight and each addition has at most half of this relative error.
 _RELATIVE_ROUNDING = np.finfo(np.float64).eps
 # The number of bins into which each phase of secure sums divides an interval.
 _BINS = 64
@@ -37,13 +37,13 @@ _SUM_ROUNDING = 1e-8  # Relative rounding error of the bins' total weight.
 def weighted_upper_quantile(
   values: tf.Tensor, weights: tf.Tensor, share: float
 ) -> tf.Tensor:
-  """Returns the (1 - share) quantile of float64[m] values, float64[].
+  """Returns the (1 - share) quantile of `values`, float64[m], as float64[].
 
   It is the smallest value such that the weights of larger values add up to at
   most `share`. Weights are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # From the largest value down, so totals near a small `share` round little.
+  # Added from the largest value down, so totals near a small `share` are exact.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)
@@ -72,7 +72,7 @@ def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeltaFlRule(types.BinningRule):
-  """Delta-FL's coefficients."""
+  """Chooses Delta-FL's coefficients."""
 
   alpha: float = declared.value(
     0.5,
@@ -130,4 +130,4 @@ build_delta_fl = building.rule_builder(DeltaFlRule, "delta_fl")
 
 @summing.factory_of(DeltaFlRule)
 class DeltaFlFactory(summing.RuleFactory):
-  """Sums client updates as Delta-FL does; see this module."""
+  """Sums client updates with Delta-FL's coefficients."""

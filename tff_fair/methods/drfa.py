@@ -31,7 +31,7 @@ from tff_fair.methods import building, rule_state
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrfaRule(types.PopulationRule):
-  """Equal coefficients; the state has lambda, float64[N], as `mixture`."""
+  """Chooses equal coefficients; keeps lambda, float64[N], as `mixture`."""
 
   lambda_learning_rate: float = declared.value(0.1, "gamma.", minimum=0)
 
@@ -56,10 +56,11 @@ def build_drfa(
   rule: DrfaRule,
   **options: Unpack[rounds.ComposeOptions],
 ) -> rounds.LearningProcess:
-  """Builds DRFA's training; functions of `tff_fair.methods.drfa` end rounds.
+  """Builds DRFA's training; the caller must complete each round.
 
-  It requires the option `num_clients`, the size of the population: client ids
-  are 0 to num_clients - 1. If `local_steps` is not one number, there is no
+  See `theta_at_snapshot` and `with_losses` in `tff_fair.methods.drfa`. The
+  option `num_clients`, the size of the population, is required: client ids are
+  0 to num_clients - 1. If `local_steps` is not one number, there is no
   snapshot.
   """
   takes_snapshot = isinstance(options.get("local_steps"), int)
@@ -69,7 +70,10 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `ModelWeights`, from a round's first and last state."""
+  """Returns theta', `ModelWeights`, from the states around a round.
+
+  `before` is the state before the round, and `after` the state after it.
+  """
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights
@@ -114,8 +118,8 @@ def with_losses(
     losses: float64[m], f_j(theta') of the second cohort.
     client_ids: The ids of the second cohort.
     eligible: bool[N], the clients that may take part; lambda of others is 0.
-    learning_rate: gamma.
-    num_steps: K.
+    learning_rate: gamma, the learning rate of lambda.
+    num_steps: K, the number of local steps.
   """
   estimate = estimate_losses(losses, client_ids, eligible)
   mixture = np.array(rule_state.get(state)["mixture"])
@@ -129,4 +133,4 @@ def with_losses(
 
 @summing.factory_of(DrfaRule)
 class DrfaFactory(summing.RuleFactory):
-  """Sums client updates as DRFA does; see this module."""
+  """Sums client updates with DRFA's coefficients."""

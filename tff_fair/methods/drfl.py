@@ -17,19 +17,19 @@ import tensorflow as tf
 from tff_fair import declared, summing, types
 from tff_fair.methods import building
 
-# Less than the logarithm of any positive float64.
+# A number below the logarithm of every positive float64.
 _LOG_OF_ZERO = -1000.0
 
 
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
   """Returns log(f_k^q), float64[m], with a finite number instead of -inf.
 
-  If all losses are 0, the softmax of log p_k + log(f_k^q) is then p.
+  So if all losses are 0, the softmax of log p_k + log(f_k^q) is p.
   """
   exponent = tf.constant(q, loss.dtype)
   positive = loss > 0
   log_loss = tf.math.log(tf.where(positive, loss, tf.ones_like(loss)))
-  # Less than exponent * log_loss of any positive loss, for every q.
+  # Below exponent * log_loss for every positive loss and every q.
   nothing = (exponent + 1.0) * _LOG_OF_ZERO
   return tf.where(
     tf.equal(exponent, 0.0),
@@ -40,7 +40,7 @@ def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrflRule(types.SeparableRule):
-  """DRFL's coefficients."""
+  """Chooses DRFL's coefficients."""
 
   q: float = declared.value(
     1.0, "Emphasis on clients with large losses; 0 recovers FedAvg.", minimum=0
@@ -69,4 +69,4 @@ build_drfl = building.rule_builder(DrflRule, "drfl")
 
 @summing.factory_of(DrflRule)
 class DrflFactory(summing.RuleFactory):
-  """Sums client updates as DRFL does; see this module."""
+  """Sums client updates with DRFL's coefficients."""

@@ -35,7 +35,7 @@ _UNSEEN = -1.0  # A client's weight before its first round.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FairFedRule(types.PopulationRule):
-  """FairFed's coefficients; the state has w and delta, float64[N]."""
+  """Chooses FairFed's coefficients; the state has w and delta, float64[N]."""
 
   beta: float = declared.value(
     1.0,
@@ -72,7 +72,7 @@ class FairFedRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeasuredGap(declared.Hyperparameters):
-  """The gap between groups that a run measures."""
+  """The setting of which gap between groups a run measures."""
 
   gap: Literal[
     "equal_opportunity",
@@ -93,7 +93,7 @@ def build_fairfed(
 ) -> rounds.LearningProcess:
   """Builds FairFed.
 
-  It requires the option `num_clients`, the size of the population: client ids
+  The option `num_clients`, the size of the population, is required: client ids
   are 0 to num_clients - 1.
   """
   del gap  # The caller of the process measures it.
@@ -103,9 +103,10 @@ def build_fairfed(
 def with_deviations(
   state: Any, client_ids: Sequence[int], deviations: np.ndarray
 ) -> Any:
-  """Returns the state before a round with its clients' delta_k, float64[m].
+  """Returns a state for the next round that has its clients' deviations.
 
-  `tff_fair.metrics.group_gaps.deviations` computes them.
+  `deviations`, float64[m], are the delta_k of `client_ids`, computed by
+  `tff_fair.metrics.group_gaps.deviations`.
   """
   values = np.array(rule_state.get(state)["deviations"])
   values[list(client_ids)] = deviations
@@ -114,4 +115,4 @@ def with_deviations(
 
 @summing.factory_of(FairFedRule)
 class FairFedFactory(summing.RuleFactory):
-  """Sums client updates as FairFed does; see this module."""
+  """Sums client updates with FairFed's coefficients."""

@@ -16,7 +16,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgRule(types.SeparableRule):
-  """Coefficients c_k = p_k."""
+  """Chooses FedAvg's coefficients, c_k = p_k."""
 
   own_factor = True
 
@@ -40,4 +40,4 @@ build_fedavg = building.rule_builder(FedAvgRule, "fedavg")
 
 @summing.factory_of(FedAvgRule)
 class FedAvgFactory(summing.RuleFactory):
-  """Sums client updates as FedAvg does; see this module."""
+  """Sums client updates with FedAvg's coefficients."""

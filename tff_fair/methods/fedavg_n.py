@@ -19,7 +19,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgNRule(types.SeparableRule):
-  """Coefficients c_k = p_k / ||Delta_k||."""
+  """Chooses FedAvg-n's coefficients, c_k = p_k / ||Delta_k||."""
 
   geometry = types.Geometry.NORMS
   own_factor = True
@@ -48,4 +48,4 @@ build_fedavg_n = building.rule_builder(FedAvgNRule, "fedavg_n")
 
 @summing.factory_of(FedAvgNRule)
 class FedAvgNFactory(summing.RuleFactory):
-  """Sums client updates as FedAvg-n does; see this module."""
+  """Sums client updates with FedAvg-n's coefficients."""

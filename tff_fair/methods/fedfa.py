@@ -29,7 +29,7 @@ _LEAST_ARGUMENT = 1e-6
 
 
 class ParticipationCounts(NamedTuple):
-  """How many rounds each client took part in, int64[K], by ascending id."""
+  """In how many rounds each client took part, int64[K], by ascending id."""
 
   client_id: tf.Tensor
   count: tf.Tensor
@@ -38,7 +38,7 @@ class ParticipationCounts(NamedTuple):
 def count_participation(
   counts: ParticipationCounts, client_id: tf.Tensor
 ) -> tuple[ParticipationCounts, tf.Tensor]:
-  """Returns the counts after the round, and s_k, int64[m], of the cohort."""
+  """Returns the counts after a round, and s_k, int64[m], of its cohort."""
   ids, places = tf.unique(tf.concat([counts.client_id, client_id], 0))
   total = tf.math.unsorted_segment_sum(
     tf.concat([counts.count, tf.ones_like(client_id)], 0),
@@ -67,7 +67,7 @@ def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedFaRule(types.Rule):
-  """FedFA's coefficients; the state is a `ParticipationCounts`."""
+  """Chooses FedFA's coefficients; the state is a `ParticipationCounts`."""
 
   b: float = declared.value(
     0.5,
@@ -101,7 +101,7 @@ class FedFaRule(types.Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Momenta(declared.Hyperparameters):
-  """FedFA's momentum at the clients and at the server."""
+  """The settings of FedFA's momentum at the clients and at the server."""
 
   client_momentum: float = declared.value(
     0.9,
@@ -130,8 +130,8 @@ def build_fedfa(
 ) -> rounds.LearningProcess:
   """Builds FedFA.
 
-  Client and server optimizer must be plain SGD, to which the momentum is added;
-  if a momentum is 0, that optimizer may be of any kind.
+  The client and the server optimizer must be plain SGD, to which a momentum is
+  added. An optimizer whose momentum is 0 may be of any kind.
   """
   options["client_optimizer"] = _with_momentum(
     "client", options["client_optimizer"], momenta.client_momentum
@@ -147,7 +147,11 @@ def build_fedfa(
 def _with_momentum(
   place: str, optimizer: rounds.Optimizer, momentum: float
 ) -> rounds.Optimizer:
-  """Returns SGD with a momentum; for a momentum of 0, the given optimizer."""
+  """Returns SGD at an optimizer's rate with a momentum.
+
+  A momentum of 0 returns the optimizer unchanged; otherwise it must be plain
+  SGD. `place` is "client" or "server", for errors.
+  """
   if momentum == 0:
     return optimizer
   rounds.check_optimizer(f"{place}_optimizer", optimizer)
@@ -166,4 +170,4 @@ def _with_momentum(
 
 @summing.factory_of(FedFaRule)
 class FedFaFactory(summing.RuleFactory):
-  """Sums client updates as FedFA does; see this module."""
+  """Sums client updates with FedFA's coefficients."""

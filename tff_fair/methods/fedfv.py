@@ -32,9 +32,9 @@ from tff_fair import declared, summing, types
 from tff_fair.kernels import inner_product, stacking
 from tff_fair.methods import building
 
-# Rounding tolerance for (m - 1)(1 - alpha).
+# The tolerance for rounding in (m - 1)(1 - alpha), which may be whole.
 _ROUNDING = 1e-9
-# The rounding error in the square of a sum whose terms cancel.
+# The relative rounding error in the square of a sum whose terms cancel.
 _RELATIVE_ROUNDING = 1e-13
 
 
@@ -99,7 +99,7 @@ def project_external_conflicts(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedFvRule(types.Rule):
-  """FedFV's coefficients; the state is the number of rounds."""
+  """Chooses FedFV's coefficients; the state is the number of rounds."""
 
   alpha: float = declared.value(
     0.1,
@@ -179,7 +179,7 @@ class FedFvRule(types.Rule):
     if self.order == "random":
       low_bits = (int(self.seed) + 2**63) % 2**64 - 2**63
       seed = tf.stack([tf.constant(low_bits, tf.int64), round_num])
-      # Clients are sorted by id, so their order of arrival does not matter.
+      # The shuffled positions are those of clients by id, not by arrival.
       return tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(loss)), seed=seed
       )
@@ -199,7 +199,7 @@ class FedFvRule(types.Rule):
 
 
 def _norm(gram: tf.Tensor, coefficients: tf.Tensor) -> tf.Tensor:
-  """Returns the norm of a combination; 0 if it is below the rounding error."""
+  """Returns a combination's norm; 0 if the norm is below the rounding error."""
   squared = inner_product(coefficients, tf.linalg.matvec(gram, coefficients))
   lengths = tf.abs(coefficients) * tf.sqrt(tf.linalg.diag_part(gram))
   rounding = _RELATIVE_ROUNDING * tf.square(tf.reduce_sum(lengths))
@@ -213,4 +213,4 @@ build_fedfv = building.rule_builder(FedFvRule, "fedfv")
 
 @summing.factory_of(FedFvRule)
 class FedFvFactory(summing.RuleFactory):
-  """Sums client updates as FedFV does; see this module."""
+  """Sums client updates with FedFV's coefficients."""

@@ -29,9 +29,9 @@ from tff_fair.methods import building, gifair
 def gini_weights(
   lower: tf.Tensor, equal: tf.Tensor, number: tf.Tensor, epsilon: float
 ) -> tf.Tensor:
-  """Returns w_k, float64[m], from the numbers of smaller and equal losses.
+  """Returns w_k, float64[m], from the numbers of losses below and equal to f_k.
 
-  `equal` includes f_k.
+  `equal` includes f_k itself; `number` is m.
   """
   share = tf.math.divide_no_nan(
     _sum_of_terms(lower + equal) - _sum_of_terms(lower),
@@ -47,7 +47,7 @@ def _sum_of_terms(number: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedGiniRule(gifair.RankingRule):
-  """FedGini's coefficients."""
+  """Chooses FedGini's coefficients."""
 
   epsilon: float = declared.value(
     0.5,
@@ -86,4 +86,4 @@ build_fedgini = building.rule_builder(FedGiniRule, "fedgini")
 
 @summing.factory_of(FedGiniRule)
 class FedGiniFactory(summing.RuleFactory):
-  """Sums client updates as FedGini does; see this module."""
+  """Sums client updates with FedGini's coefficients."""

@@ -10,10 +10,10 @@ Multi-Gradient Descent and Fair Guidance" (AAAI 2023).
        angle between l and e exceeds theta
   d = d* / ||d*|| ||1/m sum_k g_k||
 
-The Gram matrix determines all of it: with lambda the coefficients of d* in the
-hull, those of the g_k are lambda_k + lambda_h h_k. Clients with Delta_k = 0 are
-left out. d = 0 if d* = 0; here also if ||d*|| <= 1e-6 mu, because the direction
-of such a short d* consists of rounding errors.
+The Gram matrix and the losses determine d: with lambda the coefficients of d*
+in the hull, those of the g_k are lambda_k + lambda_h h_k. Clients with
+Delta_k = 0 are left out. d = 0 if d* = 0; here also if ||d*|| <= 1e-6 mu,
+because the direction of such a short d* consists of rounding errors.
 
 With line_search = s > 0, clients report f_k(theta - eta_s 2^j d) for all j from
 s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
@@ -40,7 +40,7 @@ from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import inner_product, min_norm_point
 from tff_fair.methods import building
 
-# Values of ||d*||^2 / mu^2, or of an angle's sine, up to this are taken as 0.
+# A ||d*||^2 / mu^2, or the sine of an angle, that is not larger counts as 0.
 _NEGLIGIBLE = 1e-12
 # Armijo's condition: the required share of the decrease that a slope predicts.
 _SUFFICIENT_DECREASE = 1e-4
@@ -81,7 +81,7 @@ def fedmdfg_coefficients(
   count = tf.cast(counts, gram.dtype)
   num_counted = tf.reduce_sum(count)
   inverse = tf.math.reciprocal_no_nan(length)
-  # The Gram matrix of the g_k, for mu = 1.
+  # This is the Gram matrix of the g_k for mu = 1.
   unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
   h = guidance(loss, counts, theta)
 
@@ -112,7 +112,7 @@ def _squared_norm(gram: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedMdfgRule(types.Rule):
-  """FedMDFG's coefficients."""
+  """Chooses FedMDFG's coefficients."""
 
   theta: float = declared.value(
     11.25,
@@ -142,7 +142,10 @@ class FedMdfgRule(types.Rule):
 
 
 class SearchingFedMdfgRule(FedMdfgRule):
-  """The rule for a line search; it reports <Delta_k / eta, d> as `slopes`."""
+  """FedMDFG's rule with a line search, which reads <Delta_k / eta, d>.
+
+  The rule reports these numbers as `slopes`.
+  """
 
   signals = (*FedMdfgRule.signals, "learning_rate")
 
@@ -161,7 +164,7 @@ class SearchingFedMdfgRule(FedMdfgRule):
 
 
 def choose_step(trials: rounds.Trials) -> rounds.Choice:
-  """Returns the factor of the step, 2^j or 0; see this module.
+  """Chooses the factor of the server's step, 2^j or 0, as the module defines.
 
   Clients whose slope is NaN do not affect the choice.
   """
@@ -204,7 +207,7 @@ def build_fedmdfg(
   search: StepSearch,
   **options: Unpack[rounds.ComposeOptions],
 ) -> rounds.LearningProcess:
-  """Builds FedMDFG, with or without a search for the step's length."""
+  """Builds FedMDFG; a `line_search` above 0 searches for the step's length."""
   steps = search.line_search
   if steps == 0:
     return rounds.compose(model_fn, rule, **options)
@@ -221,4 +224,4 @@ def build_fedmdfg(
 
 @summing.factory_of(FedMdfgRule)
 class FedMdfgFactory(summing.RuleFactory):
-  """Sums client updates as FedMDFG does; see this module."""
+  """Sums client updates with FedMDFG's coefficients."""

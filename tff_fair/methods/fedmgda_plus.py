@@ -27,7 +27,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedMgdaPlusRule(types.Rule):
-  """FedMGDA+'s coefficients."""
+  """Chooses FedMGDA+'s coefficients."""
 
   epsilon: float = declared.value(
     0.1, "How far lambda_k may be from p_k.", minimum=0, maximum=1
@@ -73,7 +73,7 @@ class FedMgdaPlusRule(types.Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProximalTerm(declared.Hyperparameters):
-  """FedProx's proximal term at the clients, 0 by default."""
+  """The setting of FedProx's proximal term at the clients, by default 0."""
 
   mu: float = declared.value(
     0.0,
@@ -85,7 +85,7 @@ class ProximalTerm(declared.Hyperparameters):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MgdaProxTerm(ProximalTerm):
-  """FedProx's proximal term, with MGDA-Prox's default weight."""
+  """The setting of the proximal term, with MGDA-Prox's default weight."""
 
   mu: float = declared.value(
     0.1, "Weight of the clients' proximal term.", minimum=0, in_float32=True
@@ -125,4 +125,4 @@ build_fedmgda = building.rule_builder(
 
 @summing.factory_of(FedMgdaPlusRule)
 class FedMgdaPlusFactory(summing.RuleFactory):
-  """Sums client updates as FedMGDA+ does; see this module."""
+  """Sums client updates with FedMGDA+'s coefficients."""

@@ -45,8 +45,8 @@ def build_fedminmax(
 ) -> rounds.LearningProcess:
   """Builds FedMinMax.
 
-  It requires the option `group_shares`, the number of examples of each group
-  over all clients, and batches `(x, y, group)` in clients' data.
+  The option `group_shares`, the number of examples of each group over all
+  clients, is required. Clients' data must be batches `(x, y, group)`.
   """
   return rounds.compose(
     model_fn,

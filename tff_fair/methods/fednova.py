@@ -20,7 +20,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedNovaRule(types.SeparableRule):
-  """FedNova's coefficients, c_k = (sum_j p_j tau_j) p_k / tau_k."""
+  """Chooses FedNova's coefficients, c_k = (sum_j p_j tau_j) p_k / tau_k."""
 
   signals = ("effective_steps",)
 
@@ -60,4 +60,4 @@ build_fednova = building.rule_builder(FedNovaRule, "fednova")
 
 @summing.factory_of(FedNovaRule)
 class FedNovaFactory(summing.RuleFactory):
-  """Sums client updates as FedNova does; see this module."""
+  """Sums client updates with FedNova's coefficients."""

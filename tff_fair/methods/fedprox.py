@@ -15,7 +15,7 @@ from tff_fair.methods import building, fedavg
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProximalTerm(declared.Hyperparameters):
-  """The term that keeps the clients' weights near the server's."""
+  """The setting of the term that keeps clients' weights near the server's."""
 
   mu: float = declared.value(
     0.01,

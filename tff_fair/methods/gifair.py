@@ -28,7 +28,10 @@ from tff_fair.methods import building
 
 
 def rank_scores(loss: tf.Tensor) -> tf.Tensor:
-  """Returns r_k, float64[m]: the numbers of smaller minus of larger losses."""
+  """Returns r_k, float64[m].
+
+  It is the number of smaller losses minus the number of larger ones.
+  """
   # Not by the sign of f_k - f_j, which may underflow to 0 for tiny losses.
   above = loss[:, tf.newaxis] > loss[tf.newaxis, :]
   below = loss[:, tf.newaxis] < loss[tf.newaxis, :]
@@ -38,7 +41,10 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
 
 
 class RankingRule(types.BinningRule):
-  """A rule by rank; if only sums are known, by the rank of the loss's bin."""
+  """The base of rules that weight clients by the rank of their losses.
+
+  If only sums are known, the rank is that of the loss's bin.
+  """
 
   num_bins = 1024
 
@@ -59,7 +65,7 @@ class RankingRule(types.BinningRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GiFairRule(RankingRule):
-  """GiFair's coefficients."""
+  """Chooses GiFair-FL's coefficients."""
 
   fraction: float = declared.value(
     0.5,
@@ -102,4 +108,4 @@ build_gifair = building.rule_builder(GiFairRule, "gifair")
 
 @summing.factory_of(GiFairRule)
 class GiFairFactory(summing.RuleFactory):
-  """Sums client updates as GiFair-FL does; see this module."""
+  """Sums client updates with GiFair-FL's coefficients."""

@@ -24,13 +24,13 @@ from tff_fair import summing, types
 from tff_fair.kernels import min_norm_solve
 from tff_fair.methods import building
 
-# A sum is taken as 0 if it is at most this share of the sum of magnitudes.
+# A sum counts as 0 if it is at most this share of the sum of magnitudes.
 _NEGLIGIBLE = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImtlGRule(types.Rule):
-  """IMTL-G's coefficients."""
+  """Chooses IMTL-G's coefficients."""
 
   geometry = types.Geometry.GRAM
 
@@ -54,4 +54,4 @@ build_imtl_g = building.rule_builder(ImtlGRule, "imtl_g")
 
 @summing.factory_of(ImtlGRule)
 class ImtlGFactory(summing.RuleFactory):
-  """Sums client updates as IMTL-G does; see this module."""
+  """Sums client updates with IMTL-G's coefficients."""

@@ -26,7 +26,7 @@ _EPSILON = 1e-8
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaxFlRule(types.SeparableRule):
-  """MaxFL's coefficients."""
+  """Chooses MaxFL's coefficients."""
 
   signals = ("loss",)
   takes_gaps = True
@@ -40,7 +40,7 @@ class MaxFlRule(types.SeparableRule):
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
     """See the base class: log q_k."""
-    # s (1 - s) does not depend on the sign of f_k - rho_k.
+    # s (1 - s) is the same for f_k - rho_k of either sign.
     distance = tf.abs(cohort.loss)
     return -distance - 2.0 * tf.math.softplus(-distance)
 
@@ -54,4 +54,4 @@ build_maxfl = building.rule_builder(MaxFlRule, "maxfl")
 
 @summing.factory_of(MaxFlRule)
 class MaxFlFactory(summing.RuleFactory):
-  """Sums client updates as MaxFL does; see this module."""
+  """Sums client updates with MaxFL's coefficients."""

@@ -25,7 +25,8 @@ from tff_fair import declared
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _BUILDERS = ("builder", "rule_builder")
-# Names that field declarations may use, besides their module's constants.
+# The names that declarations of fields may use, besides constants of their
+# module.
 _KNOWN = {
   "__builtins__": {},
   "Literal": Literal,
@@ -45,7 +46,8 @@ class _Definition(NamedTuple):
 def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
   """Returns the hyperparameters of a builder, in the order of its keywords.
 
-  Raises `LookupError` if the module, given by name, defines no such builder.
+  `module` and `builder` are names. Raises `LookupError` if the module does not
+  define the builder.
   """
   call = _builder_call(module, builder)
   fixed: dict[str, Any] = next(
@@ -63,14 +65,14 @@ def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
 def reference(module: str) -> str:
   """Returns a method's paper: authors, title, venue, year.
 
-  It is the second paragraph of the docstring of the method's module.
+  This is the second paragraph in the docstring of the method's module.
   """
   _, paper, *_ = (ast.get_docstring(_parse(module)) or "").split("\n\n")
   return " ".join(paper.split())
 
 
 def _builder_call(module: str, builder: str) -> ast.Call:
-  """Returns the call of one of `_BUILDERS` that creates a builder."""
+  """Returns the call, of a function in `_BUILDERS`, that creates a builder."""
   for statement in _parse(module).body:
     candidates: list[ast.expr] = []
     match statement:
@@ -85,7 +87,7 @@ def _builder_call(module: str, builder: str) -> ast.Call:
 
 
 def _declared(definition: _Definition) -> dict[str, declared.Field]:
-  """Returns the hyperparameters of a class and its bases, in field order."""
+  """Returns the hyperparameters of a class and its bases by name, in order."""
   fields: dict[str, declared.Field] = {}
   for base in reversed(definition.node.bases):
     found = _resolve(definition.module, base)
@@ -103,7 +105,10 @@ def _declared(definition: _Definition) -> dict[str, declared.Field]:
 def _read_field(
   module: str, name: str, statement: ast.AnnAssign
 ) -> declared.Field:
-  """Reads `name: annotation = declared.value(...)` by evaluating it."""
+  """Returns the field that `name: annotation = declared.value(...)` declares.
+
+  Only this statement is evaluated.
+  """
   known = {**_KNOWN, **_constants(module)}
   assert statement.value is not None
   annotation, value = (
@@ -128,7 +133,10 @@ def _constants(module: str) -> dict[str, Any]:
 
 
 def _resolve(module: str, node: ast.expr) -> _Definition | None:
-  """Finds the project's class to which an expression in a module refers."""
+  """Finds the class to which an expression in a module refers.
+
+  Returns None if it is not a class of this project.
+  """
   match node:
     case ast.Name(id=name):
       return _find_class(module, name)
@@ -140,7 +148,7 @@ def _resolve(module: str, node: ast.expr) -> _Definition | None:
 
 
 def _find_class(module: str, name: str) -> _Definition | None:
-  """Finds a class in a module, or in the one from which it is imported."""
+  """Finds a class by its name in a module, also if the module imports it."""
   if not module.startswith("tff_fair."):
     return None
   for statement in _parse(module).body:
@@ -153,7 +161,10 @@ def _find_class(module: str, name: str) -> _Definition | None:
 
 
 def _imports(module: str) -> Iterator[tuple[str, str, str]]:
-  """Yields module, name and bound name of each `from module import name`."""
+  """Yields the names of `from MODULE import NAME as BOUND` in a module.
+
+  Each is (MODULE, NAME, BOUND); without "as", BOUND is NAME.
+  """
   for statement in _parse(module).body:
     if isinstance(statement, ast.ImportFrom) and statement.module:
       for alias in statement.names:

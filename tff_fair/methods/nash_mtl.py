@@ -24,7 +24,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NashMtlRule(types.Rule):
-  """Nash-MTL's coefficients."""
+  """Chooses Nash-MTL's coefficients."""
 
   geometry = types.Geometry.GRAM
 
@@ -45,4 +45,4 @@ build_nash_mtl = building.rule_builder(NashMtlRule, "nash_mtl")
 
 @summing.factory_of(NashMtlRule)
 class NashMtlFactory(summing.RuleFactory):
-  """Sums client updates as Nash-MTL does; see this module."""
+  """Sums client updates with Nash-MTL's coefficients."""

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tff_fair import declared, rounds
 from tff_fair.methods import building, fedavg
 
-# Below this utility, the linear branch avoids the logarithm's steep slope.
+# Below this utility, the loss is linear, since the logarithm is too steep.
 _LEAST_UTILITY = 0.2
 
 
@@ -31,7 +31,7 @@ def proportional_loss(loss: tf.Tensor, m: float) -> tf.Tensor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Utility(declared.Hyperparameters):
-  """The utility M - loss of a client."""
+  """The setting of the utility of a client, M - loss."""
 
   m: float = declared.value(
     5.0,

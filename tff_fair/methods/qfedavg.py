@@ -34,7 +34,7 @@ def qfedavg_coefficients(
 
   The arguments and c are float64[m]; q = 0 recovers the unweighted mean.
   """
-  # `tf.cast` would round a Python number to float32 first.
+  # Not by `tf.cast`, which would first round a Python number to float32.
   exponent = tf.constant(q, loss.dtype)
   loss = tf.maximum(loss, tf.zeros_like(loss))
   scale = tf.reduce_max(loss)
@@ -65,7 +65,7 @@ def _curvature(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QFedAvgRule(types.SeparableRule):
-  """q-FedAvg's coefficients."""
+  """Chooses q-FedAvg's coefficients."""
 
   q: float = declared.value(
     0.1,
@@ -97,11 +97,11 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     exponent = tf.constant(self.q, loss.dtype)
-    # L is the same for all clients of a round, but this does not rely on it.
+    # Although L is the same for all clients of a round, c_k has its own L.
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
-    """See the base class; losses are not divided by the largest one."""
+    """See the base class; here losses are not divided by the largest."""
     squared_w = tf.square(self._lipschitz(cohort)) * cohort.squared_norm
     loss = tf.nn.relu(cohort.loss)
     one = tf.ones([], loss.dtype)
@@ -126,4 +126,4 @@ build_qfedavg = building.rule_builder(QFedAvgRule, "qfedavg")
 
 @summing.factory_of(QFedAvgRule)
 class QFedAvgFactory(summing.RuleFactory):
-  """Sums client updates as q-FedAvg does; see this module."""
+  """Sums client updates with q-FedAvg's coefficients."""

@@ -1,4 +1,4 @@
-"""The methods by name: built-in, of installed packages, and of users.
+"""Finds methods by name: built-in, of installed packages, and of users.
 
 A method's module is imported only when it is needed. A user's rule has the name
 path/to/file.py:NAME or PACKAGE.MODULE:NAME; see `tff_fair.user_functions`.
@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """An entry of the registry.
+  """A method's entry in the registry.
 
   Attributes:
     name: The name of the method; its builder is `build_<name>`.
@@ -119,7 +119,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
   {method.name: method for method in _METHODS}
 )
 
-# Names of objectives, by which tables in papers may name a method.
+# Papers may name a method by its objective.
 _OBJECTIVES = {"q-FFL": "qfedavg"}
 
 
@@ -142,7 +142,7 @@ class Algorithm:
 
   @property
   def hparams(self) -> Mapping[str, Any]:
-    """The method's hyperparameters and their defaults."""
+    """The defaults of the method's hyperparameters, by name."""
     return {h.name: h.default for h in self.build.hyperparameters}
 
 
@@ -154,8 +154,8 @@ def names() -> tuple[str, ...]:
 def canonical_name(name: str) -> str:
   """Returns the name of the method that a user's spelling means.
 
-  "FedMGDA+" is fedmgda_plus, and "q-FFL" is qfedavg. An unknown name and that
-  of a user's method are returned unchanged.
+  "FedMGDA+" is fedmgda_plus, and "q-FFL" is qfedavg. Unknown names and names of
+  users' methods are returned unchanged.
   """
   # A fast path, because plans of sweeps call this many times for each run.
   if name in METHODS or _code(name) is not None:
@@ -166,7 +166,7 @@ def canonical_name(name: str) -> str:
 
 
 def is_method(name: str) -> bool:
-  """Returns whether a method exists; imports a user's method."""
+  """Returns whether a method exists; imports it if it is a user's."""
   try:
     method(name)
   except declared.FieldError:
@@ -175,7 +175,7 @@ def is_method(name: str) -> bool:
 
 
 def method(name: str) -> Method:
-  """Returns the registry's entry for a method; imports a user's method.
+  """Returns a method's entry; imports the method if it is a user's.
 
   Raises:
     FieldError: If there is no method of that name, or if it is a user's method
@@ -196,7 +196,7 @@ def method(name: str) -> Method:
 
 
 def short_name(name: str) -> str:
-  """Returns a method's name for folders; for a user's method, its class."""
+  """Returns a method's name for folders: of user code, the part after ":"."""
   return name.rpartition(":")[2]
 
 
@@ -217,7 +217,10 @@ def is_blocked(name: str) -> bool:
 
 
 def _code(name: str) -> str | None:
-  """Returns the name of a method's user code; None for any other method."""
+  """Returns the name of the user code that a method is.
+
+  Returns None for a built-in method and for an unknown name.
+  """
   if name in METHODS:
     return None
   return (
@@ -234,7 +237,10 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns the code of installed methods by name, without built-in names."""
+  """Returns the code's names of methods from installed packages, by name.
+
+  Built-in names are left out.
+  """
   found: Mapping[str, str] = _user_functions().entry_points(
     "tff_fair.methods", "method", tuple(METHODS)
   )
@@ -242,14 +248,17 @@ def _installed_methods() -> Mapping[str, str]:
 
 
 def _load_user_method(code: str) -> building.Builder:
-  """Returns the builder of a user's method; imports TensorFlow."""
+  """Returns the builder of a user's method by its code's name.
+
+  This imports TensorFlow.
+  """
   from tff_fair.methods import user_method  # noqa: PLC0415
 
   with _user_functions().report_errors_as("name", code):
     return user_method.load(code)
 
 
-# The endings of the titles of methods that use p_k, by `client_weighting`.
+# What `client_weighting` adds to the title of a method that uses p_k.
 _WEIGHTS: Mapping[str, str] = MappingProxyType(
   {
     "num_examples": "",
@@ -265,7 +274,7 @@ def title(
   """Returns the name of a method as tables show it.
 
   Args:
-    name: The method; an unknown name is returned unchanged.
+    name: The method; an unknown name is shown unchanged.
     client_weighting: "num_examples", "uniform" or "column". The title shows it
       for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
       methods.
@@ -283,7 +292,7 @@ def title(
 
 
 def unknown_message(name: str) -> str:
-  """Returns the message about an unknown method."""
+  """Returns what is wrong with a method's name, with a hint at valid names."""
   if _code(name) is not None:
     try:
       method(name)
@@ -300,8 +309,8 @@ def unknown_message(name: str) -> str:
 def hyperparameters(name: str) -> Mapping[str, declared.Field]:
   """Returns the hyperparameters of a method by name.
 
-  The call does not import TensorFlow, unless a user's method does. A user's
-  method that must not run has an empty result.
+  This imports TensorFlow only for a user's method. The result is empty for a
+  user's method that must not run at present.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -316,7 +325,7 @@ def hyperparameters(name: str) -> Mapping[str, declared.Field]:
 
 
 def reference(name: str) -> str:
-  """Returns the paper of a method; does not import TensorFlow.
+  """Returns a method's paper as text, without importing TensorFlow.
 
   For a user's method, it is the second paragraph of the file's docstring, or
   the first if there is no second.
@@ -338,7 +347,7 @@ def reference(name: str) -> str:
 
 
 def get(name: str) -> Algorithm:
-  """Returns a method; imports the method's module, and so TensorFlow.
+  """Imports a method's module, and so TensorFlow, and returns the method.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -425,7 +434,7 @@ def make_rule(
 def _check_names(
   name: str, algorithm: Algorithm, hparams: Mapping[str, Any]
 ) -> None:
-  """Checks that a method has all the given hyperparameters."""
+  """Raises `FieldError` if a key of `hparams` is not one of the method's."""
   if unknown := [key for key in hparams if key not in algorithm.hparams]:
     advice = spelling.advice(
       unknown[0], algorithm.hparams, "hyperparameters", always_all=True

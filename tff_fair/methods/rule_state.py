@@ -10,14 +10,14 @@ from typing import Any
 
 
 def get(state: Any) -> Mapping[str, Any]:
-  """Returns the rule's state, by name, from a learning process's state."""
+  """Returns the parts of the rule's state, by name, in a process's state."""
   aggregator: Mapping[str, Any] = state.aggregator
   # If the sum has a state, too, the rule's state is under "rule".
   return aggregator.get("rule", aggregator)
 
 
 def with_values(state: Any, **parts: Any) -> Any:
-  """Returns a process's state with new values in the rule's state."""
+  """Returns a process's state in which `parts` replace parts of the rule's."""
   moved = collections.OrderedDict(get(state), **parts)
   if "rule" in state.aggregator:
     moved = collections.OrderedDict(state.aggregator, rule=moved)

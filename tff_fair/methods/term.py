@@ -18,7 +18,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TermRule(types.SeparableRule):
-  """TERM's coefficients."""
+  """Chooses TERM's coefficients."""
 
   t: float = declared.value(
     1.0,
@@ -69,4 +69,4 @@ build_term = building.rule_builder(TermRule, "term")
 
 @summing.factory_of(TermRule)
 class TermFactory(summing.RuleFactory):
-  """Sums client updates as TERM does; see this module."""
+  """Sums client updates with TERM's coefficients."""

@@ -25,7 +25,7 @@ from tff_fair.methods import building
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UpGradRule(types.Rule):
-  """UPGrad's coefficients."""
+  """Chooses UPGrad's coefficients."""
 
   geometry = types.Geometry.GRAM
 
@@ -42,4 +42,4 @@ build_upgrad = building.rule_builder(UpGradRule, "upgrad")
 
 @summing.factory_of(UpGradRule)
 class UpGradFactory(summing.RuleFactory):
-  """Sums client updates as UPGrad does; see this module."""
+  """Sums client updates with UPGrad's coefficients."""

@@ -1,4 +1,4 @@
-"""A user's method: a rule class or a builder, from a file or a package.
+"""Loads a user's method: a rule class or a builder, from a file or a package.
 
 A rule is a frozen dataclass derived from `types.Rule`, with hyperparameters
 that `declared.value` declares. Loading a rule applies it once, to two identical
@@ -21,10 +21,10 @@ _NUM_CLIENTS = 2  # Clients in the cohort on which a rule is tried.
 
 
 def load(name: str) -> building.Builder:
-  """Returns the builder of a user's method, from the name of its code.
+  """Imports a user's method by the name of its code; returns its builder.
 
-  Raises `FieldError` if the code does not exist, is neither a rule class nor a
-  builder, or if its rule fails.
+  Raises `FieldError` if there is no such code, if it is neither a rule class
+  nor a builder, or if its rule fails.
   """
   return _builder(name, user_functions.load(name))
 
@@ -108,7 +108,10 @@ def problems(rule: type[types.Rule]) -> Iterator[str]:
 
 
 def _try(name: str, builder: building.Builder) -> None:
-  """Applies a default rule to two clients; raises `FieldError` if it fails."""
+  """Applies a builder's default rule to two clients.
+
+  Raises `FieldError` if the rule fails.
+  """
   path = user_functions.file_of(name)
   try:
     rule = builder.make_rule({"num_clients": _NUM_CLIENTS})
@@ -134,7 +137,7 @@ def _try(name: str, builder: building.Builder) -> None:
 
 
 def _cohort(rule: types.Rule) -> types.Cohort:
-  """Returns a cohort of identical clients with all that a rule needs."""
+  """Returns a cohort of identical clients with all that the rule reads."""
   one = tf.ones([_NUM_CLIENTS], tf.float64)
   known: dict[str, tf.Tensor] = dict.fromkeys(rule.signals, one)
   if rule.geometry is not types.Geometry.NONE:

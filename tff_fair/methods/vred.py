@@ -25,7 +25,7 @@ from tff_fair.methods import building
 def _output(
   deviation: tf.Tensor, weight: tf.Tensor, beta: float, state: tuple[()]
 ) -> types.RuleOutput:
-  """Returns c_k and beta_max, from a_k and p_k, float64[m].
+  """Returns the output c_k and beta_max, from a_k and p_k, float64[m].
 
   No coefficient is negative for beta up to beta_max, which is infinite if no
   beta makes a coefficient negative.
@@ -41,7 +41,7 @@ def _output(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VRedRule(types.SeparableRule):
-  """VRed's coefficients, Eq. 8."""
+  """Chooses VRed's coefficients, Eq. 8."""
 
   beta: float = declared.value(
     0.1, "Weight of the variance; 0 recovers FedAvg.", minimum=0
@@ -81,7 +81,7 @@ class VRedRule(types.SeparableRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SemiVRedRule(types.ComparingRule):
-  """Semi-VRed's coefficients, Eq. 12.
+  """Chooses Semi-VRed's coefficients, Eq. 12.
 
   If only sums are known, a first sum shows clients f_bar.
   """
@@ -137,9 +137,9 @@ build_semi_vred = building.rule_builder(SemiVRedRule, "semi_vred")
 
 @summing.factory_of(VRedRule)
 class VRedFactory(summing.RuleFactory):
-  """Sums client updates as VRed does; see this module."""
+  """Sums client updates with VRed's coefficients."""
 
 
 @summing.factory_of(SemiVRedRule)
 class SemiVRedFactory(summing.RuleFactory):
-  """Sums client updates as Semi-VRed does; see this module."""
+  """Sums client updates with Semi-VRed's coefficients."""
