@@ -188,8 +188,8 @@ def build_fedfa(
 ) -> LearningProcess:
   """Builds FedFA.
 
-  Client and server optimizer must be plain SGD, to which the momentum is added;
-  if a momentum is 0, that optimizer may be of any kind.
+  The client and the server optimizer must be plain SGD, to which a momentum is
+  added. An optimizer whose momentum is 0 may be of any kind.
 
   Args:
     b: Weight of participation; accuracy has the weight 1 - b. In [0, 1].
