@@ -1,4 +1,4 @@
-"""Damaged data files of all formats, sweep files and settings."""
+"""Damaged data files, sweeps and settings are read, or refused in one line."""
 
 import bz2
 import functools
@@ -128,7 +128,7 @@ def _run_spec(path):
   RunSpec.from_toml(path.read_bytes().decode(errors="surrogateescape"))
 
 
-# For each kind, a function that makes intact content, and a reader.
+# By file name: a function that makes intact content, and a reader.
 _KINDS = {
   "cifar.npz": (_npz, cifar.read_npz),
   "split.npz": (_split, lambda path: cuts.load_split(path, _LABELS)),
@@ -210,7 +210,7 @@ def test_a_damaged_file_is_read_or_refused_in_a_line(contents, name, seed):
   except (tasks.DataError, FieldError, RunError) as refusal:
     error = refusal
   except ValueError as refusal:
-    # The error class of `RunSpec.from_toml` and `tasks.load`.
+    # `RunSpec.from_toml` and `tasks.load` raise exactly this class.
     if type(refusal) is not ValueError:
       raise
     error = refusal

@@ -1,4 +1,4 @@
-"""Random programs give the results of TFF's own executors."""
+"""Random programs give the same results as under TFF's own executors."""
 
 import random
 
@@ -31,5 +31,5 @@ def test_a_program_ends_as_by_tff_s_own_executors(both, seed):
   # TFF and TensorFlow refuse programs by errors of many classes.
   except Exception:
     hypothesis.reject()
-  # A program takes longer to trace and to compile than to call.
+  # Many calls, since a program takes longer to trace and to compile.
   side_by_side.check(subject, rng, both, num_calls=15)

@@ -1,4 +1,4 @@
-"""Damaged run folders and damaged models, in everything that reads them."""
+"""All readers accept or refuse damaged run folders and damaged models."""
 
 import random
 import shutil
@@ -19,8 +19,8 @@ from tff_fair.experiments.sweeps import runner
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-# The last is the folder of a SavedModel. No .h5: the HDF5 library may read a
-# damaged file for ever, and nothing of ours can end it.
+# The empty suffix is the folder of a SavedModel. No .h5: the HDF5 library may
+# read a damaged file for ever, and nothing of ours can end it.
 _SUFFIXES = (".keras", "")
 _SEEDS = st.integers(0, 2**32)
 

@@ -6,7 +6,7 @@ from tests.tasks import image_data, native_file, several_clients
 
 
 def _write_native(path, clients):
-  """Writes clients, {split: {name: labels}}, in the format of TFF's file."""
+  """Writes {split: {client: labels}} in the format of TFF's file."""
   file = native_file.NativeFile(path)
   for split, names in clients.items():
     for name, labels in names.items():

@@ -1,4 +1,4 @@
-"""The task `client_data`: files of TFF's format, of images and vectors."""
+"""The task `client_data` reads files of TFF's format, of images and vectors."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Tests of clients' examples by a description that can be sent."""
+"""A description that can be sent, `ClientSource`, gives clients' examples."""
 
 import dataclasses
 import os

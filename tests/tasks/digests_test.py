@@ -54,7 +54,7 @@ def _load(directory, kind):
 
 @pytest.fixture(scope="module", params=KINDS)
 def data(request, tmp_path_factory):
-  """Returns a kind of data, and the folder with it."""
+  """Returns the name of a kind of data, and a folder with data of this kind."""
   folder = tmp_path_factory.mktemp(request.param)
   KINDS[request.param][0](folder)
   return request.param, folder
@@ -105,7 +105,7 @@ def test_of_large_files_blocks_and_both_ends_decide(
   path.write_bytes(content)
   os.utime(path, ns=(0, 1))
   after = source_files.digests([path, small])
-  # One block of 80,000 bytes at each end: they overlap, so no byte is missed.
+  # The blocks of 80,000 bytes at both ends overlap, so no byte is missed.
   assert after["large"] != before["large"]
   assert after["small"] == before["small"]
 

@@ -194,7 +194,7 @@ def test_an_existing_file_is_kept(server, path):
   assert (path.read_text(), server.requests) == ("mine", [])
 
 
-# TFF's native data sets.
+# Tests of TFF's native data sets.
 
 _NAME = "emnist_all.sqlite"
 
@@ -321,5 +321,5 @@ class TestFindNative:
     server.status = 404
     with refused(tmp_path / ".tff" / _NAME, "HTTPError", "404"):
       downloads.find_native(_NAME, None, "emnist")
-    # A directory that was made for nothing is removed.
+    # A folder that was made for a failed download is removed.
     assert list(tmp_path.iterdir()) == []

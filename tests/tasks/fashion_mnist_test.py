@@ -37,7 +37,7 @@ def test_setting_of_the_published_table(directory):
   )
   assert task.train.num_examples.tolist() == [6, 6, 6]
   assert task.test.num_examples.tolist() == [3, 3, 3]
-  # Standardized over the images of all classes, not only of the three.
+  # The mean is not 0: the images of all classes set it, not only these three.
   x, _ = several_clients.arrays(task.train)
   assert abs(x[:, 0, 0, 0].mean()) > 0.3
   model = task.model_fn()

@@ -1,4 +1,4 @@
-"""Tests of tasks of any `ClientData`."""
+"""Builds tasks from any `ClientData`."""
 
 import collections
 
@@ -120,7 +120,8 @@ def test_a_client_is_read_once_to_be_counted():
   arrays = {k: {"x": np.ones([2, 2], np.float32), "y": [0, 1]} for k in "ab"}
   data = Data(arrays)
   tasks.from_client_data(data, data, build)
-  # Once per half; only the first client is also read for its elements.
+  # Counting reads a client once per half; the first one also shows its
+  # elements.
   assert reads.count("b") == 2
 
 

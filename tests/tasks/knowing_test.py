@@ -1,4 +1,4 @@
-"""Tests of facts about tasks that need neither data nor TensorFlow."""
+"""Facts about tasks are known without data and without TensorFlow."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Noisy training labels, and labels that a method has corrected."""
+"""Training labels are noisy by a paper's rule, or replaced by correction."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.tasks import tabular_data
 
 pytestmark = pytest.mark.pure
 
-_OUTSIDE = 99  # A class that no noise draws, which shows the labels that stay.
+_OUTSIDE = 99  # A class that noise never draws, so it marks labels that stay.
 
 
 def _noisy(labels, kind, level, num_classes=10, seed=0):

@@ -26,7 +26,7 @@ class TestMadeUpFiles:
       assert y.dtype == np.int32
       pixels = np.rint(255 * x[..., 0]).astype(int)
       np.testing.assert_array_equal(pixels[:, 0, 0], y)
-      # Every image once.
+      # Each image occurs once.
       assert sorted(pixels[:, 0, 1]) == list(range(count))
 
   def test_unpacked_under_other_names_and_in_a_folder(self, tmp_path):
@@ -53,7 +53,7 @@ class TestMadeUpFiles:
     pooled = _load(directory, test_data="pooled", **options)
     assert pooled.client_names == ("200", "201", "202", "203")
     total = pooled.train.num_examples + pooled.test.num_examples
-    # More rows than MNIST has test images: QMNIST has 60,000.
+    # QMNIST has more test rows than MNIST has test images: 60,000.
     assert total.tolist() == [34, 33, 33 + 10, 10]
     one = _load(directory, test_data="local", partition="users", num_clients=2)
     assert one.num_clients == 2

@@ -25,7 +25,7 @@ def _files(tmp_path_factory):
 
 @functools.cache
 def _load(name, **kwargs):
-  """Returns a task, each once: a task is never changed."""
+  """Returns a task, loaded once for equal arguments: a task never changes."""
   arguments = {
     "data_dir": _DATA_DIRS.get(name),
     **task_files.OPTIONS[name],
@@ -171,7 +171,7 @@ class TestEveryTask:
     assert list(tmp_path.iterdir()) == [file]
 
 
-# Tasks whose data determine the clients.
+# Tests of tasks whose data determine the clients.
 @pytest.mark.parametrize(
   "name",
   [

@@ -20,8 +20,8 @@ def folder(tmp_path):
 
 def test_words_and_labels(folder):
   task = _load(folder, sequence_length=5)
-  # Numbers by frequency in two users' equal tweets: bad 6 times; day, good 4
-  # times; then in alphabetical order.
+  # Words are numbered by frequency in two users' equal tweets: bad occurs 6
+  # times; day and good 4 times; the others follow in alphabetical order.
   x, y = task.train.load(0)
   numbers = dict(zip(["bad", "day", "good"], [2, 3, 4], strict=True))
   alphabet = ["!", ",", "a", "it's", "so", "what"]
@@ -62,7 +62,7 @@ class TestGlove:
     assert x[0].tolist() == [1, 1, 3, 1]
     model = task.model_fn()
     (table,) = model.non_trainable_variables
-    # Padding, unknown, bad, good.
+    # The rows are padding, unknown, bad and good.
     np.testing.assert_array_equal(table, [[0, 0], [2, 3], [3, 4], [1, 2]])
     assert len(model.trainable_variables) == 8
 

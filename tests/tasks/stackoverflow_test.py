@@ -165,7 +165,7 @@ class TestWords:
     model = task.model_fn()
     model.forward_pass(task.train.load(1), training=False)
     _, count = model.report_local_unfinalized_metrics()["accuracy"]
-    # Labels 1 3 8 0 / 2 2 6 6.
+    # The labels are 1 3 8 0 and 2 2 6 6.
     assert count == {"all": 7, "words": 4}[accuracy]
 
 

@@ -18,8 +18,8 @@ def _sizes(task):
 
 
 def _accuracy_on_other_clients(task):
-  """Returns the accuracy on odd clients of a linear model of the even ones."""
-  # Equally many examples of each client, or the largest would decide.
+  """Fits a linear model to even clients; returns its accuracy on odd ones."""
+  # Takes equally many examples of each client, or the largest would decide.
   even, odd = (
     [
       np.concatenate([_whole(task, k)[part][:50] for k in clients])
@@ -32,7 +32,7 @@ def _accuracy_on_other_clients(task):
   )
 
   model = linear_model.LogisticRegression(max_iter=100)
-  with warnings.catch_warnings(action="ignore"):  # It need not converge.
+  with warnings.catch_warnings(action="ignore"):  # The model need not converge.
     return model.fit(*even).score(*odd)
 
 

@@ -1,4 +1,4 @@
-"""The task `tfds`: whatever tensorflow-datasets has prepared."""
+"""The task `tfds` reads whatever tensorflow-datasets has prepared."""
 
 import numpy as np
 import pytest
@@ -134,8 +134,9 @@ def test_features_are_a_table(data_dir):
   )
   assert task.class_names == ["1", "2"]
   x, y = everything(task)
-  # Age, fare, and a flag of missing ages unless all training rows have an
-  # age; texts with a place for unseen ones: A, B or none; x, y, z; false, true.
+  # x has age, fare, and a flag of missing ages, unless all training rows have
+  # an age; then texts, with a place for unseen ones: A, B or none; x, y, z;
+  # false, true.
   has_flag = x.shape[1] == 2 + 1 + 4 + 4 + 3
   assert has_flag or x.shape[1] == 2 + 4 + 4 + 3
   train, _ = several_clients.arrays(task.train)

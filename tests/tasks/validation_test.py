@@ -1,4 +1,4 @@
-"""Training examples that are set aside as validation data."""
+"""Training examples are set aside as validation data."""
 
 import dataclasses
 
@@ -10,12 +10,12 @@ from tasks import cuts, validation
 from tasks.task import Split
 from tff_fair.declared import FieldError
 
-# Clients' numbers of examples, and how many of them a fifth is.
+# Maps clients' numbers of examples to a fifth of them, rounded.
 SIZES = {1: 0, 2: 0, 3: 1, 10: 2, 57: 11}
 
 
 def task_of(sizes, labels=None, **split):
-  """The digits with clients of these sizes; x is the place of an example."""
+  """Returns the digits with clients of these sizes; x is an example's place."""
   sizes = np.array(list(sizes))
 
   def load(client_id):
@@ -70,7 +70,7 @@ def test_each_example_is_as_likely():
     found = validation.draw(labels, 11, 4, rng)
     assert len(set(found.tolist())) == 4
     drawn[found] += 1
-  # Four standard deviations.
+  # The tolerance is four standard deviations.
   assert abs(drawn / 4000 - 4 / 11).max() < 4 * np.sqrt(0.25 / 4000)
 
 

@@ -153,7 +153,7 @@ class TestLeastSize:
     found, share = self.clients(**options, min_size=min_size)
     assert nothing == 0
     assert share == np.mean(found != pure)
-    # Only clients that are empty get more than they have.
+    # Each client that would be empty gets `min_size` examples of others.
     assert share >= min_size * (20 - len(np.unique(pure))) / 600 > 0
 
   def test_share_that_a_power_law_moved(self):
@@ -191,7 +191,8 @@ class TestLeastSize:
 class TestSplitFile:
   data = _data(_TRAIN, _TEST)
 
-  @pytest.mark.filterwarnings("error")  # No array is left out.
+  # A warning would say that an array is left out.
+  @pytest.mark.filterwarnings("error")
   def test_keeps_the_split(self, tmp_path):
     path = tmp_path / "split.npz"
     options = {"num_clients": 6, "split_file": str(path)}

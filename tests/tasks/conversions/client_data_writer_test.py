@@ -16,7 +16,7 @@ def _example(client, number, split=None):
 
 
 def _examples(**sizes):
-  # Clients take turns, so examples are not grouped.
+  # Clients take turns, so that their examples are not contiguous.
   for number in range(max(sizes.values())):
     for client, size in sizes.items():
       if number < size:
@@ -101,7 +101,7 @@ class TestRandomShare:
     assert {sum(is_test) for is_test in chosen} == {9}
 
   def test_the_same_everywhere(self):
-    # Known numbers: PCG64 and SHA-256 give them on every machine.
+    # PCG64 and SHA-256 give these numbers on every machine.
     is_test = client_data_writer.random_share(0.25, 7)("writer", 8)
     assert np.flatnonzero(is_test).tolist() == [4, 7]
 

@@ -18,7 +18,7 @@ _PLAY = "".join(
 
 @pytest.fixture
 def request_of(tmp_path):
-  """Returns requests for the data in the folder: a play, digits, posts."""
+  """Returns a function that builds requests for a play, digits or posts."""
   (tmp_path / "play.txt").write_text(_PLAY)
   image_data.write_digits(tmp_path / "digits", writers=False)
   tabular_data.write_posts(tmp_path)

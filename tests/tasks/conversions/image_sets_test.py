@@ -15,7 +15,7 @@ WRITERS = "qmnist-train-labels-idx2-int"
 
 @pytest.fixture(params=["pickle", "binary"])
 def batch(request, tmp_path):
-  """Writes a batch of CIFAR with labels by name, in one of its two versions."""
+  """Returns a function that writes a batch of CIFAR, in one of two formats."""
 
   def write(name, size, **labels):
     pixels = image_data.cifar_pixels(size)

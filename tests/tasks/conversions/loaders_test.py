@@ -86,7 +86,7 @@ def test_shakespeare(tmp_path):
 
 
 def _write_posts(directory, **split):
-  """Converts a dump; returns the file of its client data."""
+  """Converts a dump, and returns the file that has its client data."""
   posts = stack_exchange.StackExchangePosts(
     [tabular_data.write_posts(directory)], **split
   )
@@ -112,7 +112,7 @@ def test_stackoverflow(tmp_path):
 
 
 def test_tff_cannot_do_without_a_split(tmp_path):
-  # The reason why we refuse an empty split; unnecessary once TFF is fixed.
+  # This is why we refuse an empty split; we need not once TFF is fixed.
   _write_posts(tmp_path, heldout_every=0)
   with pytest.raises(StopIteration):
     tff.simulation.datasets.stackoverflow.load_data(cache_dir=str(tmp_path))

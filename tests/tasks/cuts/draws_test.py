@@ -1,4 +1,4 @@
-"""Draws of clients, and of their test examples."""
+"""Draws of clients and of test examples depend on nothing but the seed."""
 
 import numpy as np
 import pytest

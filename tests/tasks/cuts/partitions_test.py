@@ -1,4 +1,4 @@
-"""Every cut covers its examples once, and has the property of its name."""
+"""Every cut covers the examples once, and has the property of its name."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ def _assert_cover(parts, num_examples):
 
 
 def _counts(labels, parts):
-  """Returns the counts of labels by client."""
+  """Returns the number of examples by client and label."""
   num_labels = labels.max() + 1
   return np.array([np.bincount(labels[p], minlength=num_labels) for p in parts])
 

@@ -1,4 +1,4 @@
-"""Archives from elsewhere: none of their paths is used, no bomb is read."""
+"""Archives from elsewhere: their paths are not used, their size is limited."""
 
 import bz2
 import gzip
@@ -56,7 +56,7 @@ def test_a_bomb_is_read_up_to_a_bound(tmp_path, compress):
 
 
 def _fetched(folder, *members):
-  """Unpacks an archive of members: of each its name, type, link and content."""
+  """Unpacks an archive of members: each has name, type, link and content."""
   archive = downloads.Archive(f"http://localhost/{_NAME}.tar.bz2", None)
   path = downloads.destination(archive, folder).with_name(archive.name)
   path.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Batches of CIFAR, whole and damaged."""
+"""Reads batches of CIFAR, whole and damaged."""
 
 import pickle
 

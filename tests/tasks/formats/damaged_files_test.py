@@ -1,4 +1,4 @@
-"""A line names each damaged file, also where parsers are led astray."""
+"""A one-line error names each damaged file, even if it misleads parsers."""
 
 import pathlib
 import zipfile
@@ -36,7 +36,7 @@ def _write_sqlite(path):
 
 
 class _Kind(NamedTuple):
-  """A kind of file: its name, how to write it, and how to read it."""
+  """A kind of file: its name, how to write one, and how to read it."""
 
   name: str
   write: Callable[[pathlib.Path], object]
@@ -90,7 +90,7 @@ def test_every_kind_of_file(tmp_path, kind, damage):
     path.write_bytes(content)
   with refused(path):
     kind.read(path)
-  # No file appears beside it, and none replaces it.
+  # Reading adds no file, and changes none.
   assert [p.read_bytes() for p in tmp_path.iterdir()] == (
     [] if content is None else [content]
   )

@@ -24,7 +24,7 @@ CSV = FRAME.to_csv(index=False).encode()
 
 
 def zipped(*names: str, content: bytes = CSV) -> bytes:
-  """Returns a zip archive whose members have one content, folders none."""
+  """Returns a zip archive whose files all have `content`; folders are empty."""
   file = io.BytesIO()
   with zipfile.ZipFile(file, "w") as archive:
     for name in names:
@@ -33,7 +33,7 @@ def zipped(*names: str, content: bytes = CSV) -> bytes:
 
 
 def written(write) -> bytes:
-  """Returns the bytes that a function of pandas or NumPy writes to a file."""
+  """Returns the bytes that `write`, of pandas or NumPy, writes to a file."""
   file = io.BytesIO()
   write(file)
   return file.getvalue()
@@ -112,7 +112,7 @@ def test_databases_and_models_are_named(tmp_path):
 
 
 class Spy:
-  """Records that it was unpickled."""
+  """An object that records when it is unpickled."""
 
   seen = False
 

@@ -1,4 +1,4 @@
-"""Files of MNIST's format: whole, truncated, and of something else."""
+"""Reads files of MNIST's format: whole, truncated, and of something else."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Users' models with one output for two classes."""
+"""Users' models with one output for two classes get two logits."""
 
 from collections.abc import Callable
 

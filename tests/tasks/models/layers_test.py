@@ -7,7 +7,7 @@ import tensorflow as tf
 from tasks.models import exportable, layers
 from tests.cases import Cases
 
-# Numbers of steps: for one turn of the loop, for several, and a prime number.
+# These give one turn of the loop or several; a prime has a step per turn.
 _LENGTHS = [1, 7, 10, 20, 25, 13]
 
 
@@ -16,7 +16,7 @@ def sigmoid(z):
 
 
 def outputs_of(values, mask):
-  """Returns the outputs by NumPy, float64[length, n, units]."""
+  """Returns the LSTM's outputs by NumPy, float64[length, n, units]."""
   x, kernel, recurrent, bias = values
   units = len(recurrent)
   output = carry = np.zeros([x.shape[1], units])
@@ -32,7 +32,7 @@ def outputs_of(values, mask):
 
 
 def problem(length, *, dtype=np.float64, scale=1.0):
-  """Returns inputs, three weights, a mask, and factors of the outputs."""
+  """Returns an LSTM's inputs, three weights and mask, and output factors."""
   rng = np.random.default_rng(length)
   n, size, units = 3, 4, 5
   shapes = [
@@ -77,7 +77,7 @@ def test_agrees_with_numpy(length, is_masked):
 
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_agrees_with_keras(is_masked):
-  # Without a mask, only the outputs of the last step, a slice.
+  # Without a mask, the outputs are only those of the last step, a slice.
   both = [
     kind(5, return_sequences=is_masked)
     for kind in (tf.keras.layers.LSTM, layers.LSTM)
@@ -105,7 +105,7 @@ def test_agrees_with_keras(is_masked):
 
 
 def with_gradients(layer, is_masked):
-  """Returns a graph of a layer's outputs and gradients."""
+  """Returns a graph function of a layer's outputs and gradients."""
 
   @tf.function
   def run(x, mask):

@@ -1,4 +1,4 @@
-"""Tests of models that differ in their seed."""
+"""Models may differ only in their seed."""
 
 import dataclasses
 import functools

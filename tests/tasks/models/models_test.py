@@ -69,8 +69,8 @@ def test_runs_repeat_in_new_processes():
   [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
 )
 def test_emnist_models_are_those_of_the_baselines(model, model_id):
-  # Keras clips probabilities below 1e-7, which affects the baselines' loss, and
-  # some weights lead to such probabilities.
+  # The baselines' loss differs where Keras clips probabilities below 1e-7, to
+  # which some weights lead.
   tf.keras.utils.set_random_seed(0)
   baselines = tff.simulation.baselines
   baseline = baselines.emnist.create_character_recognition_task(
@@ -86,7 +86,7 @@ def test_emnist_models_are_those_of_the_baselines(model, model_id):
     w.shape for w in weights
   ]
   for variable, value in zip(ours.trainable_variables, weights, strict=True):
-    # Larger logits than those of an untrained model, so that errors show.
+    # Larger logits than those of an untrained model show errors.
     variable.assign(1.5 * value)
   for variable in baseline.trainable_variables:
     variable.assign(1.5 * variable)
@@ -118,7 +118,7 @@ def test_initial_weights_are_those_of_pytorch():
     np.testing.assert_allclose(values.std(), limit / np.sqrt(3), rtol=0.1)
     np.testing.assert_allclose(values.mean(), 0, atol=0.1 * limit)
   np.testing.assert_equal(weights, build().get_weights())
-  # No two layers or seeds begin alike, biases included.
+  # No two layers or seeds begin alike, nor do their biases.
   starts = {
     tuple(np.ravel(values)[:4] / np.abs(values).max())
     for seed in (0, 1)
@@ -179,9 +179,9 @@ def test_a_mask_depends_on_input_and_seed_alone():
 def test_image_models(build, num_weights):
   model = build()
   assert model.count_params() == num_weights
-  # No state mixes clients' data.
+  # A state would mix clients' data.
   assert model.non_trainable_variables == []
-  # Group normalization: an example's output does not depend on its batch.
+  # With group normalization, an example's output does not depend on its batch.
   images = tf.random.stateless_uniform([3, *model.input_shape[1:]], [0, 1])
   outputs = model(images).numpy()
   assert np.isfinite(outputs).all()

@@ -16,7 +16,7 @@ from tff_fair.client_works import local_model, tally as tallies
 
 
 def loss_and_gradients(model_fn, weights, batch):
-  """Returns loss and gradients of a batch, as a client computes them."""
+  """Returns a batch's loss and gradients, computed as on a client."""
 
   @tff.tensorflow.computation
   def compute():
@@ -150,7 +150,10 @@ def pinball(labels, outputs):
 
 @pytest.fixture
 def load(tmp_path):
-  """Returns a task of forty examples of two clients, with classes 0 0 0 1."""
+  """Returns a function that loads a task of 40 examples of two clients.
+
+  The classes take turns: 0 0 0 1.
+  """
   (tmp_path / "losses.py").write_text(LOSSES)
 
   def load(y=None, loss=None, **options):
@@ -169,14 +172,14 @@ def load(tmp_path):
 
 
 def outputs_and_labels(task):
-  """Returns outputs, from NumPy, and labels of the first client's rows."""
+  """Returns the first client's outputs, by NumPy, and labels."""
   x, y = task.train.load(0)
   kernel, bias = (w.numpy() for w in task.keras_model_fn().weights)
   return np.float64(x) @ kernel + bias, y
 
 
 def assert_loss(task, expected):
-  """Checks the loss of the Keras model, and of the functional one."""
+  """Checks the loss of the task's Keras model and of its functional model."""
   model, functional = task.model_fn(), task.functional_model_fn()
   batch = tuple(map(tf.constant, task.train.load(0)))
   keras = model.forward_pass(batch, training=True).loss.numpy()

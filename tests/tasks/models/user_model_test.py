@@ -1,4 +1,4 @@
-"""Tests of users' models: equal weights each time, and checks."""
+"""Users' models start from equal weights each time, and faults are refused."""
 
 import functools
 import math
@@ -160,7 +160,7 @@ def trained_subclass():
 
 
 def saved_as(name):
-  """Returns a function from a folder to a loader of a saved model."""
+  """Returns a function from a folder to a loader of a model saved there."""
 
   def loading(folder):
     path = fitted(str(folder / name))
@@ -180,8 +180,8 @@ def weights_file(folder):
   return load
 
 
-# By name: how many leading weights no initializer makes; and a function from a
-# folder to a function that builds a model.
+# By name: the number of leading weights that no initializer makes, and a
+# function from a folder to a function that builds the model.
 TRAINED: dict[str, tuple[int, Callable[..., Callable[[], tf.keras.Model]]]] = {
   "set weights": (4, lambda _: trained),
   "a layer's weights": (2, lambda _: with_trained_first_layer),
@@ -215,7 +215,7 @@ def small_task(build):
 
 
 def in_the_worker(task):
-  """TFF builds models in graphs, which another process runs."""
+  """Returns the weights of a model that TFF's worker process builds."""
 
   @tff.tensorflow.computation
   def weights():
@@ -490,7 +490,7 @@ def test_a_function_takes_what_it_names():
   assert model.output_shape == (None, 1)
 
 
-# Our models by name.
+# Tests of the models that have names.
 
 
 @pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))

@@ -1,4 +1,4 @@
-"""The task `arrays`: x, y and client of an npz file."""
+"""The task `arrays` reads x, y and client of an npz file."""
 
 import numpy as np
 import pytest
@@ -137,7 +137,7 @@ def test_several_numbers_as_labels(tmp_path):
   assert task.train_data(1).element_spec == task.element_spec
   whole = load(tmp_path, {"kind": "number"}, y=y.astype(int))
   assert whole.element_spec == task.element_spec
-  # The loss and the metric, of both forms of the model.
+  # Both forms of the model have the same loss and metric.
   model, functional = task.model_fn(), task.functional_model_fn()
   outputs = task.keras_model_fn()(x).numpy()
   loss = np.mean((outputs - found) ** 2)

@@ -1,4 +1,4 @@
-"""A table's columns become x, by NumPy and by layers that Keras has."""
+"""NumPy and layers of Keras compute the same x from a table's columns."""
 
 import json
 import subprocess
@@ -13,8 +13,9 @@ from tests.tasks import tabular_data
 
 pytestmark = pytest.mark.program
 
-# Misleading names, texts and numbers: names like layers', empty or similar
-# names, the word for unseen texts, texts of two lines, numbers as texts.
+# Misleading names, texts and numbers: names like those of layers, empty or
+# similar names, the word for unseen texts, texts of two lines, numbers as
+# texts.
 HEADER = [
   *("who", "half", "y"),
   *("a, b", "a_ b", "1x", "number", "probabilities", "gr\u00f6\u00dfe"),
@@ -67,7 +68,7 @@ def tensors(raw):
 
 
 def encoded(split):
-  """Returns x in the order of the file: clients take turns."""
+  """Returns x in the order of the file, in which the two clients take turns."""
   (x_a, _), (x_b, _) = split.load(0), split.load(1)
   x = np.empty([len(x_a) + len(x_b), x_a.shape[1]], np.float32)
   x[0::2], x[1::2] = x_a, x_b
@@ -112,7 +113,7 @@ def test_x_is_that_of_float64(table):
   for k, name in enumerate(HEADER[3:9]):
     values = raw[name].astype(np.float64)
     is_missing[:, k] = np.isnan(values)
-    # These are constant, all missing, or deviate too little for float32.
+    # The others are constant, all missing, or deviate too little for float32.
     if name not in ("1x", "probabilities", "gr\u00f6\u00dfe"):
       z = (values - np.nanmean(values)) / np.nanstd(values)
       expected[:, k] = np.nan_to_num(z)
@@ -124,10 +125,10 @@ def test_x_is_that_of_float64(table):
 def test_the_place_of_texts(table):
   task = load(table)
   x = encoded(task.test)[:, 10:]
-  # Unseen, then [UNK]_, x, z, u; then unseen, missing, [UNK], alpha.
+  # First unseen, then [UNK]_, x, z, u; unseen, then missing, [UNK], alpha.
   np.testing.assert_array_equal(x[:, :5], one_hot([0, 0, 1, 0], 5))
   np.testing.assert_array_equal(x[:, 5:9], one_hot([0, 1, 2, 0], 4))
-  # Unseen, 01, 1, NA, new line: missing texts were never seen.
+  # First unseen, then 01, 1, NA, new line: no training row lacks a text.
   np.testing.assert_array_equal(x[:, 9:], one_hot([4, 0, 0, 0], 5))
 
 
@@ -147,7 +148,7 @@ def test_texts_that_no_client_learned_have_no_effect(table):
   )
   found = task.preprocessing.wrap(model)(raw).numpy()
   kernel, bias = model.get_weights()
-  kernel[10:] = 0  # All weights of the text features.
+  kernel[10:] = 0  # The weights of all text features.
   model.set_weights([kernel, bias])
   without_texts = task.preprocessing.wrap(model)(raw).numpy()
   np.testing.assert_array_equal(found, without_texts)

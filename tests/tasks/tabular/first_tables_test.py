@@ -1,4 +1,4 @@
-"""Tables as people have them: ids, empty labels, one file per hospital."""
+"""Reads tables as people have them: ids, empty labels, a file per hospital."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,8 @@ def _patients():
     {
       "patient_id": generator.permutation(size) + 5000,
       "hospital": [_NAMES[k % 4] for k in range(size)],
-      "person": np.arange(size) // 3 * 7 % 40,  # Three visits, shuffled.
+      # Each person has three visits, which are shuffled.
+      "person": np.arange(size) // 3 * 7 % 40,
       "age": 20.5 + generator.permutation(size) / 2,
       "ward": generator.choice(["a", "b"], size),
       "ill": np.where(generator.random(size) < 0.3, "yes", "no"),
@@ -45,7 +46,8 @@ def table(tmp_path):
 
 
 def test_ids_and_numbers_of_rows_are_left_out_unless_kept(table):
-  # Pandas wrote it twice, sorted by the label: row numbers reveal the label.
+  # pandas added row numbers twice, after sorting by label: they reveal the
+  # label.
   frame = _patients().sort_values("ill").reset_index(drop=True)
   first = pd.read_csv(table(frame, index=True))
   first = first.assign(

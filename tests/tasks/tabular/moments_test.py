@@ -9,7 +9,7 @@ NAN = float("nan")
 
 
 def pooled(clients):
-  """Returns number, mean and deviation of all numbers, pooled, in float64."""
+  """Returns number, mean and deviation of all clients' numbers, in float64."""
   values = np.concatenate(clients).astype(np.float64)
   values = values[~np.isnan(values)]
   if not len(values):

@@ -1,4 +1,4 @@
-"""Columns of CSV and Parquet files, and the places of errors in them."""
+"""Reads columns of CSV and Parquet files; errors name the place."""
 
 import gzip
 import re
@@ -40,7 +40,7 @@ def age(line, found):
 
 
 def column_t(path, options=None, texts="c", categories="t", **sets):
-  """Returns column t, read beside the column of clients, c."""
+  """Returns the column t of a table that also has clients, the column c."""
   table = reading.open_table(path, table_file.Format(**options or {}))
   sets = {"texts": texts, "categories": categories, "exact": "t", **sets}
   return reading.read(table, "ct", **sets)["t"]
@@ -61,7 +61,7 @@ def write(tmp_path):
 
 
 def _short(value: str | bytes) -> str:
-  """Returns the name of a case, not the content of its file."""
+  """Returns a short id for a parameter: "file" instead of a file's content."""
   return value if isinstance(value, str) and "\n" not in value else "file"
 
 
@@ -188,7 +188,7 @@ def test_texts_that_are_no_categories(write, column, fact):
 
 
 def notices_of(path, **options):
-  """Returns the notices about column t that a user gets."""
+  """Returns the notices that a user gets about column t of a table."""
   table = reading.open_table(path, table_file.Format(**options))
   with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")

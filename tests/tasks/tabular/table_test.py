@@ -1,4 +1,4 @@
-"""The task `table`: options, roles of columns and labels."""
+"""The task `table`: options, roles of columns, and labels."""
 
 import numpy as np
 import pandas as pd
@@ -235,7 +235,7 @@ def test_units_and_missing_texts_of_columns(path):
   missing = '"dose, daily=none given",age=20'
   task = load(path, units=name, missing=missing)
   assert task.preprocessing.columns["dose, daily"] == "number"
-  # Of 20 to 59, no other age is missing; of the doses, 20 is none.
+  # Only the age 20 becomes missing; the dose of 20 mg does not.
   raw = [half.raw(k)[0] for half in (task.train, task.test) for k in range(3)]
   assert np.isnan(np.concatenate([r["dose, daily"] for r in raw])).sum() == 1
   assert np.isnan(np.concatenate([r["age"] for r in raw])).sum() == 5 + 1

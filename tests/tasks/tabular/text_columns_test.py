@@ -1,4 +1,4 @@
-"""Numbers with units, or written as in another country."""
+"""Parses numbers with units, or written as in another country."""
 
 import pytest
 

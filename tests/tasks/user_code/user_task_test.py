@@ -1,4 +1,4 @@
-"""Tests of a user's function as a task: its options, its errors."""
+"""A user's function is a task: its options and its errors."""
 
 import importlib.metadata
 import sys
@@ -47,7 +47,7 @@ def mine(
 
 @pytest.fixture
 def function(tmp_path, monkeypatch):
-  """Writes a file of a user; returns how a command line names its function."""
+  """Returns a function that writes a user's file, and names its function."""
   monkeypatch.setattr(sys, "path", list(sys.path))
 
   def written(text=FUNCTION):
@@ -253,7 +253,7 @@ class Point:
 
 @pytest.fixture
 def points(monkeypatch):
-  """Replaces the entry points of installed packages."""
+  """Returns a function that replaces the entry points of installed packages."""
 
   def set_to(*found):
     registry._installed.cache_clear()
