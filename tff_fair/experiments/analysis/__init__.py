@@ -1,1 +1,1 @@
-"""Numbers about finished runs: measures, differences, bounds, audits."""
+"""Computes numbers about finished runs: measures, differences, ceilings."""

@@ -307,7 +307,7 @@ def _run_rows(
   measured: _ProblemRisks,
   rows: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-  """Returns a row for each run: its risks, and their excess over `rows`."""
+  """Returns a row per run: its risks, and their excess over the least risks."""
   values = {row["risk"]: row["value"] for row in rows}
   found = []
   for run in runs:
@@ -328,7 +328,7 @@ def _run_rows(
 def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns `row` with the model, of all in `rows`, whose risk is smallest."""
+  """Returns `row` with the model in `rows` that is the best for its risk."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:
@@ -344,7 +344,7 @@ def _with_best_model(
 
 
 def _scale(losses: ClientLosses) -> tuple[float, float]:
-  """Returns the unit of losses and that of the radius: in regression, not 1."""
+  """Returns the units of losses and of the radius; 1 except in regression."""
   if losses.loss != "squared":
     return 1.0, 1.0
   squares = float((losses.y**2).mean()) or 1.0

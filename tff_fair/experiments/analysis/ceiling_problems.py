@@ -40,7 +40,7 @@ class _Model(NamedTuple):
     return any(getattr(part, "weights", ()) for part in self.parts)
 
   def weights(self) -> Array:
-    """Returns the last layer's weights W, flattened; its last row is biases."""
+    """Returns the last layer's W, flattened; its last row holds the biases."""
     kernel, *bias = self.last.get_weights()
     rows = [kernel, *(b[None] for b in bias)]
     return np.concatenate(rows).astype(np.float64).ravel()

@@ -82,7 +82,7 @@ def read(
 ) -> tuple[Ceilings | None, list[str]]:
   """Returns the runs' ceilings, joined, and notes on runs left out.
 
-  `rounds` has the round of each run to show; ceilings of others are left out.
+  If `rounds` has a run's round, the run's ceiling must be of this round.
   """
   parts: list[dict[str, Any]] = []
   notes: list[str] = []

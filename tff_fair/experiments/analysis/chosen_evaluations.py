@@ -158,7 +158,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Decorates a function of a run to cache its results as long as the run."""
+  """Makes a function of a run cache its results while the run exists."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )

@@ -59,7 +59,7 @@ def client_changes(
   return changes, ties
 
 
-# The name of the column of wins, ties and losses, of which data frames make 3.
+# The column of wins, ties and losses; data frames have one column for each.
 RECORD = "record"
 
 

@@ -1,4 +1,4 @@
-"""Summarizes clients' gains from joining, and scores of unseen, late clients.
+"""Summarizes gains from joining, and the scores of unseen and late clients.
 
 Up to three models are compared at each client: the federation's, a model that
 the client trained alone, and a model trained on pooled data.
@@ -91,7 +91,7 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 
 # The share of future clients that a lower bound on scores holds for, and the
 # confidence in this. For accuracies, the bound holds for a client's accuracy on
-# infinitely many examples; for others, for scores on similar test data.
+# infinitely many examples; for other scores, on test data of the same size.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95

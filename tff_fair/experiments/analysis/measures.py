@@ -1,4 +1,4 @@
-"""Measures of runs: statistics over clients, and how tables show them."""
+"""Defines the measures of runs: statistics over clients, shown in tables."""
 
 import functools
 import math

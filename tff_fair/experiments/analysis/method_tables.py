@@ -297,7 +297,7 @@ def _identity_note(
   methods: Iterable[tuple[Group, ResultsBySeed]],
   baselines: Mapping[str, ResultsBySeed],
 ) -> str:
-  """Returns a sentence on methods with a baseline's very results, or ""."""
+  """Returns a sentence on methods whose results equal a baseline's, or ""."""
   found = [
     f"“{group.label}” and “{label}”"
     for group, method in methods

@@ -106,7 +106,7 @@ def _by_client(found: ClientOutputs, part: _Part) -> list[ClientOutputs]:
   return [ClientOutputs(*arrays) for arrays in zip(*columns, strict=True)]
 
 
-_TINY = np.finfo(np.float64).eps  # The least probability in scikit-learn.
+_TINY = np.finfo(np.float64).eps  # scikit-learn clips probabilities at this.
 
 
 def _halves(task: tasks.Task, split: Split) -> list[tasks.Split]:
@@ -179,7 +179,7 @@ class _ClassificationScorer:
   def score_clients(
     self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
-    """Returns the rows of some clients, as columns, and outputs by example."""
+    """Returns scores of the clients in `part` as columns, and all outputs."""
     outputs, labels = self.class_outputs(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
@@ -240,7 +240,7 @@ class _RegressionScorer:
   def score_clients(
     self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
-    """Returns the rows of some clients, as columns, and outputs by example."""
+    """Returns scores of the clients in `part` as columns, and all outputs."""
     outputs = found.outputs
     labels = part.y.astype(np.float64).reshape(len(part.y), -1)
     number = labels.shape[1]

@@ -1,4 +1,4 @@
-"""The two questions that a comparison of methods may answer."""
+"""Defines the two questions of which a comparison of methods answers one."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple

@@ -66,7 +66,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
-  """Returns runs of the same data and number of clients, by their title."""
+  """Groups runs by their data and number of clients; titles the groups."""
   same: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     same.setdefault((*data_key(run), _num_clients(run)), []).append(run)
@@ -90,7 +90,7 @@ def data_key(run: Run, further: Sequence[str] = ()) -> tuple[object, ...]:
 
 
 def _data_settings(run: Run, further: Sequence[str]) -> dict[str, object]:
-  """Returns a run's settings of its training data, and those in `further`."""
+  """Returns the settings that determine a run's data, `further` included."""
   return {
     name: value
     for name, value in run.settings.items()

@@ -25,7 +25,7 @@ class Noise(TypedDict):
 def of_clients(
   accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
-  """Returns the noise in accuracies; None for values that cannot be ones."""
+  """Returns the noise in scores; None unless they are shares of examples."""
   values = np.asarray(accuracies, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None

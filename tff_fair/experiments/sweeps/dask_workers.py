@@ -66,7 +66,7 @@ class DaskWorkers(Executor):
     with contextlib.ExitStack() as closing:
       cluster = self._options.get(_SCHEDULER)
       if cluster is None:
-        # A restarted worker would import the user's script, and run it again.
+        # Without this, a restarted worker would import the user's script.
         closing.enter_context(processes.hide_main_module())
         # Runs are separate processes, so a worker cannot limit their memory.
         cluster = clusters.start_local(

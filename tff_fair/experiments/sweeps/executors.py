@@ -119,8 +119,7 @@ class Restarts:
 
   def __init__(self, most: int) -> None:
     self._most = most
-    # For each run's name, its last saved round, and how often it was cut off
-    # there.
+    # By a run's name: its last saved round, and its number of cut-offs there.
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:

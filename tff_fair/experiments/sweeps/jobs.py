@@ -137,7 +137,7 @@ def run(job: Job) -> int:
 
 
 def module_variables() -> dict[str, str]:
-  """Returns variables with which a new process finds this one's modules."""
+  """Returns environment variables by which processes find the same modules."""
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
 
 

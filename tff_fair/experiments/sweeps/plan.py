@@ -39,7 +39,7 @@ class PlannedRun:
 
 
 def expand(sweep: Sweep) -> list[PlannedRun]:
-  """Returns a sweep's runs, sorted by seeds; then methods keep their order."""
+  """Returns a sweep's runs, sorted by seeds, then in the order of methods."""
   hparams = hyperparameters(sweep)
   planned: dict[Identity, tuple[SweptMethod, PlannedRun]] = {}
   choices = [_choices(sweep, m, hparams[m.algorithm]) for m in sweep.methods]
@@ -286,7 +286,7 @@ def _folder_names(specs: Sequence[RunSpec]) -> list[str]:
 
 
 def _sort_names(names: Iterable[str]) -> list[str]:
-  """Sorts flat names of settings as folder names contain them."""
+  """Sorts flat names of settings into the order that folder names have."""
   return sorted(
     names,
     key=lambda name: (

@@ -102,9 +102,9 @@ _SECONDS_UNTIL_SIGNALLED = 0.5
 
 
 def main() -> NoReturn:
-  """The program that `run` starts: carries out a run that it sends to stdin.
+  """Carries out the job on standard input, in the program that `run` starts.
 
-  It sends the pickled path of the log, then the pickled job.
+  The input is the pickled path of the log, then the pickled job.
   """
   jobs.write_output_to(pickle.load(sys.stdin.buffer))
   # Slurm sends SIGUSR2 to all processes of a job at its time limit. The signal

@@ -101,9 +101,9 @@ class Runner:
     found: Sequence[str],
     title: str | None = None,
   ) -> list[Failure]:
-    """Carries out the runs that `found`, their states, does not call finished.
+    """Carries out the planned runs that are not finished.
 
-    Returns the runs that failed.
+    `found` has the runs' states. Returns the runs that failed.
     """
     with self.hold_claim():
       write_names(self.folder, title, planned)

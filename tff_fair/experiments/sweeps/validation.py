@@ -28,7 +28,8 @@ def with_fraction(
 ) -> Sweep:
   """Returns the sweep; with few clients, it holds out validation data.
 
-  `fraction` is their share, unless the sweep itself sets one.
+  These are the share `fraction` of each client's training data, unless the
+  sweep sets the share itself.
   """
   method_grids = [method.grid for method in sweep.methods]
   is_given = any(

@@ -70,7 +70,7 @@ def train_or_load(
 ) -> dict[str, Baseline]:
   """Returns the baselines that the spec requests, by kind; trains missing ones.
 
-  Those of runs with the same settings in neighbouring folders are loaded.
+  Instead, loads those of runs with the same settings in neighbouring folders.
   """
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,

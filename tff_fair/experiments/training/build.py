@@ -95,7 +95,7 @@ def process(
 def with_initial_weights(
   spec: RunSpec, task: tasks.Task, *, trust: bool = False
 ) -> tasks.Task:
-  """Returns the task; its model begins with weights if the spec names any."""
+  """Returns the task; if the spec names weights, its model begins with them."""
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
   if place is None:

@@ -1,4 +1,4 @@
-"""Builds what runs a run's rounds: the sampler of cohorts, and the runner.
+"""Builds the sampler of a run's cohorts, and the runner of its rounds.
 
 `resume` trains with them in a run's folder, `in_memory` without a folder.
 """
@@ -43,7 +43,7 @@ def rounds(
   weights: tff.learning.models.ModelWeights | None,
   wants_updates: bool,
 ) -> RoundRunner:
-  """Returns the runner of a run's rounds; `weights` replace initial ones."""
+  """Returns the runner of a run's rounds, which begin with `weights` if any."""
   task, ascent = parts.task, None
   if spec.algorithm == drfa_rounds.METHOD:
     losses = client_evaluation.build_losses(parts, train_data)

@@ -1,4 +1,4 @@
-"""Evaluates a run's model on its clients' data, which `check_data` reads."""
+"""Evaluates a run's model on its clients' data; checks the data beforehand."""
 
 import functools
 import itertools

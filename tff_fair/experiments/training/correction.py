@@ -176,7 +176,7 @@ class _Stages:
     )
 
   def pack_weights(self, weights: Sequence[np.ndarray]) -> Weights:
-    """Returns model weights with the trainable ones of a flat list."""
+    """Returns model weights; `weights` is a flat list of the trainable ones."""
     return tff.learning.models.ModelWeights(
       tf.nest.pack_sequence_as(self._initial.trainable, list(weights)),
       self._initial.non_trainable,

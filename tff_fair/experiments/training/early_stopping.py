@@ -13,7 +13,7 @@ from tff_fair.experiments.training.round_state import VALIDATION, RoundState
 
 
 class BestEvaluationTracker(RoundCallback):
-  """Finds a run's best evaluation; stops the run if none has been better since.
+  """Finds a run's best evaluation; stops the run if no better one follows.
 
   `patience` is the number of evaluations to wait for a better one.
   """

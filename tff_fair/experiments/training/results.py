@@ -269,7 +269,7 @@ def _results(
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
-  """Returns the summary's entry on noise; empty for scores but accuracy."""
+  """Returns the summary's entry on noise; empty unless accuracy is scored."""
   if score.name != ACCURACY.name:
     return {}
   noise = sampling_noise.of_clients(

@@ -131,7 +131,7 @@ def keep_rounds(
 
 
 def _read(path: pathlib.Path) -> tuple[bytes, list[tuple[int, bytes]]]:
-  """Returns a table's header, and its complete rows with their rounds."""
+  """Returns a table's header, and its complete rows with round numbers."""
   try:
     text = path.read_bytes() if path.exists() else b""
   except OSError as error:

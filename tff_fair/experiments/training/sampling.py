@@ -185,8 +185,8 @@ class Sampler:
 def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
   """Returns the ids of the clients that the run evaluates, int64[n], ascending.
 
-  They are all clients, or a random sample of participants of the size in the
-  spec, and all unseen clients.
+  By default, these are all clients; else a random sample of those that may take
+  part, and all unseen clients.
   """
   seen = np.flatnonzero(first_rounds < NEVER)
   number = spec.evaluation_clients
@@ -219,7 +219,7 @@ def _draw_share(
 
 
 def _spread_evenly(values: np.ndarray) -> np.ndarray:
-  """Scales values' ranks to [-1, 1], with mean 0; equal values share one."""
+  """Scales values' ranks to [-1, 1], with mean 0; equal values rank equally."""
   half = (len(values) - 1) / 2
   return (stats.rankdata(values) - 1 - half) / max(half, 1)
 
@@ -286,7 +286,7 @@ def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
 def _try_draw_share(
   text: str, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray | None:
-  """Draws the share `text` of `among`; None if it is no share, but an id."""
+  """Draws the share `text` of `among`; None if `text` is not a share."""
   try:
     share = float(text)
   except ValueError:

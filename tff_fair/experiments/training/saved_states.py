@@ -24,7 +24,7 @@ from tff_fair.files import atomic
 # A run resumes from the last state, or from the one before if that is damaged.
 _NUM_CHECKPOINTS = 2
 _CALLBACKS = "callbacks.npz"
-_VALUES = "values"  # The array with the JSON text of all values but arrays.
+_VALUES = "values"  # The array that holds all other values as JSON.
 _T = TypeVar("_T")
 
 

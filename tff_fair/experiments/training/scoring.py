@@ -87,7 +87,7 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
 
 
 def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
-  """Raises a `FieldError` unless examples have classes, and outputs logits."""
+  """Raises a `FieldError` unless examples have a class, and classes a logit."""
   if not task.has_class_labels or task.objective.activation != "softmax":
     raise FieldError(
       field,
