@@ -1,4 +1,4 @@
-"""The page of a report in a real browser."""
+"""The page of a report works in a real browser."""
 
 import re
 
@@ -19,7 +19,10 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-  """Returns the address of a page: four methods on a task, three with seeds."""
+  """Writes a report of four methods on a task; returns its address.
+
+  The first method has one seed, the others have two.
+  """
   folder = tmp_path_factory.mktemp("report")
   for number, (algorithm, skill) in enumerate(SKILLS.items()):
     for seed in (0, 1) if number else (0,):
@@ -43,7 +46,7 @@ def session():
 
 @pytest.fixture
 def shown(session, address):
-  """Opens the page anew; afterwards undoes emulation and resizing."""
+  """Opens the page anew; afterwards, undoes emulation and resizing."""
   session.open(address)
   yield session
   session.devtools("Emulation.setEmulatedMedia", media="", features=[])
@@ -59,7 +62,7 @@ def each(session, selector, value):
 
 
 def column(session, head, what="textContent"):
-  """Returns a column of the verdict's table, from top to bottom."""
+  """Returns the column `head` of the verdict's table, from top to bottom."""
   return session.run(
     f"""
     const table = document.querySelector("#t0-verdict table.sortable");
@@ -91,12 +94,13 @@ def test_the_page_renders_without_a_word_on_the_console(shown):
   figures = shown.find("figure svg")
   assert len(figures) > 20
   assert sum(map(shown.is_shown, figures)) == (
-    # Each client; curves, trade-offs, bars; clients in order, histograms;
-    # improved clients, stationarity, losses, directions; coefficients, labels.
+    # The terms are figures for each client; curves, trade-offs, bars; clients
+    # in order, histograms; improved clients, stationarity, losses, directions;
+    # coefficients, labels.
     2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1 + 1) + (4 + 1)
   )
   assert len(shown.screenshot()) > 10_000
-  # The browser would log any complaint about the page.
+  # The browser logs any complaint about the page.
   assert shown.log("browser") == []
 
 
@@ -178,7 +182,7 @@ def test_tables_are_sorted_with_the_keyboard(shown, key):
 
 
 def set_screen(session, width, **options):
-  """Emulates a screen, a phone's below 500 pixels."""
+  """Emulates a screen; one narrower than 500 pixels is a phone's."""
   options = {"width": width, "height": 800, "mobile": width < 500, **options}
   session.devtools("Emulation.setDeviceMetricsOverride", **options)
 
@@ -227,7 +231,7 @@ def test_the_band_of_a_chosen_method_is_filled(shown):
   shown.click("label[for=t0-chosen-1]")
   assert looks() == [("0.2", "1"), ("0", "0.15")]
   shown.click("label[for=t0-chosen-none]")
-  # The pointer is no longer on a method's name.
+  # The pointer has left the method's name.
   assert looks() == [("0", "1")] * 2
 
 
@@ -296,7 +300,8 @@ def test_a_narrow_window_scrolls_later_tables_and_nothing_else(shown):
   width = shown.run("return document.documentElement.scrollWidth")
   assert width <= shown.run("return innerWidth")
   scrolls = each(shown, ".scrolling", "e.scrollWidth > e.clientWidth")
-  assert scrolls[:2] == [False, False]  # Cards.
+  # The first two tables become cards, which do not scroll.
+  assert scrolls[:2] == [False, False]
   assert any(scrolls)
 
 

@@ -65,7 +65,7 @@ def test_an_error_in_the_deferred_part_is_not_replaced():
   with interruption.raise_on_signal():
     with pytest.raises(OSError, match="full"):
       fail()
-    # The signal comes at the next opportunity.
+    # A deferred signal comes at the next opportunity.
     with interrupts(signal.SIGINT), interruption.defer():
       pass
 

@@ -31,7 +31,7 @@ def evaluation(*accuracies):
 
 @contextlib.contextmanager
 def progress_of(total_rounds, completed_rounds=0, **settings):
-  """Yields a function that reports the end of a round to `RoundProgress`."""
+  """Yields a function that reports an evaluated round to `RoundProgress`."""
   with Callbacks([RoundProgress(total_rounds, **settings)]) as callbacks:
     callbacks.start(SimpleNamespace(rounds=range(completed_rounds)))
 
@@ -171,7 +171,7 @@ def test_quick_work_and_silence_say_nothing(capsys):
   assert capsys.readouterr().err == ""
 
 
-# Messages about long work, with a clock made by hand.
+# Tests of messages about long work, by a clock that the tests set.
 
 
 def work(num_clients=50, passes=1, begun=100):
@@ -181,7 +181,7 @@ def work(num_clients=50, passes=1, begun=100):
 @pytest.mark.parametrize(
   ("passes", "begun", "text"),
   [
-    # Two of the clients that have begun are still at work.
+    # Of the clients that have begun, two are still at work.
     (1, 100, "round 1: 0 of 50 clients done after 01:00"),
     (1, 102, "round 1: 0 of 50 clients done after 01:00"),
     (1, 103, "round 1: 1 of 50 clients done after 01:00, about 49:00 to go"),
@@ -211,7 +211,7 @@ def test_a_log_has_lines_now_and_then():
   assert due == [10, 30, 60, 240, 420, 600]
 
 
-# Amounts of work.
+# Tests of amounts of work.
 
 
 class Terminal(io.StringIO):

@@ -11,7 +11,7 @@ from tff_fair.runtime import cgroups
 
 pytestmark = pytest.mark.program
 
-# Modules for a rare kind of run, for TFF, or for the end of a run.
+# Modules that only a rare kind of run needs, or TFF, or the end of a run.
 _UNUSED = (
   "matplotlib.figure",
   "sklearn.mixture",
@@ -42,7 +42,7 @@ app.run(main)
 def test_a_run_imports_no_more_than_it_needs_and_who_needs_more_gets_it():
   # In an absl program, where Keras once failed to build models.
   command = [sys.executable, "-c", _IN_ABSL]
-  # TensorFlow has set it in this process.
+  # Without the variable that TensorFlow has set in this process.
   others = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
   process = subprocess.run(
     command, capture_output=True, text=True, check=False, env=others
@@ -51,7 +51,7 @@ def test_a_run_imports_no_more_than_it_needs_and_who_needs_more_gets_it():
   assert process.stdout == "[]\n(1, 6)\n"
 
 
-# Python's garbage collector.
+# Tests of Python's garbage collector.
 
 
 def test_garbage_waits_until_the_end():
@@ -76,7 +76,7 @@ def test_the_collector_is_as_before_also_after_an_error(was_enabled):
     gc.enable()
 
 
-# Limits that the system sets.
+# Tests of limits that the system sets.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of reading results from elsewhere."""
+"""Reads results from elsewhere."""
 
 import gzip
 
@@ -47,7 +47,8 @@ def test_clients_of_a_run_will_do(tmp_path):
     "1,NA,50,2,0.1,1.0",
   )
   found = audit_table.read(path)
-  # A name quoted for spreadsheets; a name, not a missing value.
+  # The first name was quoted for spreadsheets; NA is a name, not a missing
+  # value.
   assert found["client"].tolist() == ["=x", "NA"]
   assert found["num_examples"].tolist() == [4, 2]
   assert found["accuracy"].tolist() == [0.75, 1]

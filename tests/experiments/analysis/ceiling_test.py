@@ -54,7 +54,7 @@ def _spec(folder, name="classes", model="linear", **settings):
 
 
 def _weights(run):
-  """Returns the weights of a run, random by its folder's name."""
+  """Returns random weights for a run; its folder's name is their seed."""
   rng = np.random.default_rng(int(run.path.name))
   is_deep = run.spec.task_options["model"] == _DEEP
   sizes = (3, 128, 3) if is_deep else (3, 3)

@@ -60,7 +60,7 @@ def test_the_sentence_has_the_numbers():
     assert number in told
 
 
-# Changes of coefficients.
+# Tests of the changes of coefficients.
 
 
 TASK = types.SimpleNamespace(

@@ -71,7 +71,7 @@ def test_differences_to_a_baseline_have_intervals(folder):
   assert frame.loc["TERM", ["wins", "ties", "losses"]].tolist() == [2, 0, 1]
   low, high = frame.loc["TERM", ["mean_difference_low", "mean_difference_high"]]
   assert low < 10 < high
-  # The smaller of two p-values counts twice.
+  # Holm's correction doubles the smaller of two p-values.
   p_values, p_holm = frame["mean_difference_p"], frame["mean_difference_p_holm"]
   assert p_holm["AFL"] == pytest.approx(2 * p_values["AFL"])
   assert p_holm["TERM"] == p_values["TERM"] > p_holm["AFL"] > 0
@@ -110,7 +110,7 @@ def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
 
 
 def test_round_0_is_compared_if_asked_for_alone(tmp_path):
-  # An untrained model treats clients equally, which is not an achievement.
+  # An untrained model treats clients equally, which is no achievement.
   run_folders.make(tmp_path / "a", [(0, (0.1, 0.1)), (1, (0.3, 0.9))])
   run_folders.make(
     tmp_path / "b", [(0, (0.1, 0.1))], algorithm="term", is_finished=False
@@ -213,8 +213,8 @@ def test_measures_without_a_column_come_from_the_clients(folder):
       100 * errors.mean(),
       round(errors.std() / errors.mean(), 4),
       round(100 * examples.std(), 2),
-      # A third of ten examples: both of the smaller clients, a third of
-      # another.
+      # A third of ten examples: those of both smaller clients, 1 and 2, and a
+      # third of one.
       round(100 * (3 * 0.6 + 0.9 / 3) / (3 + 1 / 3), 2),
     ]
   )

@@ -19,7 +19,7 @@ ERRORS = {
 
 @pytest.fixture
 def of_errors(tmp_path):
-  """Two methods with two seeds of a regression."""
+  """Writes runs of a regression by two methods with two seeds."""
   first = [(1, (100.0, 100.0, 100.0))]
   return run_folders.make_methods(
     tmp_path, ERRORS, first=first, last=2, score=RMSE

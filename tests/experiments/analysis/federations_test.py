@@ -66,7 +66,7 @@ def test_clients_without_a_score_do_not_choose():
 
 
 def _results(gains, *, num_clients=6, seeds=3, score="accuracy", noise=0.01):
-  """Returns results of FedAvg, and of methods that add gains to it."""
+  """Returns results of FedAvg, and of methods that exceed it by `gains`."""
   rng = np.random.default_rng(0)
   level = rng.uniform(0.3, 0.6, [seeds, num_clients])
   parts = []
@@ -147,8 +147,8 @@ def test_signed_ranks_are_those_of_scipy(size):
 
 
 def test_of_ties_and_zeros_all_signs_are_counted():
-  # The ranks are 1, 2.5, 2.5, 4; the rank of 0 is dropped. Of the eight sums of
-  # +-2.5, +-2.5 and +-4, two are as far from 0 as 2.5 + 2.5 + 4 = 9.
+  # The ranks are 1, 2.5, 2.5 and 4; the rank of 0 is dropped. Of the eight sums
+  # of +-2.5, +-2.5 and +-4, two are as far from 0 as 2.5 + 2.5 + 4 = 9.
   assert federations.signed_rank_p([0.0, 1.0, 1.0, 3.0]) == 2 / 8
   # 2.5 + 2.5 - 4 = 1 is the smallest possible sum.
   assert federations.signed_rank_p([0.0, 1.0, 1.0, -3.0]) == 6 / 8 + 2 / 8

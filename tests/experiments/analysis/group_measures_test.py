@@ -16,7 +16,7 @@ CLIENTS, GROUPS = 5, 3
 
 
 def _counts(seed, least=30):
-  """Returns counts of each client from random labels and predictions."""
+  """Returns each client's counts, from random labels and predictions."""
   random = np.random.default_rng(seed)
   found = []
   for _ in range(CLIENTS):

@@ -59,7 +59,7 @@ def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   found = summary[summaries.UNSEEN]
   assert found["mean"] == pytest.approx(scores.mean())
   assert found["worst"] == pytest.approx(scores.min())
-  # 16 clients are needed and there are 16, so the least lower bound counts.
+  # Exactly the 16 clients needed are there, so the worst lower bound counts.
   assert (found["num_clients"], found["needed"]) == (16, 16)
   assert 0 <= found["bound"] <= scores.min()
   late = summary[summaries.LATE]
@@ -94,7 +94,7 @@ def test_too_few_unseen_clients_are_said_to_be():
       "test_accuracy": np.arange(13) / 20,
     }
   )
-  # These accuracies are not multiples of 1/10.
+  # As no multiples of 1/10, these accuracies are not those of 10 examples.
   for score, needed in ((RMSE, 14), (ACCURACY, 14)):
     found = joining_gains.of_unseen_clients(table, score) or {}
     assert (found.get("bound"), found["needed"]) == (None, needed)

@@ -40,8 +40,8 @@ def of_clients(values, sizes, score=scores.ACCURACY):
   return measures.of_clients(clients, score)
 
 
-# Numbers of examples: tails of 5, 10, 20 and 30 % are whole numbers, and some
-# clients count in part.
+# Numbers of examples: in some cases, tails of 5, 10, 20 and 30 % are whole
+# numbers of clients; in others, a client counts in part.
 SIZES = [[5] * 20, [1, 2, 3, 4, 90] * 4, [*range(1, 20), 210]]
 
 

@@ -15,7 +15,7 @@ CURVE = [(0, (0.9, 0.9)), (1, (0.1, 0.3)), (2, (0.4, 0.6)), (4, (0.7, 0.8))]
 
 @pytest.fixture
 def folder(tmp_path):
-  """FedAvg reaches 0.5 with both seeds, TERM with one, AFL with none."""
+  """Writes runs: both seeds of FedAvg reach 0.5, one of TERM, none of AFL."""
   for algorithm, seed, curve in (
     ("fedavg", 0, CURVE),
     ("fedavg", 1, [*CURVE[:2], CURVE[3]]),
@@ -44,7 +44,7 @@ def test_costs_are_summed_up_to_the_first_evaluation_that_is_there(folder):
   rows = compare(folder, target=0.5)
   fedavg, term, afl = (rows.loc[name] for name in ("FedAvg", "TERM", "AFL"))
   assert fedavg["reached"] == 2
-  # After rounds 2 and 4.
+  # The mean of rounds 2 and 4.
   assert fedavg["rounds_to"] == 3.0
   assert fedavg["rounds_to_std_over_seeds"] == pytest.approx(2**0.5, abs=0.05)
   assert fedavg["bytes_to"] == ((20 + 3) + (40 + 10)) / 2 - 0.5  # Rounded.

@@ -77,7 +77,7 @@ def dense(num_outputs, activation=None, inputs=2):
 
 
 def by_numpy(k):
-  """Accuracy and cross entropy of a client, in float64."""
+  """Returns a client's accuracy and cross entropy by NumPy, in float64."""
   logits = X[k].astype(np.float64) @ WEIGHTS.astype(np.float64) + 0.1
   shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
   y = CLASSES[k]

@@ -69,7 +69,7 @@ def test_the_mean_over_one_seed_is_a_paired_t_test():
   # The bootstrap of a mean has a variance in closed form.
   method, baseline = random_seeds(1, 40)
   found = paired.difference(MEAN, method, baseline)
-  # It does not answer for these clients.
+  # For only these clients, one seed tells nothing.
   assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
   change = method[0][0].score - baseline[0][0].score
   expected = stats.ttest_1samp(change, 0)
@@ -95,13 +95,14 @@ def test_one_client_leaves_a_paired_t_test_over_seeds():
 
 def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
   method, baseline = random_seeds(4, 50, seed=3)
-  for seed in method:  # Clients differ in the same way with all seeds.
+  # Clients differ in the same way with all seeds.
+  for seed in method:
     shared = np.linspace(-0.5, 0.5, 50)
     method[seed] = [clients(method[seed][0].score * 0.2 + 0.4 + shared * 0.8)]
   changes = np.array(
     [method[s][0].score - baseline[s][0].score for s in range(4)]
   )
-  # Two-way random effects without replication: mean squares in closed form.
+  # Two-way random effects without replication have mean squares in closed form.
   by_client, by_seed = changes.mean(0), changes.mean(1)
   rest = changes - by_client - by_seed[:, None] + changes.mean()
   noise = (rest**2).sum() / (3 * 49)
@@ -202,7 +203,7 @@ def test_the_step_of_a_grid_is_in_the_standard_error():
   expected = (changes.var(ddof=1) + 1 / 6**2 / 6) / 5
   assert variance == pytest.approx(expected)
   assert freedom == 4
-  # Values that all differ show no grid.
+  # If all values differ, they are on no grid.
   apart = changes + np.arange(5) / 50
   ((variance, _),) = paired.variance_parts(apart, None, 1, 1e-7)
   assert math.sqrt(variance) == pytest.approx(stats.sem(apart))
@@ -295,7 +296,7 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
     assert not math.isfinite(found.estimate)
     assert math.isnan(found.low)
     assert math.isnan(found.p_value)
-  # Their accuracies still count.
+  # The clients' accuracies still count.
   assert paired.difference(MEAN, method, baseline).estimate == pytest.approx(
     0.1
   )
@@ -335,8 +336,8 @@ def test_a_measure_that_remembers_gives_the_same():
   for method in methods:
     found = paired.difference(known, method, baseline)
     assert found == paired.difference(MEAN, method, baseline)
-  # Drawn values are computed once for each method and seed, observed values in
-  # each comparison, with its own weights.
+  # Drawn values are computed once for each method and seed; observed values are
+  # computed in each comparison, with its own weights.
   drawn = 3 * (len(methods) + 1)
   assert len(calls) == drawn + 2 * 3 * len(methods)
 
@@ -359,7 +360,7 @@ def test_holm(p_values, factors):
   assert paired.holm_factors(p_values) == pytest.approx(factors)
 
 
-# Seeds and clients that two methods share.
+# Tests of the seeds and clients that two methods share.
 
 
 def of_seed(seed):

@@ -1,4 +1,4 @@
-"""Which question runs answer, by flag, by argument and by participation."""
+"""A flag, an argument or participation decides which question runs answer."""
 
 import pandas as pd
 import pytest

@@ -71,7 +71,7 @@ def test_equal_weights_make_another_method_where_it_uses_weights(tmp_path):
   ]
   for number, values in enumerate(settings):
     run_folders.make(tmp_path / str(number), **values)
-  # The names by which a sweep calls it, with the weights and without.
+  # A sweep names the same method with and without the weights.
   for name in ("FedAvg on 4", "FedAvg on 4, equal weights"):
     run_folders.make(
       tmp_path / f"9{len(name)}",

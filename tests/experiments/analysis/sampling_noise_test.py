@@ -12,7 +12,7 @@ from tff_fair.experiments.presenting.report import task_runs, verdict_section
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import fairness_table, sentences
 
-# Each of ten examples, like those of the handmade runs.
+# Shares of ten correct examples, as in the handmade runs.
 ACCURACIES = (0.2, 0.9, 0.8, 1.0, 0.7)
 SHARE = (
   0.8 * np.mean([a * (1 - a) / 9 for a in ACCURACIES]) / np.var(ACCURACIES)

@@ -1,4 +1,4 @@
-"""Tests of the one table of many runs."""
+"""Tests of the single table that holds many runs."""
 
 import json
 import subprocess

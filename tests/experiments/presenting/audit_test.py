@@ -77,7 +77,8 @@ def test_losses_have_no_noise_that_can_be_told(tmp_path):
 
 
 def test_losses_below_zero_have_a_spread_and_no_ratios_to_their_mean(tmp_path):
-  losses = [-2.0, 1.0, 1.0]  # The mean is 0, so ratios to it mean nothing.
+  # The mean is 0, so ratios to the mean have no meaning.
+  losses = [-2.0, 1.0, 1.0]
   path = results(tmp_path, zip("abc", (9, 5, 7), losses, strict=True), "loss")
   found = experiments.audit(results=path)
   summary = found.summary["test_loss"]

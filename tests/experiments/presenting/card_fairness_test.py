@@ -52,7 +52,7 @@ def test_for_these_clients_only_their_examples_are_drawn():
   most = 196 * np.sqrt((0.25 / 4) / 6)
   assert 0.5 * most < high - shares.mean() * 100 < most
   assert high - low < 2 * most + 0.2
-  # Numbers of examples do not determine the variance of an error.
+  # The number of examples does not determine the variance of an error.
   errors = table(rmse=ACCURACIES, r2=ACCURACIES, num_examples=[4] * 6)
   text = text_of(errors, THESE, score=RMSE)
   assert " to " not in text.split("|---|")[1].split("\n\n")[0]

@@ -41,7 +41,7 @@ WEIGHTS = [
   np.array([[0.5, -1.0, 0.25], [-0.75, 0.5, 1.0]], np.float32),
   np.array([0.1, 0.2, -0.3], np.float32),
 ]
-# Computes the predictions of each export as its card says, without our code.
+# Computes each export's predictions as its card says, without our code.
 PROGRAM = """
 import json, os, sys
 import numpy as np
@@ -129,7 +129,7 @@ def probabilities_of_towns(x):
 
 
 def code_of(card):
-  """Returns the code of a card, without its made-up examples."""
+  """Returns the code of a card, without the examples that it makes up."""
   (code,) = re.findall(r"```python\n(.*?)```", card.read_text(), re.S)
   return re.sub(r"^(x = [^\n]*|frame = .*?^\}\))$", "", code, flags=re.M | re.S)
 
@@ -142,7 +142,7 @@ def write_case(exported, **inputs):
 
 
 def check_evaluation(rows, predictions, losses, accuracies):
-  """Checks clients' losses and accuracies from concatenated probabilities."""
+  """Checks clients' losses and accuracies by concatenated probabilities."""
   task = tasks.load("digits", **SPEC.task_options)
   start = 0
   for row in rows.to_dict("records"):
@@ -203,7 +203,8 @@ def test_a_model_needs_no_data_but_its_description(run, tmp_path, monkeypatch):
   copy = dataclasses.replace(run, path=tmp_path)
   shutil.copytree(run.path / "checkpoints", tmp_path / "checkpoints")
   monkeypatch.undo()
-  assert copy.model().input_shape == (None, 64)  # Its task builds it.
+  # The run's task builds this model.
+  assert copy.model().input_shape == (None, 64)
 
 
 def test_all_personal_models_are_written_by_name(run, tmp_path):

@@ -125,7 +125,7 @@ def test_latex_takes_the_tables(tmp_path):
   (tmp_path / "tables.tex").write_text(
     latex([table(names, [1.0, -2.0, 3.0, 4.0])]), encoding="utf-8"
   )
-  # The smallest TeX distributions, which may lack booktabs, have \hline.
+  # The smallest TeX distributions may lack booktabs, but have \hline.
   rules = "".join(
     rf"\let\{name}\hline" for name in ("toprule", "midrule", "bottomrule")
   )
@@ -162,7 +162,7 @@ def test_latex_takes_the_tables(tmp_path):
     # After the row before, LaTeX would read these as arguments of its `\\`.
     ("[1] x", "{[}1] x"),
     ("*y", "{*}y"),
-    # Settings are symbols.
+    # Settings become symbols.
     (
       "AdaFed gamma=0.1 client_learning_rate=0.5",
       r"AdaFed $\gamma$=0.1 $\eta$=0.5",

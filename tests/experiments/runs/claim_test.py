@@ -1,4 +1,4 @@
-"""Claims of folders, on file systems with locks and without."""
+"""Programs claim folders, on file systems with locks and without."""
 
 import concurrent.futures
 import contextlib
@@ -157,7 +157,7 @@ def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
 @pytest.mark.parametrize("is_stale", [False, True])
 @pytest.mark.usefixtures("no_locks")
 def test_of_several_programs_exactly_one_wins(tmp_path, hold, is_stale):
-  """Each thread stands for a program: claims are files, not locks."""
+  """Threads stand for programs, since claims are files, not locks."""
   begin, end = threading.Barrier(3), threading.Barrier(3)
 
   def wins(_):

@@ -141,7 +141,7 @@ def differences(saved, present):
 def test_the_same_run_does_not_differ():
   saved = build(SPEC, "3-7")
   assert differences(saved, build(SPEC, "3-7")) == []
-  # A spec may also state values that follow from the task.
+  # A spec may also state values that would follow from the task.
   said = ASKED_LITTLE.replace(clients_per_round=10, hparams={"gamma": 1})
   assert differences(build(ASKED_LITTLE), build(said)) == []
 
@@ -151,7 +151,7 @@ def test_the_same_run_does_not_differ():
   [
     ({"batch_size": 32}, ["batch_size=16 (here 32)"]),
     ({"hparams": {"q": 2}}, ["hparam.q=0.5 (here 2)"]),
-    # Equal to the default.
+    # This value equals the default.
     ({"task_options": {"partition": "dirichlet"}}, []),
     ({"measure_improvement": True}, ["measure_improvement=false (here true)"]),
     ({"rounds_per_checkpoint": 3}, []),

@@ -59,7 +59,8 @@ def _with_parts(**parts):
 
 
 def _damage(path, change):
-  if change is None:  # A folder in its place.
+  # A folder takes the file's place.
+  if change is None:
     path.unlink()
     path.mkdir()
   else:

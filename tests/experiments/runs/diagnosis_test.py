@@ -48,16 +48,16 @@ def falling(start, end, number=20):
     [2.3, 3.1, 2.9],
     falling(2.3, 0.01),
     [*falling(2.3, 0.5), 1.1, 0.6, 1.2],
-    # A classifier that becomes too sure of itself.
+    # The losses of a classifier that becomes too sure of itself.
     [*falling(2.3, 0.8), 1.1, 1.4, 1.8, 2.0],
     # One jump at the end of many, and losses near 0.
     [*falling(2.3, 0.2), 2.1],
     [*falling(2.3, 1e-6), 1e-5, 1e-4, 1e-3, 1e-3, 1e-3],
     [1e-7, 1e-5, 1e-4, 1e-3],
-    # A loss that may be negative.
+    # Losses that may be negative.
     [1.0, -2.0, -3.0, -2.4],
     [-5.0, -5.1, -5.3, -5.2],
-    # Noise around no progress.
+    # Noise without progress.
     [0.7, 0.8, 0.6, 0.75, 0.65, 0.9],
   ],
 )
@@ -93,7 +93,7 @@ def test_the_loss_of_equal_probabilities():
   assert kinds(losses) == []
   assert kinds(losses, num_classes=10) == ["worse_than_constant"]
   assert kinds([60.0, 20.0, 4.0], num_classes=10) == []
-  # It has just begun.
+  # A run that has just begun may have such losses.
   assert kinds(losses[:3], num_classes=10) == []
   worse = ["worse_than_constant"]
   assert kinds([*losses[:3], 22.0], num_classes=10) == worse

@@ -47,7 +47,7 @@ def refuse(
   error=errors.FolderTakenError,
   lengthens=False,
 ):
-  """Checks that a run is refused a folder, and with which message."""
+  """Checks that a run is refused the folder, with a message like `match`."""
   with (
     pytest.raises(error, match=match),
     run_folder.take_folder([path], config, lengthens=lengthens),
@@ -235,7 +235,8 @@ def test_a_run_with_a_pipe_is_left_alone(path, name):
 def test_a_folder_of_other_runs_is_left_alone(path, below):
   path.mkdir(parents=True)
   (path / "notes").mkdir()
-  for text in ("", "[1, 2]", "{}", "no JSON"):  # Of other programs.
+  # Other programs may write such files.
+  for text in ("", "[1, 2]", "{}", "no JSON"):
     (path / "notes" / "config.json").write_text(text)
     run_folder.RunFolder(path).check_usable()
   interrupted_run(path / below)

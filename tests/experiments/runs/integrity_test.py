@@ -60,7 +60,7 @@ def two_runs(tmp_path_factory):
 
 @pytest.fixture
 def folder(two_runs, tmp_path):
-  """A finished run, to damage."""
+  """Returns a finished run, which tests may damage."""
   shutil.copytree(two_runs[0].path, tmp_path / "run")
   return RunFolder(tmp_path / "run")
 
@@ -93,7 +93,7 @@ def _without_a_column(content):
 
 
 def outcome(folder, *, verify):
-  """Returns the messages about a run, be it refused or not."""
+  """Returns the messages about a run, whether it is refused or not."""
   try:
     found = discovery.find_intact(folder.path, verify=verify)
     assert found.runs
@@ -205,7 +205,7 @@ def test_a_finished_run_has_its_last_evaluation(folder):
   folder.evaluations.write_bytes(b"".join(rows[:4]))
   with pytest.raises(RunError, match=r"ends with round 3, .* says 6"):
     _ = experiments.open_run(folder.path).evaluations
-  # Even if the checksums are lost, too.
+  # It is noticed even if the checksums are lost, too.
   folder.checksums.unlink()
   with pytest.raises(RunError, match=r"ends with round 3, .* says 6"):
     experiments.compare(folder.path)

@@ -20,7 +20,8 @@ def test_runs_are_found_at_any_depth_in_natural_order(tmp_path):
   run_folders.make(tmp_path / "a/checkpoints/not_a_run_of_its_own")
   (tmp_path / "notes").mkdir()
   (tmp_path / "c").mkdir()
-  (tmp_path / "c" / "config.json").touch()  # Is about to begin.
+  # A run that is about to begin.
+  (tmp_path / "c" / "config.json").touch()
   assert [str(run.path.relative_to(tmp_path)) for run in found(tmp_path)] == [
     "a",
     "b/seed=2",

@@ -64,7 +64,7 @@ def test_settings_that_go_together():
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
   private = RunSpec(**_NOISE, client_weighting="uniform")
-  # Dropout does not depend on the data, or there is none.
+  # This dropout does not depend on the data; in the last case, there is none.
   for kind in ("independent", "by_client", "blocks", "periodic"):
     private.replace(dropout=0.2, dropout_kind=kind)
   private.replace(dropout_kind="by_size")
@@ -85,7 +85,7 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
     return
   same = RunSpec(algorithm=algorithm, hparams={"learning_rate": 0.25})
   assert same.all_hparams == spec.all_hparams
-  # A folder holds both.
+  # A folder's record holds both names.
   both = spec.replace(hparams={"learning_rate": 0.25})
   assert both.differences(spec) == {}
   for changes, field in (

@@ -24,7 +24,7 @@ def test_one_value_needs_no_list():
 
 def test_a_hyperparameter_is_for_the_methods_that_have_it():
   runs = BASE.vary(algorithm=["fedavg", "adafed"], gamma=[1, 2])
-  # The two without it are the same run.
+  # Both runs without gamma are the same, so one is left.
   assert [(r.algorithm, dict(r.hparams)) for r in runs] == [
     ("fedavg", {}),
     ("adafed", {"gamma": 1.0}),

@@ -13,7 +13,8 @@ from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.spec import settings, spec_text
 from tff_fair.experiments.spec.run_spec import FrozenMapping
 
-# For each setting, a valid value that is not the default, and its needs.
+# By setting: a valid value that is not the default, and other settings that it
+# needs.
 OTHERS = {
   "task": ("synthetic", {}),
   "data_dir": ("/data", {}),
@@ -337,11 +338,11 @@ def test_every_setting_has_a_meaning():
     (None, 49, 9),
     (None, 20, 4),
     (None, 3, 1),
-    # A file of settings for many rounds, cut short.
+    # Settings for many rounds, in a run that is cut short.
     (100, 20, 4),
     (100, 60, 12),
     (21, 20, 4),
-    # Set explicitly.
+    # A number that is set explicitly.
     (20, 20, 20),
     (10, 20, 10),
     (1, 1000, 1),
@@ -389,7 +390,7 @@ def test_a_frozen_mapping_does_not_change_nor_its_hash_with_the_order():
   assert len({frozen, other, FrozenMapping({"a": 1})}) == 2
 
 
-# Runs whose task or model is a user's own code.
+# Tests of runs whose task or model is a user's own code.
 
 
 def test_a_users_task_and_model_are_settings_like_others(tmp_path, monkeypatch):

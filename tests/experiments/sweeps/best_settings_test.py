@@ -43,7 +43,7 @@ def row(path, criterion="mean", fraction=0.2):
 def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
   make(tmp_path / "a", accuracies(0.9, 0.3), 0.1)
   make(tmp_path / "b", accuracies(0.5, 0.8), 0.2)
-  # The better setting on the validation clients, not on all clients.
+  # The setting is better on the validation clients, not on all clients.
   assert row(tmp_path)[:5] == [
     *("FedAvg, client_learning_rate=0.1", "2", "1", "90.00", "30.00"),
   ]
@@ -51,7 +51,7 @@ def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
 
 
 def test_few_clients_all_decide(tmp_path):
-  # As in FedFV's Table 4: the best for one of three clients is not for all.
+  # As in FedFV's Table 4: the best setting for one client is not that for all.
   make(tmp_path / "a", [0.9, 0.1, 0.1], 0.1)
   make(tmp_path / "b", [0.1, 0.9, 0.1], 0.3)
   make(tmp_path / "c", [0.5, 0.5, 0.5], 0.2)
@@ -127,7 +127,7 @@ def test_some_clients_are_drawn_and_some_are_left(num_clients, fraction, size):
 
 
 def test_the_draw_does_not_change():
-  # Otherwise the results of a sweep could not be reproduced.
+  # Otherwise nobody could reproduce the results of a sweep.
   drawn = best_settings.validation_clients(range(30), 0.2)
   assert drawn.tolist() == [2, 12, 16, 18, 21, 28]
 
@@ -154,7 +154,7 @@ def test_of_errors_the_smallest_are_chosen_in_a_table_of_their_own(tmp_path):
 
 
 def set_aside(path, values):
-  """Adds validation results to clients; NaN for a client without any."""
+  """Adds validation results to clients; NaN means that a client has none."""
   place = path / "client_evaluations.csv"
   table = pd.read_csv(place)
   of_last = pd.Series(values, index=table.index[-len(values) :])

@@ -27,11 +27,12 @@ pytestmark = pytest.mark.pure
 
 CLIENTS = 20
 SPEC = RunSpec(task="digits", total_rounds=2, client_learning_rate=0.1)
-WEAKNESS = np.linspace(0, 0.4, CLIENTS)  # Of clients under FedAvg.
+# What clients lack in accuracy under FedAvg.
+WEAKNESS = np.linspace(0, 0.4, CLIENTS)
 
 
 def accuracies(spec, part):
-  """Returns clients' accuracies: rates matter, and FedFV helps the worst."""
+  """Makes up clients' accuracies: rates matter, and FedFV helps the worst."""
   random = np.random.default_rng([spec.seed, part, len(spec.algorithm)])
   found = 0.8 - WEAKNESS + 0.02 * random.normal(size=CLIENTS)
   found -= 0.05 * abs(np.log(spec.client_learning_rate / 0.3))
@@ -41,7 +42,7 @@ def accuracies(spec, part):
 
 
 def counts(spec, part):
-  """Returns counts of two groups, which TERM treats the same."""
+  """Makes up counts of two groups, which only TERM treats the same."""
   random = np.random.default_rng([spec.seed, part, len(spec.algorithm)])
   found = {}
   for group, share in enumerate(
@@ -62,7 +63,7 @@ def patch():
 
 @pytest.fixture(scope="module", autouse=True)
 def trained(patch):
-  """Returns the specs of the runs so far, in order; no run really trains."""
+  """Replaces training; returns the list of the specs of all runs so far."""
   specs = []
 
   def in_memory(_, spec):
@@ -128,7 +129,7 @@ def test_a_method_that_serves_the_worst_clients_is_chosen(chosen):
   assert choice.spec.algorithm == "fedfv"
   assert choice.settings["alpha"] == 0.5
   first = choice.confirmation.iloc[0]
-  # The worst two clients gain some 0.6 * 0.39 - 0.05.
+  # The worst two clients gain about 0.6 * 0.39 - 0.05.
   assert first["worst_10_difference_low"] > 10
   assert first["worst_10_difference"] == pytest.approx(18, abs=3)
   assert 4 < first["largest_loss"] < 9

@@ -1,7 +1,7 @@
 """Sweeps over clusters on this machine give the files of a local sweep.
 
-Runs are interrupted and killed. submitit and Dask start their processes, in
-which nothing is trained.
+submitit and Dask start processes, which do not train. Runs are interrupted and
+killed.
 """
 
 import os
@@ -59,11 +59,11 @@ def local(tmp_path_factory):
 
 
 def contents(folder):
-  """Returns the contents of all files of runs, except logs, by name."""
+  """Returns the contents of runs' files by name, without logs."""
   return {
     str(path.relative_to(folder)): path.read_text().replace(str(folder), "")
     for path in folder.rglob("*")
-    # The files of a job that was lost stay, too.
+    # Leaves out submitit's files, since those of a lost job stay.
     if path.is_file()
     and path.name != "log.txt"
     and "submitit" not in path.parts
@@ -71,7 +71,7 @@ def contents(folder):
 
 
 def when_saved(folder, rounds, act):
-  """Starts a thread that acts once the slow run has saved some rounds."""
+  """Starts a thread that calls `act` once the slow run has saved `rounds`."""
 
   def wait():
     metrics = folder / SLOW / "metrics.csv"

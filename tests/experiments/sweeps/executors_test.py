@@ -131,7 +131,7 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch, tmp_path):
     )
 
 
-# Runs that are handed out.
+# Tests of runs that are handed out to workers.
 
 
 SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
@@ -170,7 +170,7 @@ class Run:
 
 
 class Cluster(Executor):
-  """Starts no process; each run ends as the test says."""
+  """A cluster without processes, on which the test says how each run ends."""
 
   is_shared = True
   poll_interval_seconds = 0.0
@@ -206,7 +206,7 @@ def fail(job):
 
 
 def lost(saved):
-  """Returns an end of a job: it is lost after it saved some rounds."""
+  """Returns how a job ends that saves round `saved`, and then is lost."""
 
   def end(job):
     state = job.path / "checkpoints" / f"program_state_{saved}"
@@ -218,7 +218,10 @@ def lost(saved):
 
 @pytest.fixture
 def carry_out(tmp_path, monkeypatch, capsys):
-  """Carries out runs of some seeds; returns the failures and stderr."""
+  """Returns a function that carries out runs of `seeds` on a cluster.
+
+  It returns the failures and stderr.
+  """
   monkeypatch.setattr(executors, "_SYNC_TIMEOUT_SECONDS", 0.0)
 
   def run(cluster, seeds=(0,)):
@@ -307,7 +310,7 @@ def test_a_folder_that_hosts_do_not_share_is_told(carry_out):
 
 @pytest.fixture
 def at_work(tmp_path):
-  """Lets another program claim the folder of the run."""
+  """Lets another program hold the claim of the run's folder."""
   path = tmp_path / NAME
   path.mkdir()
   config = path / "config.json"

@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps.setting_tables import Setting
 
 
 def expand(algorithms, settings=None, **grid):
-  """Expands a sweep of methods with settings for all of them."""
+  """Expands a sweep of `algorithms`, with `settings` for all of them."""
   sweep = sweep_file.from_methods(algorithms.split(","), "methods")
   return sweep_plan.expand(with_settings(sweep, settings, grid))
 
@@ -102,7 +102,7 @@ grid = {batch_size = [4, 16]}
   assert first.method == "Own"
   assert first.spec.task_options == {"num_clients": 10, "test_fraction": 0.2}
   assert second.spec.batch_size == 16
-  # Final settings replace both.
+  # Final settings replace those of all methods and those of a method.
   again = expand_file(text, {"client_learning_rate": "7"})
   assert {run.spec.client_learning_rate for run in again} == {7.0}
   assert [run.name for run in again if run.method == "fedavg"] == [common.name]
@@ -114,7 +114,8 @@ def test_names_are_file_names():
   (alone,) = expand("fedavg", data_dir="/a b")
   planned = expand("fedavg", data_dir="/a/b,/a b")
   assert len(set(names(planned))) == 2
-  assert alone.name in names(planned)  # Values can be added later.
+  # The name stays, so that a sweep can get further values later.
+  assert alone.name in names(planned)
   assert all(
     name.startswith("fedavg-data_dir=_a_b-s") for name in names(planned)
   )
@@ -154,10 +155,10 @@ def test_methods_that_the_command_line_makes_one_are_run_once(expand_file):
   assert len(expand_file(one + two)) == 3
   (run,) = expand_file(one + two, hparam__t="5")
   assert run.spec.hparams == {"t": 5.0}
-  # It would be unclear which of two names the run has.
+  # Otherwise it would be unclear which of two names the run has.
   with pytest.raises(RunError, match=r"number 2 \(Term\): .*same run"):
     expand_file(f'{one}{two}name = "Term"\n', hparam__t="5")
-  # These were the same before.
+  # These two were the same run even without the command line.
   with pytest.raises(RunError, match=r"number 2 \(term\): .*same run"):
     expand_file(one + one, hparam__t="5", seed="0")
 
@@ -221,7 +222,7 @@ class TestSpecs:
         ),
         ["fedavg-seed=0", "adafed-gamma=0.1-seed=0", "adafed-gamma=1-seed=0"],
       ),
-      # A model that is not given is named where another is.
+      # The default model is named where other runs have another model.
       (
         [RunSpec(), *RunSpec().vary(model=["logistic_regression"])],
         [
@@ -247,7 +248,7 @@ class TestSpecs:
         TERM.vary(model_seed=[1, 0]),
         ["term-model_seed=1-seed=0", "term-model_seed=0-seed=0"],
       ),
-      # Settings that only some methods have are compared among these.
+      # Settings that only some methods have are compared only among these.
       (
         [
           RunSpec(algorithm="adafed", hparams={"gamma": 2.0}),

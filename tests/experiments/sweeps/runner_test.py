@@ -36,7 +36,7 @@ TIMEOUT = 120
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-  """Replaces training; the server does not load TensorFlow."""
+  """Replaces training, and keeps the server from loading TensorFlow."""
   monkeypatch.setattr(runner, "train", fake_training.train)
   monkeypatch.setattr(processes, "_PRELOADED", fake_training.__name__)
 
@@ -72,7 +72,7 @@ def test_a_second_sweep_says_that_the_first_is_at_work(tmp_path):
 def test_finished_runs_stay_and_others_begin(tmp_path, capsys):
   (first,) = sweep([SPEC], tmp_path)
   log = first.path / "log.txt"
-  # The run was in another process, which wrote its output to the log.
+  # The run was in a process of its own, which wrote its output to the log.
   assert log.read_text().startswith("fedavg ")
   assert str(os.getpid()) not in log.read_text()
   assert not (tmp_path / f"{first.path.name}.log").exists()
@@ -116,7 +116,7 @@ def test_a_server_that_is_killed_is_told(tmp_path, monkeypatch):
   (tmp_path / "dying.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.setattr(processes, "_PRELOADED", "dying")
-  # Ends the server of earlier tests.
+  # The server of earlier tests would not notice the change.
   forkserver._forkserver._stop()  # type: ignore[attr-defined]
   with pytest.raises(
     RunError, match=r"cannot be started: .* was killed"
@@ -129,7 +129,7 @@ def test_runs_outlive_the_server_that_is_killed(tmp_path, capsys):
   assert len(sweep(SPEC.vary(seed=[6, 0]), tmp_path)) == 2
   said = capsys.readouterr().err
   assert "1/2 fedavg-seed=6: accuracy" in said
-  # The second waited for the first.
+  # The second run waited for the first one.
   assert said.index("fedavg-seed=6") < said.index("fedavg-seed=0")
 
 
@@ -165,7 +165,7 @@ def test_a_script_needs_no_guard_wherever_it_starts(start, tmp_path):
   process = start([0, 1], cwd=elsewhere)
   output, said = process.communicate(timeout=TIMEOUT)
   assert process.returncode == 0, said
-  # Python itself would import the script in each process, which would start the
+  # Python itself would import the script in each process, and so start the
   # sweep again.
   assert output == "The script starts.\n[0, 1]\n"
   assert "2/2 fedavg-seed=" in said
@@ -204,7 +204,7 @@ def test_a_folder_shows_the_state_of_its_run(tmp_path):
   (tmp_path / "config.json").touch()
   assert runner.state_of(TERM, tmp_path) == "new"
   path = make(tmp_path / "a")
-  # A default that is given explicitly does not make another run.
+  # To give a default explicitly does not make another run.
   same = TERM.replace(task_options={"num_clients": 30}, clients_per_round=10)
   assert runner.state_of(TERM, path) == "finished"
   assert runner.state_of(same, path) == "finished"

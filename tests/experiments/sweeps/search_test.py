@@ -78,7 +78,7 @@ def test_an_interrupted_search_ends_as_one_that_was_not(
         search(path, **options)
     faked.interrupted_at = None
     assert told(search(path, **options)) == told(whole)
-    # Nothing ran again.
+    # No run was repeated.
     assert faked.num_started == num_runs
     names = (path / "trained.txt").read_text().split()
     assert len(set(names)) == len(names) == num_runs
@@ -130,7 +130,7 @@ def test_a_pruned_run_is_neither_finished_nor_failed(tmp_path):
     assert not run.is_finished
   kept = experiments.compare(discovery.find([tmp_path]))
   assert len(kept) == len(found.trials) - len(pruned)
-  # Equal or better at that round, a run goes on.
+  # A run whose value is equal or better at that round goes on.
   assert found.best[0] not in pruned
 
 

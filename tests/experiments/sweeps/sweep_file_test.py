@@ -114,11 +114,14 @@ def test_a_mistake_is_one_line_that_names_the_place(read, text, message):
 
 
 class TestExtends:
-  """A file that is laid over another."""
+  """A file may extend another one, and replace some of its settings."""
 
   @pytest.fixture
   def read(self, tmp_path):
-    """Writes files, those named included... into a folder; reads the last."""
+    """Returns a function that writes files, and reads the last one.
+
+    Files whose names begin with "included" go into a folder of that name.
+    """
     included = tmp_path / "included"
     included.mkdir()
 
@@ -153,7 +156,7 @@ dropout = 0.5
       "task_option.model": ["cnn"],
       "dropout": [0.5],
     }
-    # In the same order, on which the names of folders depend.
+    # The order must be the same, since names of folders depend on it.
     assert list(child.common) == [*base.common, "dropout"]
     assert child.varying == base.varying
 

@@ -1,4 +1,4 @@
-"""Which sweeps set validation data aside."""
+"""Sweeps that choose between settings set validation data aside."""
 
 import dataclasses
 
@@ -39,19 +39,19 @@ def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
   [
     ({**FEW, **RATES}, 0.2),
     ({**FEW, "hparam.gamma": ["0.1", "1"]}, 0.2),
-    # The runs of a sweep all train on the same share.
+    # All runs of a sweep train on the same share.
     ({**RATES, **FEW, "task_option.num_clients": ["60", "21"]}, 0.2),
-    # Only evaluated clients count.
+    # Only the clients that are evaluated count.
     ({**MANY, **RATES, "evaluation_clients": ["30"]}, 0.2),
     ({**MANY, **RATES, "unseen_clients": ["0.2"]}, 0.2),
     ({**MANY, **RATES}, 0.0),
-    # Nothing to choose from.
+    # There is nothing to choose from.
     ({**FEW, "seed": ["0", "1"]}, 0.0),
-    # The user decides.
+    # The user's choice decides.
     ({**FEW, **RATES, "validation_fraction": ["0"]}, 0.0),
     ({**FEW, **RATES, "validation_fraction": ["0.3"]}, 0.3),
     ({**MANY, **RATES, "validation_fraction": ["0.3"]}, 0.3),
-    # For unreadable data: the runs will report it.
+    # Data that cannot be read; the runs will report the error.
     ({**RATES, "task": ["table"], "task_option.file": ["no.csv"]}, 0.0),
   ],
 )

@@ -48,7 +48,7 @@ def second_step(optimizer):
 
 @pytest.fixture
 def built(monkeypatch):
-  """Returns a function from a spec to the options of its process' builder."""
+  """Returns a function from a spec to the options that build its process."""
 
   def process(spec):
     task = task_loading.load(spec)
@@ -152,7 +152,7 @@ def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
 
 
 class ComposedError(Exception):
-  """Holds the server step that a method has composed."""
+  """Holds the server step of a method, and ends its build."""
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_the_learning_rate_of_the_server_reaches_every_method(
   assert rates == pytest.approx({None: own.default if own else 1, 0.25: 0.25})
 
 
-# Initial weights of a trained model.
+# Tests of initial weights from a trained model.
 
 DENSE = tf.keras.layers.Dense
 NORMALIZATION = tf.keras.layers.LayerNormalization
@@ -201,7 +201,7 @@ NORMALIZATION = tf.keras.layers.LayerNormalization
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-  """A finished run, and its export beside it."""
+  """Trains a run, and writes its export beside it."""
   folder = tmp_path_factory.mktemp("trained")
   run = train(SMALL, folder / "run")
   experiments.export(run, folder / "exported.keras")
@@ -234,7 +234,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   assert run.settings["initial_weights"] == digest[:8]
   assert "initial_weights" not in trained.config
   assert experiments.RunSpec.from_toml(spec.to_toml()) == spec
-  # As if the other run had gone on meanwhile.
+  # This is as if the other run had gone on meanwhile.
   config["initial_weights"]["sha256"] = "0" * 64
   config_file.write_text(json.dumps(config))
   with pytest.raises(experiments.RunError, match="initial"):
@@ -315,7 +315,7 @@ def test_weights_that_a_model_cannot_have(trained, frozen, tmp_path):
   assert begin() is frozen
 
 
-# Weights of clients from the data.
+# Tests of clients' weights that come with the data.
 
 
 @pytest.fixture

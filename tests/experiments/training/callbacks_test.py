@@ -70,7 +70,10 @@ class Mean(RoundCallback):
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-  """Returns a run and its callbacks; a copy beside it is as after a kill."""
+  """Returns a run and its two callbacks.
+
+  A copy beside the run is in the state that a kill would leave.
+  """
   path = tmp_path_factory.mktemp("runs")
   log, mean = Log(), Mean(4, path / "killed")
   run = train(SPEC, path / "run", callbacks=[log, mean])
@@ -114,7 +117,7 @@ def test_a_killed_run_goes_on_with_the_states_of_callbacks(followed, tmp_path):
 
 
 class After(RoundCallback):
-  """Does something after a round."""
+  """Calls a function after a round."""
 
   def __init__(self, number, act):
     self._number, self._act = number, act
@@ -132,7 +135,7 @@ def test_a_callback_stops_a_run_once_and_for_all(tmp_path, capfd):
     assert run.summary is not None
     assert run.summary["rounds"] == 3
     assert run.evaluations["round"].tolist() == [0, 2, 3]
-    # As after a crash: the round is saved, and the summary not yet written.
+    # As after a crash: the last round is saved, but there is no summary.
     (path / "summary.json").unlink()
     run = train(SPEC, path)
   longer = train(SPEC.replace(total_rounds=6), path)

@@ -26,10 +26,12 @@ def test_clients_stay_in_memory_up_to_a_number_of_bytes(monkeypatch):
   data = client_data.ClientLoader(split, two_numbers())
   for ids, expected in (
     ([1, 2, 3], [1, 2, 3]),
-    ([1], []),  # The last used is the last to leave.
+    # The client that was used last is the last to leave.
+    ([1], []),
     ([4, 1, 3], [4]),
     ([2], [2]),
-    ([9, 9], [9, 9]),  # Larger than all that stays, so nothing stays.
+    # They are larger than all that may stay, so nothing stays.
+    ([9, 9], [9, 9]),
     ([2], [2]),
   ):
     data(ids)

@@ -25,7 +25,7 @@ def process(task):
 
 @pytest.fixture(scope="module")
 def state(task, process):
-  """A state with random weights."""
+  """Returns a state with random weights."""
   generator = np.random.default_rng(0)
   weights = [
     generator.normal(size=variable.shape).astype(np.float32)
@@ -41,7 +41,7 @@ def train_data(task):
 
 
 def parts_of(task, process=None, client_ids=None):
-  """Returns the parts of a run that an evaluation of some clients needs."""
+  """Returns the parts of a run that an evaluation of `client_ids` needs."""
   everyone = np.arange(task.num_clients)
   return types.SimpleNamespace(
     task=task,
@@ -61,7 +61,7 @@ def evaluate(state, task, process, client_ids=None):
 
 
 def expected_columns(task, state):
-  """Logistic regression in NumPy."""
+  """Returns the results of logistic regression by NumPy, a row per client."""
   kernel, bias = (
     np.asarray(layer, np.float64)
     for layer in state.global_model_weights.trainable

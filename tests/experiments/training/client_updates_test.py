@@ -13,7 +13,7 @@ from tff_fair.experiments import RoundCallback
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 RATE, EPOCHS = 0.2, 2
-# Each step takes all examples of a client, so that their order does not matter.
+# A step takes all examples of a client, so that their order has no effect.
 SPEC = SMALL.replace(
   batch_size=2000,
   local_epochs=EPOCHS,
@@ -41,7 +41,7 @@ class Updates(RoundCallback):
 
 
 def trained(model, x, y):
-  """Returns the update and the first loss of a client, in float64."""
+  """Returns a client's update and losses by NumPy, in float64."""
   w, b = (np.array(part, np.float64) for part in model)
   x = x.reshape(len(x), -1).astype(np.float64)
   losses = []

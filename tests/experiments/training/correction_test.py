@@ -144,7 +144,7 @@ def test_workers_that_read_the_data_are_an_error(monkeypatch):
   correction.check_labels_available(SPEC.replace(label_correction="none"))
 
 
-# The record of a correction.
+# Tests of the record of a correction.
 
 NAMES = ("a", "=b", "c")
 TRUTH = (np.array([0, 1, 2]), np.array([1, 1]), np.array([2]))

@@ -118,7 +118,7 @@ def test_rounds_that_come_again_or_are_not_due_are_not_there_twice(folder):
   event_files.keep_rounds(folder, 4, is_even)
   write_rounds(folder, 5)
   for part, tag in (("test", "accuracy/mean"), ("clients", "clients/accuracy")):
-    # Files of one second are read in the order of their numbers as texts.
+    # TensorBoard reads files of one second in the order of numbers as strings.
     assert sorted(steps(folder.tensorboard / part, tag)) == [2, 4, 5]
 
 

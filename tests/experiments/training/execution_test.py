@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures(
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-  """A run that no test changes."""
+  """Returns a finished run, which no test changes."""
   path = tmp_path_factory.mktemp("runs") / "finished"
   return train(SMALL, path)
 
@@ -93,7 +93,7 @@ def test_tables_begin_before_training_and_have_the_clients_losses(finished):
   np.testing.assert_allclose(
     means, run.rounds["aggregator/loss_mean"], rtol=1e-6
   )
-  # The model before round 1, on the training data of its clients.
+  # Both losses are of the model before the round, on clients' training data.
   measured = train(SMALL.replace(measure_improvement=True), "measured")
   assert measured.cohorts is not None
   np.testing.assert_allclose(
@@ -113,7 +113,7 @@ def test_runs_in_a_thread_and_computes_where_the_user_said(finished):
 
 
 def all_of(run):
-  """Returns the contents that an equal run has in another folder, too."""
+  """Returns the contents of files that an equal run has in any folder."""
   folder = run_folder.RunFolder(run.path)
   tables = {*folder.round_tables, folder.clients, folder.labels} - {
     folder.timing
@@ -128,7 +128,7 @@ def all_of(run):
 
 
 def check_record(path):
-  """Checks that all files of a run agree with its checksums."""
+  """Checks that all files of a run agree with the run's checksums."""
   folder = run_folder.RunFolder(path)
   assert integrity.changes(folder, verify=True) == {}
   names = {name.partition("/")[0] for name in checksums.read(path)}
@@ -153,7 +153,7 @@ def test_a_finished_run_goes_on_as_one_that_was_longer_from_the_start(
   with pytest.raises(experiments.RunError, match=r"^run: .*finished"):
     train(longer.replace(seed=1), "run")
   assert {path: path.read_bytes() for path in before} == before
-  # Ctrl-C comes in the rounds that are new.
+  # Ctrl-C comes in one of the new rounds.
   interrupt(longer, "run", after=5)
   assert not experiments.open_run("run").is_finished
   check_record(run.path)
@@ -333,6 +333,6 @@ def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
     assert stopped.summary is not None
     assert stopped.summary["rounds"] == last
     assert stopped.evaluations["round"].iloc[-1] == last
-    # As after a crash: the round is saved, and the summary not yet written.
+    # As after a crash: the last round is saved, but there is no summary.
     (stopped.path / "summary.json").unlink()
   check_same_without_a_folder(stopped)

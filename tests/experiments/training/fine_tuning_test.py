@@ -71,7 +71,7 @@ class _KilledError(BaseException):
 
 
 def _kill_from(patched, number):
-  """Makes all writes and moves of files fail from a number on."""
+  """Makes writes and moves of files fail, from the given number on."""
   writes = itertools.count(1)
 
   def dying(function):
@@ -105,14 +105,14 @@ def _check_readable(path, before, capsys):
     experiments.compare(run, columns=columns).to_csv()
   )
   experiments.report(run, path.with_name("page.html"), overwrite=True)
-  # The new checksums come right before the configuration.
+  # The new checksums are written right before the configuration.
   may_differ = present != before and "checksums.json" in present
   assert ("changed since" in capsys.readouterr().err) <= may_differ
 
 
 @pytest.fixture
 def untuned(task, run, tmp_path):
-  """A finished run without fine-tuning, with the baseline of `run`."""
+  """Returns a finished run without fine-tuning, with the baseline of `run`."""
   shutil.copytree(run.path, tmp_path / "beside")
   spec = _SPEC.replace(finetune_epochs=None)
   return train_on(task, spec, tmp_path / "run").path
@@ -198,7 +198,7 @@ def expected(task, run, client_id):
   model.set_weights(run.weights())
   x, y = task.test.load(client_id)
   scores, losses = [], []
-  # The third round, t = 2, would have a quarter of the rate.
+  # 0.05 is a quarter of the rate, as it would be in the third round, t = 2.
   for weights in keras_epochs(model, kept, client_id, 0.05, 2):
     model.set_weights(weights)
     scores.append(np.mean(model(x).numpy().argmax(1) == y))
@@ -229,7 +229,8 @@ def test_epochs_are_those_of_a_keras_loop(task):
   for ours, theirs in zip(found, of_keras, strict=True):
     for one, other in zip(ours, theirs, strict=True):
       np.testing.assert_allclose(one, other, atol=1e-6)
-  # A round of as many epochs ends there, momentum and order included.
+  # One round of as many epochs gives the same weights, so the epochs keep order
+  # and momentum.
   in_one = local_baseline.Training(
     task.model_fn,
     optimizer,

@@ -27,8 +27,8 @@ SPEC = RunSpec(algorithm="fedavg", task_options=SMALL.task_options)
 _DECAY = {"client_learning_rate_decay": 0.9}
 _BIAS = {"attack": "bias", "attack_strength": 1.0}
 _PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
-# Settings of the runs with which values of `run_spec_test.OTHERS` are compared,
-# if these are not the settings that the values need.
+# The runs with which values of `run_spec_test.OTHERS` are compared, if their
+# settings are not those that the values need.
 BASES = {
   "task": {"task_options": {}},
   "model": {"task_options": {"num_clients": 6}, "model": "mlp"},
@@ -44,7 +44,7 @@ BASES = {
   "dp_noise": _PRIVATE,
   "dp_clip": _PRIVATE,
 }
-# Settings that are in no key, and why.
+# Settings that no key has, with the reasons.
 NOT_IN_THE_KEY = {
   **dict.fromkeys(
     ("data_dir", "data_seed", "validation_fraction"),
@@ -101,7 +101,7 @@ class FoundError(Exception):
 
 
 class Asked(compilation_cache.CompilationCache):
-  """A cache that builds nothing, and raises the key that it is asked for."""
+  """Builds nothing; raises the key that it is asked for."""
 
   def computations(self, key, build):
     del build
@@ -139,7 +139,7 @@ def key(spec):
 
 
 def changes():
-  """Yields settings that are in the key, with two runs that differ in each."""
+  """Yields a setting that the key has, and two runs that differ in it."""
   for name, (value, needs) in run_spec_test.OTHERS.items():
     if name not in NOT_IN_THE_KEY:
       base = SPEC.replace(**BASES.get(name, needs))
@@ -166,14 +166,14 @@ def test_seeds_and_initial_weights_share_what_was_compiled(tmp_path):
   }
 
 
-# No two programs compute the same bits of its initial weights.
+# No two programs compute the same bits of these initial weights.
 ORTHOGONAL = {
   "task": "shakespeare_character",
   "task_options": {"synthetic": True, "sequence_length": 5, "lstm_units": 8},
 }
 
 
-# Methods whose states hold weights, each elsewhere.
+# Tests of methods whose states hold weights, each in another place.
 @pytest.mark.parametrize(
   ("algorithm", "task"),
   one_of_each(

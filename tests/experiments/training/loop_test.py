@@ -34,7 +34,7 @@ class Output(NamedTuple):
 
 
 class Process(rounds_test.Process):
-  """Its weights remember the cohorts and their order."""
+  """A process whose weights depend on the cohorts and their order."""
 
   def __init__(self, fail_in_call=None, error=None, aggregator=None):
     self.num_calls = 0
@@ -57,7 +57,7 @@ class Process(rounds_test.Process):
 
 
 class States:
-  """Keeps states in memory, across loops."""
+  """Keeps states in memory, beyond the end of a loop."""
 
   def __init__(self):
     self.saved = {}
@@ -77,7 +77,7 @@ class States:
 
 
 class Table(Writer):
-  """Keeps the rows that it is to write; `act` runs before each."""
+  """Keeps rows instead of writing them; calls `act` before each row."""
 
   def __init__(self, act=lambda _: None):
     self.rows, self.best = {}, {}
@@ -249,13 +249,13 @@ def test_what_cannot_be_written_ends_the_run(uninterrupted, round_num):
   assert run.states.saved[10] == uninterrupted.states.saved[10]
 
 
-# Accuracies after rounds 1, 2, ...; round 0 has the last and largest one, but
-# must not be chosen.
+# Accuracies after rounds 1, 2, ...; round 0 has the last one, which is the
+# largest but must not be chosen.
 ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
 
 
 class Accuracies(Process):
-  """Its weights are the number of the round."""
+  """A process whose weights are the number of the round."""
 
   def next(self, state, client_data):
     super().next(state, client_data)
@@ -263,7 +263,7 @@ class Accuracies(Process):
 
 
 class Recalled(BestEvaluationTracker):
-  """Takes the evaluations that were written up to the last saved state."""
+  """A tracker that knows the evaluations up to the last saved state."""
 
   saved = 0
 
@@ -296,7 +296,7 @@ def test_the_best_states_are_kept_until_patience_ends(patience, last, best):
   assert max(run.table.rows) == max(run.states.saved) == last
   assert list(run.table.best) == best
   assert run.table.best[best[-1]].weights == best[-1] + 1
-  # No continuation begins before the best, which it could not repeat.
+  # No continuation begins before the best round, which it could not repeat.
   assert run.states.saved.keys() == {*best, last}
   assert (found.round_num, found.value) == (best[-1], ACCURACIES[best[-1] - 1])
   # A run that has stopped does not go on.
@@ -326,7 +326,10 @@ def test_of_errors_the_first_of_the_smallest_is_the_best():
 
 
 def stationarity(round_num):
-  """Without clients in round 2, and small from round 6 on."""
+  """Returns a round's stationarity, which is small from round 6 on.
+
+  Round 2 has no clients.
+  """
   return {
     "num_clients": 0 if round_num == 2 else 3,
     "pareto_stationarity": 0.0 if round_num == 2 else 0.6 / round_num,
@@ -334,7 +337,7 @@ def stationarity(round_num):
 
 
 class At(RoundCallback):
-  """Returns a verdict after a round."""
+  """A callback that returns a verdict after one round."""
 
   def __init__(self, hook, number, verdict):
     self._at, self._verdict = (hook, number), verdict
@@ -368,7 +371,7 @@ def test_a_callback_ends_a_run_after_a_round(callback, last, evaluations):
   assert process.num_calls == max(run.states.saved) == last
   assert list(run.table.rows) == list(range(last + 1))
   assert [n for n, row in run.table.rows.items() if row[-1]] == evaluations
-  # The result is that of a run planned with this number of rounds.
+  # A run that was planned for this number of rounds has the same result.
   other = Run(total_rounds=last)
   other.train(Process(aggregator=stationarity))
   assert run.states.saved[last][0] == other.states.saved[last][0]

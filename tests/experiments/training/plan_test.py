@@ -37,7 +37,7 @@ _CANDIDATES = {"sampling": "power_of_choice", "clients_per_round": (2, 4)}
     ("clients_per_round", {"clients_per_round": 7}),
     ("clients_per_round", {"clients_per_round": (2, 7)}),
     ("clients_per_round", {"sampling": "all", "clients_per_round": 5}),
-    # At least the cohort and at most all.
+    # There must be at least a cohort of candidates, and at most all clients.
     ("sampling_candidates", {**_CANDIDATES, "sampling_candidates": 3}),
     ("sampling_candidates", {**_CANDIDATES, "sampling_candidates": 7}),
   ],
@@ -69,7 +69,7 @@ def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
   [
     ({}, "streaming"),
     ({"aggregation": "stacked"}, "stacked"),
-    # A defence that takes the place of a sum.
+    # A defence takes the place of a sum.
     ({"defence": "median"}, "two_phase"),
   ],
 )

@@ -10,7 +10,7 @@ from tff_fair.experiments.training import plots
 
 @pytest.fixture
 def axes(monkeypatch):
-  """The axes of the last figure that was written."""
+  """Returns the list of the axes of the last figure that was written."""
   found: list[matplotlib.axes.Axes] = []
   savefig = matplotlib.figure.Figure.savefig
 
@@ -55,7 +55,7 @@ def test_the_curves_show_every_evaluation(
         for i, n in enumerate(names)
       },
       "loss/mean": np.linspace(first_loss, 1, num_evaluations),
-      # A model that diverges must not cause a failure.
+      # The plot must not fail for a model that diverges.
       "loss/max": [np.inf, *np.ones(num_evaluations - 1)],
     }
   )

@@ -29,7 +29,10 @@ _CLIENTS = ("ann", "bob")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-  """Labels of women are harder to predict; the second client has few women."""
+  """Runs on labels that are harder to predict for women.
+
+  The second client has few women.
+  """
   folder = tmp_path_factory.mktemp("groups")
   generator = np.random.default_rng(3)
   group = np.array(["f", "m"])[(generator.random(800) < 0.6).astype(int)]
@@ -137,7 +140,7 @@ def test_gaps_are_in_summary_clients_card_and_page(run, tmp_path):
   assert found["positive_class"] == "1"
   clients = run.clients.set_index("client")
   assert 0 < clients.loc["ann", "accuracy_parity"] < 1
-  # Too few women.
+  # This client has too few women.
   assert np.isnan(clients.loc["bob", "accuracy_parity"])
   (sentence,) = sentences.groups(run.summary)
   assert textwrap.fill(sentence, 80, break_on_hyphens=False) in (

@@ -40,7 +40,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
     np.testing.assert_allclose(found, expected, atol=1e-5)
   column = "client_work/train/num_examples"
   assert secure.rounds[column].tolist() == streaming.rounds[column].tolist()
-  # Of single clients, only participation is known.
+  # Of a single client, only its participation is known.
   cohorts, others = secure.cohorts, streaming.cohorts
   assert cohorts is not None
   assert others is not None
@@ -63,7 +63,8 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
 @pytest.mark.usefixtures("local_again")
 def test_short_runs_simulate_secure_sums():
   spec = SPEC.replace(aggregation="secure", secure_bound=512.0, total_rounds=1)
-  runtime.use_local()  # Without them.
+  # Without secure sums.
+  runtime.use_local()
   found = in_memory.train_and_evaluate(
     spec, task_loading.load(spec), in_memory.ProgramCache()
   )
@@ -129,7 +130,7 @@ def test_epsilon_leaves_out_what_has_no_noise(tmp_path, monkeypatch):
     total_rounds=6,
     rounds_per_evaluation=1,
   )
-  # No evaluation is better than the first.
+  # No later evaluation is better than the first one.
   monkeypatch.setattr(scores.Score, "is_better", lambda *_: False)
   run = train(spec, tmp_path / "run")
   assert run.summary["rounds"] == 2
@@ -137,7 +138,7 @@ def test_epsilon_leaves_out_what_has_no_noise(tmp_path, monkeypatch):
   of_settings = [text for text in spent["left_out"] if text.endswith(")")]
   named = [text.rpartition("(")[2][:-1] for text in of_settings]
   assert named == ["criterion", "patience", "threshold_for"]
-  # Evaluations decide how many rounds there are, so that all count.
+  # Evaluations decide how many rounds there are, so all planned rounds count.
   assert spent["rounds"] == 6
   assert spent["epsilon"] == privacy.epsilon(
     privacy.dp(2.0, 3, 0.5), num_clients=6, rounds=6

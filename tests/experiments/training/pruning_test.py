@@ -41,7 +41,8 @@ class AfterFirst(experiments.RoundCallback):
 
 def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
   path = tmp_path / "run"
-  for _ in range(2):  # Again, as if killed before it said so.
+  # The second time is as after a kill before the run said that it was pruned.
+  for _ in range(2):
     pruning = AfterFirst()
     run = experiments.run(SPEC, path, callbacks=[pruning])
     assert pruning.rounds == [2]

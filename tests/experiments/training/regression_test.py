@@ -47,7 +47,10 @@ def absolute(labels, outputs):
 
 
 def diabetes():
-  """442 patients, a client for each group of age; the last has equal labels."""
+  """Returns a task of 442 patients, a client for each group of age.
+
+  The last client has equal labels.
+  """
   x, y = datasets.load_diabetes(return_X_y=True)
   x, y = (20 * x).astype(np.float32), y.astype(np.float64)
   scale, center = float(y.std()), float(y.mean())
@@ -83,7 +86,7 @@ def run(task, tmp_path_factory):
 
 
 def expected(task, weights):
-  """Linear regression in NumPy: RMSE and R² in the label's own units."""
+  """Returns RMSE and R² of a linear regression, in the label's own units."""
   kernel, bias = (np.asarray(w, np.float64) for w in weights)
   found = []
   for k in range(task.num_clients):
@@ -168,7 +171,8 @@ def test_a_run_that_diverges_has_infinite_errors(task, tmp_path, capfd):
   spec = _SPEC.replace(
     algorithm="fedavg",
     hparams={},
-    client_learning_rate=1e25,  # Finite weights, infinite errors.
+    # Weights stay finite, but errors become infinite.
+    client_learning_rate=1e25,
     batch_size=100,
     local_epochs=1,
     total_rounds=1,

@@ -109,7 +109,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     "criterion": "worst_10",
     "value": 0.1,
   }
-  # Nothing is lost on the way through the tables.
+  # Nothing gets lost between evaluations and summary.
   last = evaluations[-1][1].summary
   assert summary["test_accuracy"] == last["accuracy"]
   assert summary["test_loss"] == last["loss"]
@@ -118,7 +118,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     clients["test_accuracy"]
   )
 
-  # The clients' numbers of test examples do not allow these accuracies.
+  # No number of correct examples gives these accuracies.
   assert "test_accuracy_noise" not in summary
   labels = pd.read_csv(folder.labels)
   assert list(labels) == ["client_id", *map(str, range(10))]
@@ -129,7 +129,7 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
   for path in (folder.plot_of(ACCURACY), folder.curves_plot):
     image = matplotlib.image.imread(path)
     assert image.shape[0] > 300
-    # Something is drawn on it, in colours.
+    # Something is drawn in colours.
     assert np.ptp(image[..., :3], axis=2).max() > 0.5
   assert folder.is_finished
 

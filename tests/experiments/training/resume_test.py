@@ -41,7 +41,7 @@ def table(*rounds):
 
 @pytest.fixture(scope="module")
 def killed_run(tmp_path_factory):
-  """A run that was killed after round 8; rounds 3 and 6 are saved."""
+  """Makes a run that was killed after round 8; rounds 3 and 6 are saved."""
   folder = run_folder.RunFolder(tmp_path_factory.mktemp("runs") / "killed")
   folder.path.mkdir()
   rounds, evaluated = range(1, 9), (2, 4, 6, 8)
@@ -84,12 +84,12 @@ def go_back(folder, rounds_per_evaluation=2):
 
 
 def leave_what_a_kill_leaves(folder):
-  """Leaves a table that the killed run was writing."""
+  """Leaves the temporary file of a table that the killed run was writing."""
   (folder.path / "metrics.csv_temp1234").write_text(table(1))
 
 
 def everything_in(path):
-  """Returns the contents of all files by their paths below one."""
+  """Returns the contents of all files under `path`, by path."""
   return {
     str(file.relative_to(path)): file.read_bytes()
     for file in path.rglob("*")
@@ -98,7 +98,7 @@ def everything_in(path):
 
 
 def check_stops(folder, match):
-  """Checks that the run stops in a line, and changes nothing."""
+  """Checks that resuming fails in one line, and changes nothing."""
   leave_what_a_kill_leaves(folder)
   before = everything_in(folder.path)
   with pytest.raises(RunError, match=match) as info:
@@ -135,7 +135,7 @@ def test_a_killed_run_goes_on_from_its_last_state(folder, capsys):
     ("metrics", 3, 3),
     ("timing", 3, 3),
     ("costs", 3, 3),
-    # One of the clients of round 6.
+    # A client of round 6 is missing.
     ("cohorts", 6, 3),
     ("evaluations", 2, 3),
     ("client_evaluations", 2, 6),
@@ -325,7 +325,7 @@ def test_a_first_state_that_was_never_complete_comes_again(folder, text):
   path.unlink() if text is None else path.write_text(text)
   assert go_back(folder) == 0
   check_whole(folder, 0)
-  # Perhaps only the checksums are damaged.
+  # Perhaps only its checksums are damaged, so the state is kept.
   assert (folder.set_aside / "checkpoints/program_state_6").is_dir()
 
 
@@ -338,9 +338,10 @@ def test_a_state_is_whole_or_not_there(tmp_path):
   ):
     save(tmp_path, 10)  # Its checksums cannot be written.
   assert checkpoints.saved_rounds(tmp_path) == [3, 9]
-  with mock.patch.object(shutil, "rmtree"):  # It is killed before it removes.
+  # It is killed before it removes the old state.
+  with mock.patch.object(shutil, "rmtree"):
     save(tmp_path, 10)
-  # Disk space does not grow with the number of rounds.
+  # The disk space in use does not grow with the number of rounds.
   assert checkpoints.saved_rounds(tmp_path) == [9, 10]
   for round_num in (9, 10):
     state = checkpoints.path(tmp_path, round_num)
@@ -402,7 +403,7 @@ def test_a_change_since_the_last_state_is_said_once(folder, capsys):
   (line,) = capsys.readouterr().err.splitlines()
   assert line.startswith(f"{folder.path}: ")
   assert "timing.csv has changed" in line
-  # The run writes new checksums.
+  # The run will write new checksums.
   assert not folder.checksums.exists()
   assert go_back(folder) == 6
   assert capsys.readouterr().err == ""

@@ -89,10 +89,10 @@ TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
     (TABLE, 11, TABLE),
     (TABLE, 9, b"round,loss\r\n1,0.5\r\n2,0.25\r\n"),
     (TABLE, 1, b"round,loss\r\n1,0.5\r\n"),
-    # A row that was cut off, even where it looks like an earlier round.
+    # A row is cut off, even if the rest looks like an earlier round.
     (TABLE + b"1", 10, TABLE),
     (TABLE + b"11,0.0", 11, TABLE),
-    # Zeros, where a power cut left nothing else of some rows.
+    # Some rows are zeros, which a power cut leaves.
     (TABLE + b"\0" * 20, 11, TABLE),
     (TABLE + b"11,\0\0\0\r\n12,1.0\r\n", 12, TABLE),
     (b"\0" * 20, 11, None),
@@ -168,13 +168,13 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
   assert set(synchronized[1:-2]) >= written
 
 
-# Tables, against TFF's own release manager.
+# Tests of tables against TFF's own release manager.
 
 
 ROUNDS = (
   {"b": {"x": np.float32(0.1), "a": np.int64(3)}, "a": 1.5, "empty": ()},
   {"b": {"x": np.float32("nan"), "a": np.int64(-3)}, "a": 1e-30},
-  # New columns: a vector, and a text that CSV quotes. Others are missing.
+  # New columns have a vector, and a string that CSV quotes; others are missing.
   {"a": True, "later": np.array([0.5, 2.0]), "text": 'a "b", c'},
   {"b": {"a": np.int64(2**62)}, "list": [np.float32(1.1), 2], "a": -np.inf},
 )
@@ -183,11 +183,11 @@ ROUNDS = (
 def test_a_table_is_byte_for_byte_that_of_tff(tmp_path):
   ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
   for key, value in enumerate(ROUNDS):
-    # Opened again each time, like a resumed run's table.
+    # The table is opened again each time, as by a resumed run.
     round_tables.append_row(ours, key, value)
     manager = tff.program.CSVFileReleaseManager(theirs, key_fieldname="round")
     asyncio.run(manager.release(value, key))
-    # Except that NaN is empty.
+    # The only difference is that we leave NaN empty.
     wanted = theirs.read_bytes().replace(b"nan", b"")
     assert ours.read_bytes() == wanted
   assert ours.read_text().startswith("round,a,b/a,b/x,later,text,list/0,list/1")
@@ -199,7 +199,7 @@ def test_rows_are_appended_exactly(tmp_path):
   loss = np.array([0.1, np.nan, 1e-30], np.float32)
   columns = {"client_id": np.array([0, 2, 3]), "loss": loss}
   round_tables.append_rows(path, 4, columns)
-  # As a run that goes on.
+  # A run that goes on appends rows in the same way.
   round_tables.append_rows(path, 8, columns)
   header, *rows = path.read_text().splitlines()
   assert header == "round,client_id,loss"
@@ -226,6 +226,6 @@ def test_checksums_follow_tables_that_grow_and_get_columns(folder):
     checksums.write(folder.path, [folder.config, folder.metrics], hasher)
     found = checksums.read(folder.path)["metrics.csv"]
     assert checksums.difference(folder.metrics, found) is None
-  # A kill right after a table got a column, and before the next state.
+  # As after a kill between a table's new column and the next state.
   round_tables.append_row(folder.metrics, 4, {"a": 1, "c": 0})
   assert set(checksums.read(folder.path)) == {"config.json"}

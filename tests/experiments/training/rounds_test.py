@@ -12,7 +12,7 @@ pytestmark = pytest.mark.pure
 
 
 class Data:
-  """The data of clients, a value each."""
+  """Clients' data: one value each."""
 
   def __init__(self, value):
     self.value = value
@@ -41,7 +41,7 @@ class Output(NamedTuple):
 
 
 class Process:
-  """Its state is the sum of the data."""
+  """A process whose state is the sum of the data."""
 
   def __init__(self, aggregator):
     self._aggregator = aggregator
@@ -86,7 +86,7 @@ def columns(result):
 def test_clients_that_report_take_part():
   result = run({"num_clients": 3})
   assert result.process_state == 11010.5
-  # From the state before the round, and the clients that were drawn.
+  # Costs are of the state before the round, and of the clients drawn.
   assert result.costs == {"paid": 2.0}
   assert result.timing["round_seconds"] >= 0
   assert result.metrics == {
@@ -100,7 +100,8 @@ def test_clients_that_report_take_part():
     "loss_after": [None] * 3,
     "loss": [None] * 3,
     "blocking_weight": [None] * 3,
-    "excluded": [None] * 3,  # The aggregator does not report it.
+    # This aggregator does not report exclusions.
+    "excluded": [None] * 3,
   }
 
 
@@ -155,7 +156,7 @@ def test_values_of_single_clients_become_columns(ids):
     ({}, None),
     ({"num_clients": 3}, None),
     ({"num_clients": 3, "pareto_stationarity": np.float32(0.25)}, 0.25),
-    # It is not defined for a round without clients.
+    # For a round without clients, it is not defined.
     ({"num_clients": 0, "pareto_stationarity": np.float32(0)}, None),
   ],
 )
@@ -179,7 +180,7 @@ def test_improvement_is_measured_on_the_clients_of_the_round():
   np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])
 
 
-# Clients that do not count.
+# Tests of clients that do not count.
 
 
 NUM_EXAMPLES = np.array([5, 0, 5, 5])
@@ -218,7 +219,7 @@ def test_exclusion_of_most_is_told(excluded, text):
 
 
 def advice(excluded, *, idle=2):
-  """Returns the advice after two rounds of a client each."""
+  """Returns the advice after two rounds with a client each."""
   cohorts = pd.DataFrame({"round": [1, 2], "excluded": excluded})
   return rounds.advise_on_idle_rounds(cohorts, idle, 2)
 

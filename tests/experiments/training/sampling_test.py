@@ -28,7 +28,7 @@ def drawn(*args, **kwargs):
 
 
 def check_frequency(lists, expected):
-  """Checks how often each client is in the lists, within four deviations."""
+  """Checks how often each client is in the lists, to four deviations."""
   counts = np.bincount(np.concatenate(lists), minlength=len(expected))
   deviation = np.sqrt(len(lists) * expected * (1 - expected))
   assert np.all(np.abs(counts - len(lists) * expected) <= 4 * deviation)
@@ -66,7 +66,7 @@ def test_proportional_sampling_follows_the_examples():
 
 
 def by_loss(losses, size, candidates):
-  """A sampler by power of choice that knows the losses of clients."""
+  """Returns a sampler by power of choice, which knows clients' losses."""
   spec = RunSpec(
     seed=5, sampling="power_of_choice", sampling_candidates=candidates
   )
@@ -84,7 +84,7 @@ def test_of_its_candidates_power_of_choice_takes_those_of_the_largest_loss():
 
 
 def test_candidates_are_drawn_by_their_examples():
-  """Of 3 clients with 1, 2, 3 examples, two are candidates."""
+  """Two of three clients with 1, 2 and 3 examples are candidates."""
   n, losses = [1, 2, 3], [3.0, 1.0, 2.0]
   expected = np.zeros(3)
   for first, second in itertools.permutations(range(3), 2):
@@ -150,13 +150,13 @@ def test_clients_have_their_own_probability_of_dropping_out(dropout):
     200, np.ones(400), dropout=dropout, dropout_kind="by_client"
   ).mean(0)
   assert found.mean() == pytest.approx(dropout, abs=0.02)
-  # Spread over the widest interval around the mean, not just by chance.
+  # The rates fill the widest interval around the mean, not just by chance.
   width = min(dropout, 1 - dropout)
   assert found.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
 
 
 def rates(dropout):
-  """Seven probabilities, evenly spaced over the widest interval around it."""
+  """Returns seven rates, evenly spaced in the widest interval around a mean."""
   width = min(dropout, 1 - dropout)
   return np.linspace(dropout - width, dropout + width, NUM_CLIENTS)
 
@@ -167,7 +167,7 @@ def rates(dropout):
 )
 def test_clients_drop_out_by_their_size_or_label(kind, labels, dropout):
   found = dropped(NUM_ROUNDS, labels=labels, dropout=dropout, dropout_kind=kind)
-  # The client with fewest examples, or the highest label, is the first one.
+  # The first client has the fewest examples or the highest label.
   np.testing.assert_allclose(found.mean(0), rates(dropout)[::-1], atol=0.04)
 
 
@@ -187,7 +187,7 @@ def test_clients_come_and_go_with_a_period():
   )
   of_phases = found.reshape(1000, 6, 40).mean(0)  # [6, 40]
   np.testing.assert_allclose(of_phases.mean(0), 0.4, atol=0.03)
-  # A sine of amplitude 0.4, at six places of its period.
+  # The rates follow a sine of amplitude 0.4, at six places of its period.
   np.testing.assert_allclose(of_phases.std(0), 0.4 / np.sqrt(2), atol=0.03)
   # Clients begin at different times.
   assert len(set(of_phases.argmax(0))) == 6
@@ -228,7 +228,7 @@ def test_attackers_are_a_share(num_clients, share, number):
   assert set(found.tolist()) <= set(range(num_clients))
 
 
-# From which round on clients take part.
+# Tests of the rounds from which clients take part.
 
 NAMES = [*"abcdefghij"]
 TASK = types.SimpleNamespace(name="ten", num_clients=10, client_names=NAMES)

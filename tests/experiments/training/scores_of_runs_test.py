@@ -44,7 +44,10 @@ _NUM_CLIENTS = 5
 
 
 def illness():
-  """One patient in eight is ill, but none in the last hospital's test data."""
+  """Returns a task of patients of whom one in eight is ill.
+
+  Nobody is ill in the last hospital's test data.
+  """
   generator = np.random.default_rng(0)
   halves = []
   for number in (40, 60):
@@ -86,7 +89,7 @@ def run(task, tmp_path_factory):
 
 
 def expected(task, run):
-  """Logistic regression in NumPy, its scores by scikit-learn."""
+  """Returns scikit-learn's scores of a logistic regression by NumPy."""
   kernel, bias = (np.asarray(w, np.float64) for w in run.weights())
   rows = []
   for client in range(_NUM_CLIENTS - 1):
@@ -122,7 +125,7 @@ def test_the_columns_of_evaluations_are_the_measures(task, run):
   last = table[table["round"] == 2].set_index("client_id")
   for client, row in enumerate(expected(task, run)):
     for name, value in row.items():
-      # Some pairs of the 60 examples may share a bin of the histogram.
+      # Among the 60 examples, some pairs may share a bin of the histogram.
       near = 0.005 if name in ("auc", "average_precision") else 1e-5
       assert last[name][client] == pytest.approx(value, abs=near), name
 
@@ -251,7 +254,8 @@ def test_clients_have_their_gain_from_joining(task, run):
     both = gains.Outputs(y, logits, x @ kernel + bias)
     gain = gains.client_gain("auc", both, positive=1, seed=(0, client))
     p_values.append(gain.p_value)
-    # The outputs are of the model that has this loss on the client's examples.
+    # These outputs are of the model that has this loss on the client's
+    # examples.
     alone = np.linalg.lstsq(np.c_[x, np.ones(len(x))], logits, rcond=None)[0]
     examples, labels = task.train.load(client)
     p = softmax(np.c_[examples, np.ones(len(labels))] @ alone, axis=1)
@@ -270,7 +274,7 @@ def test_clients_have_their_gain_from_joining(task, run):
     assert found["gain_low"] <= found["gain"] <= found["gain_high"]
     assert 0 < found["gain_p_value"] <= 1
     assert 0 <= found["pooled_auc"] <= 1
-  # Corrected by Holm for four clients.
+  # The p-values are corrected by Holm for four clients.
   corrected = np.maximum.accumulate(np.sort(p_values) * [4, 3, 2, 1])
   np.testing.assert_allclose(
     np.sort(clients["gain_p_value"])[:4], np.minimum(1, corrected), atol=0.02

@@ -22,7 +22,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-# A full step of gradient descent, so that an update is eta times a gradient.
+# Full steps of gradient descent, so that an update is eta times a gradient.
 TAPED = SMALL.replace(
   tape=True,
   total_rounds=12,
@@ -30,7 +30,7 @@ TAPED = SMALL.replace(
   rounds_per_checkpoint=5,
   batch_size=10_000,
 )
-# Steps so small that losses change in proportion to their slopes.
+# Steps so small that losses change in proportion to slopes.
 WITH_UPDATES = TAPED.replace(
   tape="updates",
   tape_rounds=3,
@@ -84,10 +84,10 @@ def test_a_tape_has_the_rounds_of_the_tables(run):
 
 def test_an_interrupted_run_has_the_same_bytes(run, monkeypatch, tmp_path):
   path = tmp_path / "run"
-  # In the middle of a block, and where one begins.
+  # Interrupts in the middle of a block of rounds, and where a block begins.
   for last in (4, 10):
     interrupt(TAPED, path, after=last)
-  # As after a crash: two rounds more than were saved.
+  # As after a crash: the tape has two rounds more than were saved.
   with monkeypatch.context() as patched:
     before_round(patched, 12, lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -195,7 +195,7 @@ def test_a_rule_of_your_own_is_applied(run):
     experiments.replay(run, Even(), {"t": 1.0})
 
 
-# Methods whose rules differ in what they need, and in having a state.
+# Methods whose rules differ in their needs, and in whether they have a state.
 KINDS = (
   *("fedavg", "qfedavg", "afl", "fedfa", "aaggff_s"),
   *("adafedadam", "fedmgda", "mgda_prox"),
@@ -253,13 +253,14 @@ def test_what_cannot_be_replayed_is_refused(copy, with_updates):
     experiments.replay(copy, "fedfv", {"gamma": 1})
   with pytest.raises(experiments.FieldError):
     experiments.replay(copy, "fedf")
-  for method in ("drfa", "fairfed"):  # Measured between rounds.
+  # They need values that are measured between rounds.
+  for method in ("drfa", "fairfed"):
     with rejected("algorithm", value=method):
       experiments.replay(copy, method)
   shutil.rmtree(copy / "tape")
   with pytest.raises(experiments.RunError, match="--tape"):
     experiments.replay(copy, "fedavg")
-  # The tape of another model.
+  # This tape belongs to another model.
   model = copy / "model.json"
   model.write_text(model.read_text() + " ")
   shutil.copytree(with_updates.path / "tape", copy / "tape")

@@ -76,7 +76,7 @@ def test_the_criterion_is_measured_on_validation_data(finished):
   best = finished.summary["best"]
   assert best["value"] == pytest.approx(on_validation.max())
   assert best["round"] == on_validation.idxmax()
-  # The table of clients agrees.
+  # The table of clients has the same value.
   clients = finished.client_evaluations
   of_best = clients[clients["round"] == best["round"]]
   worst = tables.validation_rows(of_best)["accuracy"].min()

@@ -24,7 +24,7 @@ SUMMARY = {"accuracy": {"mean": 0.5, "std": 0.25}, "accuracy_weighted": 0.75}
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
   monkeypatch.setenv("WANDB_MODE", "offline")
-  # Nothing else on this machine must have an effect.
+  # No other file of this machine may have an effect.
   monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "config"))
   monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
   path = tmp_path / "run"

@@ -61,7 +61,8 @@ def test_values_below_0_have_bins_and_their_means_a_place(tmp_path):
     for name in ("worst-line", "mean-line")
     for line in with_class(svg, name)
   )
-  left, right = 32, 260 - 14  # Of the frame.
+  # The ends of the frame.
+  left, right = 32, 260 - 14
   share = (np.mean(r2) + 1) / 2
   assert worst == left
   assert mean == pytest.approx(left + share * (right - left), abs=0.1)
@@ -76,7 +77,7 @@ def test_clients_without_a_score_are_left_out(tmp_path):
   assert note.text == "mean 50.0, worst 10 % 50.0"
 
 
-# The chart and the table of single clients.
+# Tests of the chart and the table of single clients.
 
 
 # Shares of ten examples.
@@ -133,7 +134,7 @@ def test_the_table_is_open_and_has_a_row_for_each_client(tmp_path):
 
 
 def whiskers(root):
-  """Returns the lengths of the horizontal lines, from the top."""
+  """Returns the lengths of the whiskers, from the top of a chart down."""
   lines = [e.get("d") for e in with_class(root, "whiskers")]
   ends = [
     re.match(r"M([\d.]+) [\d.]+H([\d.]+)", line).groups() for line in lines

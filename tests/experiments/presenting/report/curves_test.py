@@ -15,7 +15,7 @@ from tff_fair.experiments.presenting.report.task_runs import Method
 
 
 class FakeRun:
-  """The tables of a run."""
+  """A run that has only tables."""
 
   def __init__(self, rounds, values, costs=None):
     self.evaluations = pd.DataFrame({"round": rounds, "value": values})
@@ -30,13 +30,13 @@ def over_seeds(*runs, column="value"):
 @pytest.mark.parametrize(
   ("runs", "rounds", "mean", "std"),
   [
-    # The deviation is that of a sample.
+    # The deviation is that of a sample, with n - 1.
     (
       [([1, 2], [1, 4]), ([1, 2], [3, 4]), ([1, 2], [5, 4])],
       *([1, 2], [3, 4], [2, 0]),
     ),
     ([([5], [1.0])], [5], [1], None),
-    # Only rounds that all seeds have.
+    # The mean has only the rounds that all seeds have.
     (
       [([3, 1, 2], [3, 1, 2]), ([2, 3, 4], [4, 5, 6])],
       *([2, 3], [3, 4], [2**0.5] * 2),
@@ -171,7 +171,7 @@ def test_the_description_says_where_lines_end():
   )
 
 
-# Charts of lines.
+# Tests of how a chart draws lines, and thins out their points.
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 49, 50])

@@ -11,7 +11,7 @@ from tff_fair.experiments.presenting.report.frame import (
 
 
 def points(path):
-  """Returns the corners of a path that consists of moves and relative lines."""
+  """Returns the corners of a path of moves and relative lines."""
   place, found = np.zeros(2), []
   for command, text in re.findall(r"([MlhvzZ])([^MlhvzZ]*)", path):
     numbers = [float(n) for n in re.findall(r"-?\d*\.?\d+", text)]
@@ -37,7 +37,7 @@ def test_a_line_goes_through_all_points_to_a_tenth_of_a_pixel():
     generator.uniform(-5, 300, 500),
   )
   found = points(line_path(x, y))
-  # Also at its end: rounding errors do not add up.
+  # The end is exact, too: rounding errors do not add up.
   np.testing.assert_allclose(found, np.stack([x, y], axis=1), atol=0.051)
 
 

@@ -54,7 +54,7 @@ def test_shades_of_values_near_each_other_span_them():
   assert shades.levels(values).tolist() == [1, 4, 8]
   key = texts(heat_map.legend(shades, FRAME, "coefficient"))
   assert key == ["0.105", "0.095", "coefficient"]
-  # The shades of other values begin at zero, also if all values are the same.
+  # Shades of other values begin at zero, even if all values are the same.
   for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
     found = heat_map.shades_for(np.array(others), from_zero=False)
     assert found.start == 0
@@ -89,7 +89,7 @@ def test_cells_cover_what_they_stand_for():
   assert area(cells) == pytest.approx(
     {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
   )
-  # Cells side by side are one box.
+  # Cells side by side become one box.
   assert "".join(path.d for path in cells.parts).count("M") == 3
 
 
@@ -130,7 +130,7 @@ def run(tmp_path):
 
 
 def drawn_coefficients(run):
-  """Returns the chart of a run whose clients have their names."""
+  """Returns the chart of a run's coefficients, with the clients' names."""
   found = coefficient_section.coefficients_of_method(Method("m", 0, (run,)))
   names = ClientNames([run])
   return coefficient_section.draw_coefficients(found, names, "i")

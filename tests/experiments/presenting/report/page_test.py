@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def build(folder, **settings):
-  """Returns the page about the runs in a folder: as text, and parsed."""
+  """Returns the page about the runs in a folder, both as text and parsed."""
   text = page.build(task_runs.arrange(find([folder])), **settings)
   doctype, body = text.split("\n", 1)
   assert doctype == "<!DOCTYPE html>"
@@ -37,7 +37,8 @@ def headings(root, level="h3"):
   ]
 
 
-# The sections, and why a page without further data leaves them out.
+# By title: why a page without further data leaves the section out; None if it
+# does not.
 SECTIONS = {
   "Verdict": None,
   "All measures": None,
@@ -73,7 +74,7 @@ def test_with_all_data_there_are_all_sections(tmp_path):
   places = {e.get("id"): e for e in root.iter("section")}
   for title, identifier in links.items():
     assert words(places[identifier].find("h3")) == title
-  # Radio buttons: three axes; all methods, or one of two.
+  # The radio buttons choose one of three axes, and all methods or one of two.
   assert len(root.findall(".//input[@type='radio']")) == 3 + 3
   assert len(root.findall(".//input[@type='checkbox']")) == 2
   # The page loads nothing from elsewhere. Its policy allows only its own style
@@ -98,7 +99,7 @@ def test_what_is_not_there_is_left_out_with_a_reason(tmp_path):
   assert [words(item) for item in root.findall(".//ul[@class='note']/li")] == [
     f"{title}: {absence}." for title, absence in SECTIONS.items() if absence
   ]
-  # There is nothing to choose from.
+  # A single method leaves nothing to choose from.
   assert root.findall(".//input") == []
   assert "Not offered: bytes communicated and local operations" in words(root)
 
@@ -147,7 +148,7 @@ def test_clients_see_whether_joining_is_worth_it(tmp_path):
 
 
 def first_screen(folder):
-  """Returns the answers of the first screen by question, and its rows."""
+  """Returns the first screen's answers by question, and its rows."""
   _, root = build(folder)
   (section,) = (
     e for e in root.iter() if e.get("class") == "decision" and len(e)
@@ -320,7 +321,7 @@ def test_unfinished_runs_take_part_on_request(tmp_path):
   run_folders.make(tmp_path / "c", [(0, (0.5,))], is_finished=False, seed=2)
   (task,) = task_runs.arrange(find([tmp_path]), unfinished=True)
   assert [run.seed for run in task.runs] == [0, 1]
-  # It has not been trained for a round yet.
+  # The third run has not finished a round.
   assert [run.seed for run in task.unfinished] == [2]
   text = page.build([task])
   assert f"Not finished: {tmp_path / 'b'}, after round 20." in text
@@ -384,7 +385,7 @@ def test_settings_are_shown_where_they_are_the_same(tmp_path):
   assert "algorithm=fedavg" in words(fold)
   assert "server_learning_rate=none" in words(fold)
   assert "learning_rate=0.1" not in words(fold)
-  # Before the fold, differing settings, then those that are not defaults.
+  # Above the fold are differing settings, then those that are not defaults.
   differing = root.find(".//dl[@class='verdict differing']")
   assert [words(e) for e in differing] == [
     *("FedAvg, client_learning_rate=0.1", "client_learning_rate=0.1"),
@@ -428,7 +429,7 @@ def test_clients_that_differ_between_seeds_are_not_shown_one_by_one(tmp_path):
 
 
 def test_a_large_page_stays_small(tmp_path):
-  # More clients and rounds than fit side by side.
+  # These are more clients and rounds than fit side by side.
   size = {"num_clients": 210, "num_rounds": 110, "rounds_per_evaluation": 10}
   for number in range(12):
     report_runs.make(tmp_path / f"{number}", method=f"m_{number}", **size)
@@ -443,7 +444,7 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   text, root = build(tmp_path)
   assert "accura" not in text.lower()
   assert [h.replace("RMSE", "Accuracy") for h in headings(root)] == ALL
-  # The tables of clients' errors, and of their R².
+  # The page has the tables of clients' errors and of their R².
   assert "Test RMSE of each client" in text
   for title in ("Mean R²", "Median R²", "Lowest R²"):
     assert title in text
@@ -458,7 +459,7 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   assert f"{mean:.2f}. " in text
   assert "better down and left" in text
   assert "largest RMSE to the smallest" in text
-  # Beside a task with accuracies, each has its own words.
+  # On a page with a task of accuracies, each task keeps its own words.
   report_runs.make(tmp_path / "a", task="synthetic")
   _, root = build(tmp_path)
   assert {"Accuracy and fairness", "RMSE and fairness"} <= set(headings(root))

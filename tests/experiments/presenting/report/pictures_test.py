@@ -1,4 +1,4 @@
-"""Tests of the sections in the form of the papers' figures."""
+"""Tests of the sections that look like the figures of papers."""
 
 import math
 import re
@@ -29,7 +29,7 @@ COHORTS = [
   (1, 2, 1.0),
   (1, 3, 9.0),  # Only in this round.
   (2, 2, 0.5),
-  (2, 1, ""),  # Did not count.
+  (2, 1, ""),  # It did not count.
   (2, 4, 99.0),  # Not in the first round.
   (3, 1, 4.0),
   (3, 4, 98.0),
@@ -60,7 +60,7 @@ def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
 @pytest.mark.parametrize(
   ("rows", "found"),
   [
-    # With equal losses, the clients with the smallest ids.
+    # If losses are equal, clients with the smallest ids are chosen.
     ([(n, k, 1.0) for n in (1, 2) for k in (5, 3, 4)], (4, 3)),
     ([(n, 7, 1.0) for n in (1, 2)], None),  # One client.
     ([(1, 0, 1.0), (1, 1, 2.0)], None),  # One round.
@@ -83,7 +83,7 @@ def test_runs_without_measured_losses_have_those_of_the_method(tmp_path):
 
 
 def ticks(figure):
-  """Returns the texts of the axes, without labels and names."""
+  """Returns the texts at the ticks of a figure's axes."""
   return [e.text for e in figure.iter("text") if e.get("class") is None]
 
 
@@ -144,7 +144,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
   ]
   assert {"57.00", "0.00"} <= {*ticks(figures[0])}
   tips = [title for title in texts(figures[0], "title") if ": " in title]
-  # t at one degree of freedom is 12.7: two seeds say little.
+  # At one degree of freedom, t is 12.7: two seeds say little.
   assert tips == ["a: mean 57.00 % [18.88, 95.12]", f"{'b' * 60}: mean 0.00 %"]
   assert "95 % intervals over seeds" in texts(root, "p")[0]
   # Long names are cut.
@@ -174,8 +174,8 @@ def test_one_seed_has_no_interval_and_no_front(tmp_path):
 
 
 def test_the_front_of_error_and_its_spread(tmp_path):
-  # The first is better in the error, the second in its relative spread, the
-  # third in neither.
+  # The first method has the better error, the second the better relative
+  # spread, the third neither.
   methods = {"fedavg": (1.0, 0.9), "afl": (0.8, 0.75), "term": (0.2, 0.8)}
   seeds = {name: [values] * 2 for name, values in methods.items()}
   run_folders.make_methods(tmp_path, seeds)

@@ -48,7 +48,7 @@ def conclusion(root):
 
 
 def column(root, head):
-  """Returns the cells of a column by method."""
+  """Returns the cells of the column `head`, by method."""
   heads = texts(root.find(".//thead"), "th")
   rows = root.findall(".//tbody/tr")
   return {words(row[0]): row[heads.index(head)] for row in rows}
@@ -65,7 +65,7 @@ def test_bold_is_what_no_method_is_separable_from(tmp_path):
   assert bold(root, "Mean") == {"AFL", "AdaFed"}
   assert bold(root, "Worst 10 %") == {"AFL", "AdaFed"}
   assert sentences(root)[0].count("No clear difference to A") == 1
-  # The worst of three is never second.
+  # The worst of three methods is never called second.
   assert root.findall(".//em") == []
 
 
@@ -128,7 +128,7 @@ def test_differences_are_those_of_the_seeds(tmp_path):
   assert found == pytest.approx(100 * change)
   assert words(cells["AFL"]).startswith(f"+{found:.2f} [+")
   assert cells["AFL"].get("class") == "difference"
-  # An uncertain difference is grey.
+  # An uncertain difference has the grey style.
   assert cells["TERM"].get("class") == "difference untold"
   assert words(cells["FedAvg"]) == "baseline"
   record = column(root, "Clients better, same, worse")["AFL"]
@@ -169,7 +169,7 @@ def test_the_baseline_is_a_label_of_the_page(tmp_path):
     "AdaFed, client_learning_rate=0.5",
     "AdaFed, client_learning_rate=0.1",
   ]
-  # Both have that name.
+  # Two methods have this name.
   with rejected("baseline", "client_learning_rate=0.1", value="AdaFed"):
     build(tmp_path, baseline="AdaFed")
 
@@ -234,7 +234,8 @@ def test_a_verdict_is_not_about_methods_that_are_not_compared(tmp_path):
 
 
 def test_a_difference_is_grey_where_its_interval_has_0(tmp_path):
-  # Alone, some p-values are below 0.05; three methods need 0.017.
+  # Some p-values are below 0.05, which one method needs, but not below 0.017,
+  # which three methods need.
   for gain in (0.01, 0.03, 0.05, 0.07):
     folder = tmp_path / str(gain)
     make(folder, {"fedavg": 0.5, "afl": 0.5 + gain, "term": 0.5}, 3)
