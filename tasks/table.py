@@ -200,7 +200,7 @@ def _open_table(
 def _columns(
   config: Options, table: table_folder.Table, names: list[str]
 ) -> dict[str, columns.Column]:
-  """Reads the columns with roles, and the columns `names` with features."""
+  """Reads the columns `names` of features, and those with other roles."""
   roles = [name for role in _ROLES if (name := getattr(config, role))]
   units = config.units or ()
   as_texts = {config.client, *(config.categories or ()), *units}

@@ -193,7 +193,8 @@ def select_classes(
 
 _Parts = Sequence[np.ndarray]
 
-# `make_split` notifies the user if `min_size` moves this share of the examples.
+# `make_split` notifies the user if `min_size` moves at least this share of the
+# examples to other clients.
 _NOTABLE_SHARE_MOVED = 0.05
 
 

@@ -230,7 +230,7 @@ class _ReportingFile(io.RawIOBase):
 def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
-  """Yields a path to write to, like `atomic.replacement`."""
+  """Yields a path to write to, like `atomic`; raises a `DataError`."""
   with (
     _as_data_error(path),
     atomic.replacement(path, overwrite=overwrite) as staged,

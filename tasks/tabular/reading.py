@@ -278,7 +278,7 @@ class SelectedRows:
 
   @property
   def path(self) -> pathlib.Path:
-    """The file."""
+    """The path of the table."""
     return self.table.path
 
   def place(self, row: int) -> str:

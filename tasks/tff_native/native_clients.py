@@ -220,7 +220,7 @@ def split(
         )
       return to_arrays(examples)
     except tf.errors.OpError as error:
-      # The reason is on the line before the names of nodes.
+      # TensorFlow gives the reason on the line before the names of nodes.
       reason = error.message.partition("[[")[0].strip().rpartition("\n")[2]
       raise DataError(f"{source}, client {name}", reason.strip()) from error
     except DataError:

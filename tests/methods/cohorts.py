@@ -99,7 +99,7 @@ def random_for(rule, m, *, seed=0, client_id=None) -> types.Cohort:
 
 
 def none_remembered(rule, updates):
-  """Returns the memory of a rule's first round, if the rule has one."""
+  """Returns the empty memory of a rule's first round; None without memory."""
   if not rule.remembered_rounds:
     return None
   return [], [], np.zeros([0, updates.shape[1]])
