@@ -28,7 +28,7 @@ from typing import Any, Self, TypedDict
 Value = int | float | str | bool | None
 Names = tuple[str, ...]  # As text, separated by commas.
 
-# How errors and help texts call the types of values.
+# What errors and help texts call each type of value.
 _WORDS: Mapping[Any, str] = {
   int: "an integer",
   float: "a finite number",
@@ -85,7 +85,7 @@ class FieldError(ValueError):
 
 
 def _abbreviate(value: object) -> str:
-  """Returns a value for an error message, cut or only as its type if long."""
+  """Returns a value as text for errors; if long, shortened or only its type."""
   text = repr(value)
   if len(text) <= _MOST_LETTERS:
     return text

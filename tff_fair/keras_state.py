@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras.src import backend
 from keras.src.engine import base_layer_v1, training_v1
 
-# From each class for `tf.Graph` to its eager counterpart.
+# Maps each base class for `tf.Graph` to its eager counterpart.
 _EAGER = {
   base_layer_v1.Layer: tf.keras.layers.Layer,
   training_v1.Model: tf.keras.Model,

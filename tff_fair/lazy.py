@@ -1,4 +1,4 @@
-"""Packages that import their names on first use.
+"""Lets packages import their names on first use.
 
 A package lists its names once, for type checkers; this module reads that list:
 

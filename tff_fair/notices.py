@@ -1,6 +1,6 @@
-"""Notices: what a user should know although nothing is wrong.
+"""Tells users what they should know although nothing is wrong.
 
-They are Python warnings, so a script can turn them off or into errors.
+Such notices are Python warnings, so a script can turn them off or into errors.
 """
 
 import warnings

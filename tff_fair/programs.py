@@ -1,9 +1,9 @@
-"""A data source and scalar metrics for programs of `tff.learning.programs`.
+"""Adapts clients' data and metrics to programs of `tff.learning.programs`.
 
-TFF's own `tff.program.DatasetDataSource` cannot be used there: `train_model`
-copies it, and TensorFlow's datasets cannot be copied. Programs that tune with
-Vizier accept only numbers as measurements, but the metrics of this project's
-processes include vectors.
+These programs cannot use TFF's own `tff.program.DatasetDataSource`:
+`train_model` copies it, and TensorFlow's datasets cannot be copied. Programs
+that tune with Vizier accept only numbers as measurements, but the metrics of
+this project's processes include vectors.
 """
 
 import collections

@@ -64,7 +64,7 @@ def advice(
 
 
 def join_names(names: Sequence[str], most: int = 10) -> str:
-  """Returns a list in words, such as "a, b and 3 more" with `most` = 2."""
+  """Joins at most `most` names, such as "a, b and 3 more" for `most` = 2."""
   more = len(names) - most
   return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -239,7 +239,7 @@ def _random_cohort(m: int, seed: int = 0) -> types.Cohort:
 def _apply(
   rule: types.Rule, cohort: types.Cohort, state: Any = None
 ) -> types.RuleOutput:
-  """Returns a rule's output, as arrays; the default is the initial state."""
+  """Returns a rule's output as arrays; by default, from its initial state."""
   cohort = _tensors(cohort)
   if rule.remembered_rounds:
     cohort = cohort._replace(

@@ -453,7 +453,10 @@ class BinningRule(ComparingRule):
   num_bins: ClassVar[int]
 
   def bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the index of each loss's bin, int64[m]; outside, the nearest."""
+    """Returns the index of the bin of each loss, int64[m].
+
+    A loss outside of [-B, B] is in the nearest bin.
+    """
     place = tf.floor((loss / self.loss_bound + 1.0) * (self.num_bins / 2))
     return tf.clip_by_value(tf.cast(place, tf.int64), 0, self.num_bins - 1)
 

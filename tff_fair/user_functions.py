@@ -159,7 +159,7 @@ def load(name: str) -> Callable[..., Any]:
 def is_class(name: str) -> bool:
   """Imports what `name` names, and returns whether it is a class.
 
-  It is False if the import fails.
+  Returns False if the import fails.
   """
   try:
     return isinstance(load(name), type)

@@ -113,7 +113,7 @@ def probe_settings(
 def step_probe(
   probe: Probe, mu: float | tf.Tensor, take_step: Callable[..., Any]
 ) -> Probe:
-  """Returns the probe after one step of the client optimizer."""
+  """Returns the probe after one step of the client optimizer, `take_step`."""
   gradient = add_proximal_gradient(
     (tf.ones([]),), mu, probe.weight, PROBE_START
   )

@@ -73,7 +73,7 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Evaluates and trains; returns what the client reports and what it knows.
+    """Evaluates and trains; returns the report and the unreported results.
 
     `states=None` initializes the optimizer; for `correction` see
     `local_training.train`.
@@ -103,7 +103,7 @@ class ClientRound:
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
     """Returns the signals that `run` reports with `loss_at="before"`.
 
-    But `effective_steps` is 0, because only training measures it.
+    Only `effective_steps` differs: it is 0, because training measures it.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
     before, gradient_norm = self._evaluate_before_training(weights)
@@ -146,7 +146,7 @@ class ClientRound:
   def _weights_and_initial_loss(
     self, received: Any
   ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
-    """Returns theta, and F_k(theta^0); that is 0 if the rule needs no such."""
+    """Returns theta, and F_k(theta^0), which is 0 unless the rule needs it."""
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
@@ -198,7 +198,7 @@ class ClientRound:
       client_id=trained.client_id,
       num_examples=self._num_examples(trained.client_id, state, measures),
       trainable=trained.trainable,
-      # Delta_k = theta - theta_k.
+      # Initial minus trained weights, so that it points like a gradient.
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
       post_training=PostTrainingState(
@@ -236,7 +236,7 @@ class ClientRound:
     trained: _TrainedClient,
     signals: types.ClientSignals,
   ) -> Result:
-    """Returns what the client reports, with 0 examples if it is excluded."""
+    """Returns the client's report; an excluded client reports 0 examples."""
     model = self.model
     sums = trained.group_sums
     finite = [signals.loss, trained.update, *([] if sums is None else [sums])]
@@ -270,10 +270,10 @@ class ClientRound:
   def _evaluate_before_training(
     self, weights: tff.learning.models.ModelWeights
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
-    """Evaluates theta as far as needed, and measures G_k if the rule needs it.
+    """Evaluates theta before training; also returns G_k, the gradient's norm.
 
-    Without an evaluation, the first result is `None`; without G_k, the second
-    is 0.
+    The evaluation is `None` if `loss_at` does not need it, and G_k is 0 if the
+    rule does not.
     """
     if "gradient_norm" in self.signals:
       self.model.receive(weights)

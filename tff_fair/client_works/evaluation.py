@@ -43,7 +43,7 @@ def evaluate(
   data: batches.ClientData,
   batch_size: int | None,
 ) -> Evaluation:
-  """Evaluates a model inside a `tf.function`.
+  """Evaluates a model on a client's data, inside a `tf.function`.
 
   A forward pass has at most `batch_size` examples; with `None`, it has all
   examples of an element.
@@ -59,10 +59,10 @@ def mean_loss(
   trainable: local_model.Trainable,
   data: batches.ClientData,
 ) -> tf.Tensor:
-  """Returns the mean loss, float32[], inside a `tf.function`.
+  """Returns a model's mean loss on a client's data, inside a `tf.function`.
 
-  The model's metrics are not read: some create variables, which fails in a
-  graph.
+  The result is float32[]. The model's metrics are not read, because some create
+  variables, which fails in a graph.
   """
   _, tally = _reduce(
     data,

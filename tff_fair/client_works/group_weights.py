@@ -187,7 +187,7 @@ class WeightedModel(local_model.LocalModel):
   def watch(
     self, tape: tf.GradientTape, trainable: local_model.Trainable
   ) -> local_model.Trainable:
-    """Makes `tape` watch the weights."""
+    """Makes `tape` watch the weights; returns the tensors that it watches."""
     return self._model.watch(tape, trainable)
 
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:

@@ -272,7 +272,7 @@ class ModelInfo(NamedTuple):
 
 @keras_state.preserve()
 def describe(model_fn: ModelFn) -> ModelInfo:
-  """Describes a model; raises `TypeError` if it is not a `ModelFn`."""
+  """Describes a model; raises `TypeError` unless `model_fn` is a `ModelFn`."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _describe_functional(model_fn)
   is_keras = isinstance(model_fn, tf.keras.Model)  # Callable, too.

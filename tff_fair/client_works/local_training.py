@@ -1,4 +1,4 @@
-"""Local training of a model on a client's examples, inside a computation."""
+"""Trains a model on a client's examples, inside a computation."""
 
 import dataclasses
 import functools
@@ -64,7 +64,8 @@ def train(
   Training starts from theta, `received`, the centre of the proximal term.
   `states=None` initializes the optimizer; in any case, its hyperparameters are
   those of `state`. `correction`, if given, is added to each gradient, and steps
-  are counted. The snapshot is taken after the step `snapshot_at`, int64[].
+  are counted. The snapshot is taken after the step `snapshot_at`, int64[]. The
+  results are the state after the last step, and what was measured.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]

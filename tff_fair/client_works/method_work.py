@@ -52,7 +52,7 @@ class MethodWork(training.Training):
     return tff.federated_map(moved, (found, change))
 
   def build(self) -> tff.learning.templates.ClientWorkProcess:
-    """Builds the process."""
+    """Builds the client work as one process."""
     if self.persistent_state:
       return self._build_stateful()
     process = super().build()
@@ -200,7 +200,7 @@ class MethodWork(training.Training):
 
   @property
   def _stateful_parameter(self) -> tuple[tff.FederatedType, ...]:
-    """The types of a round's arguments, and last of the clients' own tables."""
+    """The types of a round's arguments; those of clients' tables come last."""
     state, *of_clients = self.parameter
     own = self._tables_type
     of_all = [(TRAINING, state.member), *tff.structure.iter_elements(own)]

@@ -336,7 +336,7 @@ def are_known_before_training(signals: Collection[str]) -> bool:
 
 
 def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
-  """Returns a metric, with NaN for a float that is a mean over no examples."""
+  """Returns a metric, or NaN if it is a float and not known."""
   if not metric.dtype.is_floating:
     return metric
   return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
@@ -399,7 +399,7 @@ def secure_sum(tally: tff.Value) -> tff.Value:
 
 
 def _bounds(number: tff.TensorType) -> list[np.generic]:
-  """Returns the least and the largest number to sum securely, in its dtype."""
+  """Returns the bounds that a secure sum needs, in the dtype of `number`."""
   kind = np.dtype(number.dtype).type
   is_float = np.issubdtype(kind, np.floating)
   return [*map(kind, _FLOATS if is_float else _INTEGERS)]

@@ -215,7 +215,7 @@ def _draw(
 def decayed_hparams(
   settings: TrainingSettings, hparams: Hparams, round_num: tf.Tensor
 ) -> Hparams:
-  """Returns the client optimizer's hyperparameters after a round's decay."""
+  """Returns the client optimizer's hyperparameters in a round, with decay."""
   decay = _decay(settings)
   return hparams if decay is None else decay.apply(hparams, round_num)
 

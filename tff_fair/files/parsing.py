@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ParseError(ValueError):
-  """A text cannot be parsed. Callers add the file's name to the message."""
+  """Text cannot be parsed. Callers add the file's name to the message."""
 
 
 def parse_json(content: str | bytes) -> Any:

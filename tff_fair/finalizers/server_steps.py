@@ -165,10 +165,10 @@ def _build_guarded_step(
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
 ) -> tff.Computation:
-  """Builds a step that changes nothing if a result would not be finite.
+  """Builds a step that changes nothing without clients or finite results.
 
   It maps state, trainable weights and `RoundUpdate` to new state, new weights
-  and measurements, and also changes nothing without clients.
+  and measurements.
   """
   round_type = tff.to_type(
     RoundUpdate(trainable_type, np.int32, collections.OrderedDict(scalars))

@@ -88,10 +88,10 @@ def nash_bargain(gram: tf.Tensor) -> Bargain:
 
 
 def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns each point's 1 / norm, or 0 if it is zero, and the correlations."""
+  """Returns each point's 1 / norm, or 0 for a zero point, and C."""
   gram = tf.cast(gram, tf.float64)
   scale = norms.inverse_norms(tf.nn.relu(tf.linalg.diag_part(gram)))
-  # One factor at a time: their product may leave the range of float64.
+  # One factor at a time, as their product may leave the range of float64.
   correlation = gram * tf.expand_dims(scale, 1) * tf.expand_dims(scale, 0)
   return scale, tf.linalg.set_diag(correlation, tf.ones_like(scale))
 

@@ -78,11 +78,10 @@ class Columns:
 def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
   """Computes the inner products of m vectors, float64[m, m].
 
-  The result is exactly symmetric.
-
-  The squares of the values must be within the range of float64, which holds for
-  all float32 values. Raises `ValueError` if there is no tensor, or one is not a
-  matrix, and `TypeError` if one is not of a floating dtype.
+  The result is exactly symmetric. The squares of the values must be within the
+  range of float64, which holds for all float32 values. Raises `ValueError` if
+  there is no tensor, or one is not a matrix, and `TypeError` if one is not of a
+  floating dtype.
   """
   columns = _columns(vectors)
   gram = _products(columns, columns.num_rows)

@@ -28,7 +28,7 @@ from tff_fair.kernels import gram as gram_lib, simplex
 _RELATIVE_GAP = 1e-13
 # A gap below this share of the shortest point's squared norm is taken as 0.
 _NEGLIGIBLE = 1e-30
-# Only points whose norms differ by 20 orders of magnitude or more need over 50.
+# More than 50 are needed only if norms differ by 20 orders of magnitude.
 _MAX_ITERATIONS = 200
 # The search stops after so many steps without a smaller gap.
 _PATIENCE = 15

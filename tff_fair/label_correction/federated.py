@@ -152,8 +152,8 @@ def _build_training(
 ) -> tff.Computation:
   """Builds the training of one client.
 
-  The results are the trained weights, n_k, or 0 for a client to exclude, and
-  the predictions.
+  The results are the trained weights, n_k (0 for a client to exclude), and the
+  predictions.
   """
   data_type = batches.data_type(info.batch_spec)
 

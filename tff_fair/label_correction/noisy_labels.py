@@ -125,8 +125,8 @@ def local_dimensions(
   """Returns the LID of each row of float[n, d] among all rows, float64[n].
 
   `neighbors`, 2 or more, is k. The LID is NaN without an estimate: if there are
-  fewer than three rows, or if a row's neighbours are all at the same distance.
-  If any number is not finite, all LIDs are NaN.
+  fewer than three rows, or if a row's neighbours are all at the same distance
+  above 0. If any number is not finite, all LIDs are NaN.
   """
   points = np.asarray(predictions, np.float64)
   n = len(points)

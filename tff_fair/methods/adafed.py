@@ -49,8 +49,8 @@ def adafed_coefficients(
   """Returns AdaFed's coefficients, float64[m], and measurements.
 
   `gram` is M, and `loss` is f. With `hull`, the convex hull replaces the affine
-  one if a coefficient would be negative. The measurements are whether that
-  happened, and ||M alpha - phi|| / ||phi||.
+  one if a coefficient would be negative. The measurements are whether the
+  convex hull was used, and ||M alpha - phi|| / ||phi||.
   """
   # c is proportional to 1/phi. The largest loss is factored out, so that powers
   # of huge or tiny losses stay in the range of float64 as long as possible.

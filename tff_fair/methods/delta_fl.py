@@ -43,7 +43,7 @@ def weighted_upper_quantile(
   most `share`. Weights are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # Added from the largest value down, so totals near a small `share` are exact.
+  # From the largest value down, so totals near a small `share` round little.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)

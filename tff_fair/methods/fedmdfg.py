@@ -40,7 +40,8 @@ from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import inner_product, min_norm_point
 from tff_fair.methods import building
 
-# A ||d*||^2 / mu^2, or the sine of an angle, that is not larger counts as 0.
+# The largest ||d*||^2 / mu^2, and the largest sine of an angle, that are taken
+# as 0.
 _NEGLIGIBLE = 1e-12
 # Armijo's condition: the required share of the decrease that a slope predicts.
 _SUFFICIENT_DECREASE = 1e-4
@@ -81,7 +82,7 @@ def fedmdfg_coefficients(
   count = tf.cast(counts, gram.dtype)
   num_counted = tf.reduce_sum(count)
   inverse = tf.math.reciprocal_no_nan(length)
-  # This is the Gram matrix of the g_k for mu = 1.
+  # The Gram matrix of the g_k for mu = 1, as mu does not affect lambda.
   unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
   h = guidance(loss, counts, theta)
 

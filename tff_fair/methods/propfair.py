@@ -15,7 +15,7 @@ import tensorflow as tf
 from tff_fair import declared, rounds
 from tff_fair.methods import building, fedavg
 
-# Below this utility, the loss is linear, since the logarithm is too steep.
+# Below this utility, the logarithm is too steep, so the loss is linear.
 _LEAST_UTILITY = 0.2
 
 

@@ -97,7 +97,7 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     exponent = tf.constant(self.q, loss.dtype)
-    # Although L is the same for all clients of a round, c_k has its own L.
+    # All clients of a round have the same L, but this would hold for any L_k.
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:

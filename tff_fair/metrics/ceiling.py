@@ -257,7 +257,10 @@ class _Search:
     return slack + abs(point.ball * float(excess))
 
   def _minimize(self, weights: Array) -> _Point:
-    """Takes Newton steps with v fixed, until the multipliers may be updated."""
+    """Minimizes the augmented function for a fixed v by Newton steps.
+
+    The result is as exact as the next update of v needs.
+    """
     point = self._with_gradients(self._evaluate(weights))
     self.converged = False
     for _ in range(_MAX_INNER):

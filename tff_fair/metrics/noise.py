@@ -37,7 +37,7 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 from tff_fair.metrics.vectors import Vector
 
-# Bounds on the number of draws of `equality_p_value`; they take 1 or 2 seconds.
+# How many draws `equality_p_value` takes; they last a second or two.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
 _NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory at a time.

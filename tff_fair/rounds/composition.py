@@ -382,9 +382,9 @@ def _check_groups(
 def _check_client_state(
   factory: summing.RuleFactory, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises `FieldError` if clients' state would reveal what sums hide.
+  """Raises `FieldError` if sums are secure or private.
 
-  It would with secure sums and with differential privacy.
+  Called if clients keep state, which would reveal what these sums hide.
   """
   for option, is_given in (
     ("aggregation", factory.aggregation == summing.SECURE),
@@ -419,9 +419,10 @@ def _check_line_search(
   *,
   has_own_step: bool,
 ) -> None:
-  """Raises `FieldError` if a search would not measure the losses of its step.
+  """Raises `FieldError` if the server or the clients do not allow a search.
 
-  Its trial steps are of plain SGD from the weights that clients receive.
+  A search tries steps of plain SGD from the weights that clients receive, so
+  the server's step must be such a step, too.
   """
   if has_own_step or work.persistent_state:
     raise declared.FieldError(

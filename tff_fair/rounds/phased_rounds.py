@@ -56,7 +56,7 @@ def end_round(
   summed: tff.templates.MeasuredProcessOutput,
   **further: tff.Value,
 ) -> tff.learning.templates.LearningProcessOutput:
-  """Applies the finalizer; returns the round's output as `tff.learning` does.
+  """Applies the finalizer; returns the output that `tff.learning` would return.
 
   `sent`, `trained` and `summed` are the outputs of the earlier parts; `further`
   are more metrics by name.

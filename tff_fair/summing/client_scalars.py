@@ -78,7 +78,7 @@ class ScalarReader:
   ) -> "ScalarReader":
     """Creates a reader for weights of `weight_type`.
 
-    Raises `TypeError` if they lack a signal that the rule needs.
+    Raises `TypeError` if the weights lack a signal that the rule needs.
     """
     needed = ("num_examples", *rule.signals)
     if _is_scalar(weight_type, _NUMBERS):

@@ -112,7 +112,10 @@ class Transport:
   def scale(
     self, specs: TensorStructure, update: TensorStructure, factor: tf.Tensor
   ) -> TensorStructure:
-    """Returns an update times a factor, in float32 or the dtypes of `specs`."""
+    """Returns an update times a factor, in float32 if sums are secure.
+
+    Otherwise, the result has the dtypes of `specs`.
+    """
     # The secure sum has 32-bit integers, so float64 would gain nothing.
     if self.uses_integers:
       specs = tf.nest.map_structure(

@@ -68,7 +68,7 @@ def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
   gram = tf.concat(
     [products, tf.concat([tf.transpose(across), memory.gram], 1)], 0
   )
-  # The two triangles of a matrix product may round differently.
+  # Averaged, as the two triangles of a matrix product may round differently.
   return 0.5 * (gram + tf.transpose(gram))
 
 

@@ -95,7 +95,7 @@ def _ordered_cohort(
   rows: client_scalars.ScalarRows,
   order: tf.Tensor,
 ) -> types.Cohort:
-  """Returns the cohort, `rows` taken in `order`; its weights sum to 1."""
+  """Returns the cohort of `rows` in `order`, with weights that sum to 1."""
   cohort = reader.unordered_cohort(
     rows._replace(
       client_id=tf.gather(rows.client_id, order),
@@ -202,7 +202,7 @@ def _unless_empty(
 ) -> types.RuleOutput:
   """Returns `apply()` if there are clients, or else an output for none.
 
-  That has `no_coefficients`, the old state, and missing measurements.
+  The latter has `no_coefficients`, the old state, and missing measurements.
   """
   reported: list[Mapping[str, tf.Tensor]] = []
 

@@ -232,7 +232,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Builds the process of `create_for_rounds` for the kind of aggregation."""
+    """Builds the process of `create_for_rounds` for the chosen aggregation."""
     if self._options.dp is not None:
       from tff_fair.summing import secure  # noqa: PLC0415  Few rounds have it.
 
