@@ -218,7 +218,7 @@ def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
   return unit if is_common else None
 
 
-# The rest of this file encodes texts as bags of words: shares of frequent words.
+# The rest of this file encodes texts as bags, the shares of frequent words.
 
 # Letters and digits, with apostrophes between them.
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
