@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import typing
 
@@ -201,6 +202,19 @@ def warm_python(shared_folder):
 
   with warm_python.shared(shared_folder / "warm") as executable:
     yield str(executable)
+
+
+@pytest.fixture
+def start_program():
+  """Yields a function that starts programs; kills them at the end."""
+  with contextlib.ExitStack() as started:
+
+    def start(command, **options):
+      program = started.enter_context(subprocess.Popen(command, **options))
+      started.callback(program.kill)
+      return program
+
+    yield start
 
 
 @pytest.fixture

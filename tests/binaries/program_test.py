@@ -1,10 +1,7 @@
 """Tests of the program as its users start it: signals, pipes, the terminal."""
 
-import contextlib
-import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from tests import source_tree, waiting
+from tests import sockets, source_tree, waiting
 from tests.binaries import in_process
 from tff_fair.experiments.runs import folder as run_folder
 
@@ -53,40 +50,36 @@ def finish(directory, python=sys.executable):
   )
 
 
-@contextlib.contextmanager
-def started(command, directory):
-  """Starts a training that writes to log.txt; kills it if it is still running.
+@pytest.fixture
+def start(start_program, tmp_path):
+  """Returns a function that starts a training, which writes to log.txt.
 
-  Yields the process and a function that waits for some rounds of the run.
+  It returns the process and a function that waits for some rounds of the run.
   """
-  metrics, log = directory / "run" / "metrics.csv", directory / "log.txt"
-  with (
-    log.open("w") as output,
-    subprocess.Popen(
-      command,
-      cwd=directory,
-      env=source_tree.environment(of_tests=False),
-      stdout=output,
-      stderr=output,
-    ) as process,
-  ):
-    try:
-      yield (
-        process,
-        lambda number: waiting.until(
-          lambda: waiting.has_rounds(metrics, number), process=process, log=log
-        ),
+  metrics, log = tmp_path / "run" / "metrics.csv", tmp_path / "log.txt"
+
+  def run(*command):
+    with log.open("w") as output:
+      process = start_program(
+        command,
+        cwd=tmp_path,
+        env=source_tree.environment(of_tests=False),
+        stdout=output,
+        stderr=output,
       )
-    finally:
-      process.kill()
+    return process, lambda number: waiting.until(
+      lambda: waiting.has_rounds(metrics, number), process=process, log=log
+    )
+
+  return run
 
 
-def stop_in_the_middle(directory, python, signal_number, num_rounds):
+def stop_in_the_middle(start, python, signal_number, num_rounds):
   """Starts the program and sends a signal after some rounds of the run."""
-  with started([python, *COMMAND], directory) as (process, wait_for):
-    wait_for(num_rounds)
-    process.send_signal(signal_number)
-    return process.wait(TIMEOUT), (directory / "log.txt").read_text()
+  process, wait_for = start(python, *COMMAND)
+  wait_for(num_rounds)
+  process.send_signal(signal_number)
+  return process.wait(TIMEOUT)
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +114,10 @@ def test_a_run_ends_also_where_its_output_is_piped(tmp_path):
   ("number", "seconds"),
   [(signal.SIGINT, 0.0), (signal.SIGTERM, 1.0), (signal.SIGINT, 3.0)],
 )
-def test_a_signal_at_the_start_ends_the_program(tmp_path, number, seconds):
-  process = subprocess.Popen(
+def test_a_signal_at_the_start_ends_the_program(
+  start_program, tmp_path, number, seconds
+):
+  process = start_program(
     [sys.executable, *COMMAND],
     cwd=tmp_path,
     env=source_tree.environment(of_tests=False),
@@ -131,35 +126,27 @@ def test_a_signal_at_the_start_ends_the_program(tmp_path, number, seconds):
     text=True,
   )
   maps = pathlib.Path(f"/proc/{process.pid}/maps")
-  try:
-    # Its imports have begun.
-    waiting.until(lambda: "numpy" in maps.read_text(), process=process)
-    time.sleep(seconds)
-    process.send_signal(number)
-    said, _ = process.communicate(timeout=TIMEOUT)
-  finally:
-    process.kill()
+  # Its imports have begun.
+  waiting.until(lambda: "numpy" in maps.read_text(), process=process)
+  time.sleep(seconds)
+  process.send_signal(number)
+  said, _ = process.communicate(timeout=TIMEOUT)
   assert process.returncode in (-number, 128 + number), said
   assert "Traceback" not in said
 
 
 def test_an_interrupted_run_ends_as_if_it_were_not(
-  tmp_path, uninterrupted, warm_python
+  start, tmp_path, uninterrupted, warm_python
 ):
-  stopped, output = stop_in_the_middle(
-    tmp_path, warm_python, signal.SIGINT, num_rounds=6
-  )
-  assert stopped == 130
+  assert stop_in_the_middle(start, warm_python, signal.SIGINT, 6) == 130
+  output = (tmp_path / "log.txt").read_text()
   *_, line = output.splitlines()
   assert line.startswith("Interrupted. ")
   assert "of 20 rounds are saved in run; repeat the command" in line
   assert "Traceback" not in output
 
-  stopped, output = stop_in_the_middle(
-    tmp_path, warm_python, signal.SIGKILL, num_rounds=14
-  )
-  assert stopped == -signal.SIGKILL
-  assert "run: resuming after round " in output
+  assert stop_in_the_middle(start, warm_python, signal.SIGKILL, 14) == -9
+  assert "run: resuming after round " in (tmp_path / "log.txt").read_text()
 
   result = finish(tmp_path, warm_python)
   assert result.returncode == 0, result.stderr
@@ -173,39 +160,11 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
   assert found == wanted
 
 
-def listening(pid):
-  """Returns the listening TCP and Unix sockets of a process."""
-  held = set()
-  for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-    with contextlib.suppress(OSError):  # It may close meanwhile.
-      held.add(os.readlink(descriptor))
-  found = []
-  for kind, number, listens in (
-    *(("tcp", 9, "0A"), ("tcp6", 9, "0A")),
-    ("unix", 6, "00010000"),
-  ):
-    table = pathlib.Path(f"/proc/{pid}/net/{kind}").read_text()
-    for line in table.splitlines()[1:]:
-      words = line.split()
-      if words[3] == listens and f"socket:[{words[number]}]" in held:
-        found.append(line)
-  return found
-
-
 @pytest.mark.long
-def test_training_listens_nowhere_and_starts_no_process(tmp_path):
-  for family, address in (
-    (socket.AF_INET, ("127.0.0.1", 0)),
-    (socket.AF_UNIX, str(tmp_path / "socket")),
-  ):
-    with socket.socket(family) as here:
-      here.bind(address)
-      here.listen()
-      assert len(listening(os.getpid())) == 1
-  command = [source_tree.ROOT / "train", *COMMAND[2:]]
-  with started(command, tmp_path) as (process, wait_for):
-    for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
-      wait_for(number)
-      assert listening(process.pid) == []
-      assert psutil.Process(process.pid).children(recursive=True) == []
-    assert process.wait(TIMEOUT) == 0
+def test_training_listens_nowhere_and_starts_no_process(start):
+  process, wait_for = start(source_tree.ROOT / "train", *COMMAND[2:])
+  for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
+    wait_for(number)
+    assert sockets.listening(process.pid) == set()
+    assert psutil.Process(process.pid).children(recursive=True) == []
+  assert process.wait(TIMEOUT) == 0

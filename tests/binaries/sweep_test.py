@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -37,15 +36,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 @pytest.fixture
-def start(tmp_path, warm_python):
-  """Yields a function that starts the sweep; ends it afterwards."""
+def start(start_program, tmp_path, warm_python):
+  """Returns a function that starts the sweep."""
   (tmp_path / "sweep.toml").write_text(SWEEP)
-  started = []
 
   def run(*arguments):
     log = tmp_path / "log.txt"
     with log.open("w") as output:
-      process = subprocess.Popen(
+      process = start_program(
         [warm_python, "-m", "binaries.sweep", "--output_dir=out", *arguments],
         cwd=tmp_path,
         env=source_tree.environment(of_tests=False),
@@ -54,13 +52,9 @@ def start(tmp_path, warm_python):
         # A process group of its own, as in a shell: Ctrl-C reaches all of it.
         start_new_session=True,
       )
-    started.append(process)
     return process, log
 
-  yield run
-  for process in started:
-    process.kill()
-    process.wait()
+  return run
 
 
 @pytest.mark.long

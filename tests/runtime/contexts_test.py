@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import psutil
 import pytest
 import tensorflow_federated as tff
 
+from tests import sockets
 from tests.runtime import ways
 from tests.runtime.computations import sum_of_successors
 from tff_fair import runtime
@@ -20,24 +22,27 @@ def local_again():
   runtime.use_local()
 
 
-def listening() -> list[object]:
-  """Returns the sockets of this process to which others can connect."""
-  return [
-    connection
-    for connection in psutil.Process().net_connections("all")
-    if connection.status == psutil.CONN_LISTEN
-  ]
-
-
 def test_a_round_starts_no_process_and_listens_nowhere():
   children = psutil.Process().children()
-  sockets = listening()
+  before = sockets.listening(os.getpid())
   files = {*map(str, pathlib.Path("/dev/shm").iterdir())}
   runtime.use_local()
   assert sum_of_successors([1.0, 2.0]) == 5.0
   assert psutil.Process().children() == children
-  assert listening() == sockets
+  assert sockets.listening(os.getpid()) == before
   assert {*map(str, pathlib.Path("/dev/shm").iterdir())} <= files
+
+
+def test_sockets_that_listen_are_seen(tmp_path):
+  before = sockets.listening(os.getpid())
+  for family, address in (
+    (socket.AF_INET, ("127.0.0.1", 0)),
+    (socket.AF_UNIX, str(tmp_path / "socket")),
+  ):
+    with socket.socket(family) as here:
+      here.bind(address)
+      here.listen()
+      assert len(sockets.listening(os.getpid()) - before) == 1
 
 
 def test_the_exact_context_computes_in_a_worker_that_ends_with_it():

@@ -178,25 +178,21 @@ def test_of_several_programs_exactly_one_wins(tmp_path, hold, is_stale):
       assert names(tmp_path) == ["config.json"]
 
 
-def test_a_program_that_slept_through_a_take_over_ends(tmp_path):
+def test_a_program_that_slept_through_a_take_over_ends(start_program, tmp_path):
   script = PROGRAM.replace(
     "fcntl.flock =", "claim._SECONDS_PER_BEAT = 0.1; fcntl.flock ="
   )
-  process = subprocess.Popen(
+  process = start_program(
     [sys.executable, "-c", script, str(tmp_path)],
     cwd=source_tree.ROOT,
     stdout=subprocess.PIPE,
     text=True,
   )
-  try:
-    assert process.stdout.readline() == "at work\n"
-    new = tmp_path / "new"
-    new.write_text('{"host": "node8", "pid": 8}')
-    new.replace(tmp_path / claim.FILE)
-    output, _ = process.communicate(timeout=60)
-  finally:
-    process.kill()
-    process.wait()
+  assert process.stdout.readline() == "at work\n"
+  new = tmp_path / "new"
+  new.write_text('{"host": "node8", "pid": 8}')
+  new.replace(tmp_path / claim.FILE)
+  output, _ = process.communicate(timeout=60)
   assert process.returncode == -signal.SIGKILL
   assert "process 8 on node8 has taken over" in output
   assert (tmp_path / claim.FILE).read_text().startswith('{"host": "node8"')

@@ -134,14 +134,13 @@ def test_runs_outlive_the_server_that_is_killed(tmp_path, capsys):
 
 
 @pytest.fixture
-def start(tmp_path):
-  """Starts a script that sweeps over seeds; kills it at the end."""
-  started = []
+def start(start_program, tmp_path):
+  """Returns a function that starts a script that sweeps over seeds."""
 
   def run(seeds, cwd=tmp_path):
     text = SCRIPT.replace("SEEDS", repr(seeds))
     (tmp_path / "script.py").write_text(text)
-    process = subprocess.Popen(
+    return start_program(
       [sys.executable, tmp_path / "script.py"],
       cwd=cwd,
       env={**os.environ, "PYTHONPATH": str(source_tree.ROOT)},
@@ -149,13 +148,8 @@ def start(tmp_path):
       stderr=subprocess.PIPE,
       text=True,
     )
-    started.append(process)
-    return process
 
-  yield run
-  for process in started:
-    process.kill()
-    process.wait()
+  return run
 
 
 def test_a_script_needs_no_guard_wherever_it_starts(start, tmp_path):
