@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import algorithms, client_dataset, programs, runtime
+from tff_fair import client_dataset, programs, runtime
 
 pytestmark = pytest.mark.tff
 
@@ -36,13 +36,8 @@ def ids_of(cohort):
 
 @pytest.fixture(scope="module")
 def process():
-  return algorithms.build(
-    "fedfv",
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=4,
-    hparams={"tau": 1},  # A state that grows from round to round.
-  )
+  # Its state grows from round to round.
+  return small_problem.process("fedfv", hparams={"tau": 1})
 
 
 def train(process, folder, rounds, should_discard=None):

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_fair import client_dataset
+from tff_fair import algorithms, client_dataset
 
 NUM_FEATURES = 5
 NUM_CLASSES = 3
@@ -142,6 +142,15 @@ def keras_model() -> tff.learning.models.VariableModel:
 
 def optimizer(learning_rate: float = LEARNING_RATE):
   return tff.learning.optimizers.build_sgdm(learning_rate)
+
+
+def process(name: str, model_fn=None, **options):
+  """Returns the process of the method `name` on the problem."""
+  return algorithms.build(
+    name,
+    model_fn or functional_model(),
+    **{"client_optimizer": optimizer(), "batch_size": BATCH_SIZE, **options},
+  )
 
 
 def flat(structure) -> np.ndarray:

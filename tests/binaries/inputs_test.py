@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import lzma
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -64,13 +63,6 @@ def csv(folder, name, pack=bytes):
   return "table", {"file": path.name, **TABLE}, CLINICS
 
 
-def zipped(content):
-  with zipfile.ZipFile("made.zip", "w") as archive:
-    archive.writestr("patients.csv", content)
-  with open("made.zip", "rb") as file:
-    return file.read()
-
-
 def parquet(folder):
   header, rows = tabular_data.patients()
   frame = pd.DataFrame(rows, columns=header)  # All columns are strings.
@@ -125,7 +117,9 @@ INPUTS = {
   "csv.gz": lambda folder: csv(folder, "rows.csv.gz", gzip.compress),
   "csv.bz2": lambda folder: csv(folder, "rows.csv.bz2", bz2.compress),
   "csv.xz": lambda folder: csv(folder, "rows.csv.xz", lzma.compress),
-  "csv.zip": lambda folder: csv(folder, "rows.zip", zipped),
+  "csv.zip": lambda folder: csv(
+    folder, "rows.zip", lambda rows: tabular_data.zipped(rows, "patients.csv")
+  ),
   "parquet": parquet,
   "arrays": arrays,
   "leaf": leaf,

@@ -7,7 +7,7 @@ import pytest
 
 from tests import small_problem
 from tests.client_works import local_work
-from tff_fair import algorithms, client_works
+from tff_fair import client_works
 
 ATTACKERS = (31, 2**40 + 1)
 IDS = small_problem.CLIENT_IDS
@@ -72,14 +72,7 @@ def test_an_attack_that_is_not_finite_does_not_count():
 @functools.cache
 def a_round(name, attack=None, **hparams):
   """The direction of a round, and the clients' coefficients."""
-  process = algorithms.build(
-    name,
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
-    attack=attack,
-    hparams=hparams,
-  )
+  process = small_problem.process(name, attack=attack, hparams=hparams)
   start = process.initialize()
   output = process.next(start, small_problem.cohort(COHORT))
   aggregator = output.metrics["aggregator"]

@@ -6,7 +6,6 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.client_works import local_work
-from tff_fair import algorithms
 
 BASE = small_problem.LEARNING_RATE
 
@@ -91,12 +90,7 @@ def test_fednova_trains_with_a_rate_that_is_not_a_hyperparameter():
   data = small_problem.cohort(small_problem.CLIENT_IDS)
   weights = []
   for optimizer in (scheduled, small_problem.optimizer()):
-    process = algorithms.build(
-      "fednova",
-      small_problem.functional_model(),
-      client_optimizer=optimizer,
-      batch_size=4,
-    )
+    process = small_problem.process("fednova", client_optimizer=optimizer)
     state, _ = process.next(process.initialize(), data)
     weights.append(small_problem.flat_weights(state))
   np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)

@@ -8,6 +8,7 @@ import scipy.optimize
 import tensorflow as tf
 
 from tests import hulls
+from tests.kernels.simplex_test import box_around
 from tests.metrics import stationarity_test
 from tff_fair.kernels import min_norm_point, pareto_stationarity
 
@@ -16,10 +17,6 @@ _solve = tf.function(
   min_norm_point,
   input_signature=[tf.TensorSpec([None, None], tf.float64), _VECTOR, _VECTOR],
 )
-
-
-def _box_around(p, epsilon):
-  return np.maximum(p - epsilon, 0.0), np.minimum(p + epsilon, 1.0)
 
 
 def _least_value(gradient, lower, upper):
@@ -80,7 +77,7 @@ def _random_problem(seed):
   epsilon = rng.choice([0.5, 0.1, 0.01, 1e-3, 1e-6])
   if seed % 3 == 1:
     epsilon = epsilon * rng.uniform(size=m) * (rng.random(m) < 0.7)
-  return points, *_box_around(p, epsilon)
+  return points, *box_around(p, epsilon)
 
 
 @pytest.mark.parametrize("first_seed", range(0, 200, 20))
@@ -124,7 +121,7 @@ def test_a_box_of_one_point_gives_it_exactly(m):
     np.full(m, 1 / m),
     rng.dirichlet(np.ones(m)).astype(np.float32).astype(np.float64),
   ):
-    solution = _solve(points @ points.T, *_box_around(p, 0.0))
+    solution = _solve(points @ points.T, *box_around(p, 0.0))
     np.testing.assert_array_equal(solution.coefficients, p)
     assert solution.gap.numpy() == 0.0
 
@@ -134,7 +131,7 @@ def test_a_box_of_hardly_any_width(epsilon):
   rng = np.random.default_rng(0)
   points = rng.normal(size=(20, 7))
   p = rng.dirichlet(np.ones(20))
-  x = _checked_solution(points @ points.T, *_box_around(p, epsilon))
+  x = _checked_solution(points @ points.T, *box_around(p, epsilon))
   np.testing.assert_allclose(x, p, rtol=0, atol=2 * epsilon + 1e-16)
 
 
@@ -236,7 +233,7 @@ def test_identical_points_get_equal_coefficients(epsilon):
   rng = np.random.default_rng(8)
   points = rng.normal(size=(40, 15)) + 0.3
   points[10:20] = points[:10]
-  box = _box_around(np.full(40, 1 / 40), epsilon)
+  box = box_around(np.full(40, 1 / 40), epsilon)
   x = _checked_solution(points @ points.T, *box)
   np.testing.assert_allclose(x[:10], x[10:20], rtol=0, atol=1e-9)
 
@@ -246,7 +243,7 @@ def test_the_order_of_the_points_does_not_matter(d):
   rng = np.random.default_rng(9)
   points = rng.normal(size=(60, d)) + 0.3
   gram = points @ points.T
-  lower, upper = _box_around(rng.dirichlet(np.ones(60)), 0.2)
+  lower, upper = box_around(rng.dirichlet(np.ones(60)), 0.2)
   order = rng.permutation(60)
   x = _checked_solution(gram, lower, upper)
   permuted = _checked_solution(
@@ -284,7 +281,7 @@ def test_few_newton_steps_are_enough():
   for seed in range(5):
     points = np.random.default_rng(seed).normal(size=(100, 1000))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    box = _box_around(np.full(100, 0.01), 0.1)
+    box = box_around(np.full(100, 0.01), 0.1)
     solution = _solve(points @ points.T, *box)
     assert 0 < solution.iterations.numpy() <= 15
     assert solution.gap.numpy() <= 1e-12

@@ -55,7 +55,7 @@ def _check(v, lower, upper, tolerance=1e-15):
   assert x.sum() == pytest.approx(1.0, abs=1e-15)
 
 
-def _box_around(p, epsilon):
+def box_around(p, epsilon):
   return np.maximum(p - epsilon, 0.0), np.minimum(p + epsilon, 1.0)
 
 
@@ -92,7 +92,7 @@ def test_box_agrees_with_rational_arithmetic(seed):
   rng = np.random.default_rng(seed)
   m = int(rng.integers(1, 60))
   p = rng.dirichlet(np.ones(m))
-  lower, upper = _box_around(p, rng.uniform(0, 0.3, m) * (rng.random(m) < 0.7))
+  lower, upper = box_around(p, rng.uniform(0, 0.3, m) * (rng.random(m) < 0.7))
   _check(10.0 ** rng.uniform(-4, 4) * rng.normal(size=m), lower, upper)
 
 
@@ -100,7 +100,7 @@ def test_box_agrees_with_rational_arithmetic(seed):
 def test_box_keeps_its_precision_far_from_the_origin(offset):
   rng = np.random.default_rng(1)
   v = offset + rng.uniform(size=30)
-  _check(v, *_box_around(np.full(30, 1 / 30), 0.01))
+  _check(v, *box_around(np.full(30, 1 / 30), 0.01))
 
 
 def test_box_with_ties_and_extreme_values():
@@ -123,7 +123,7 @@ def test_a_box_of_one_point_gives_it_exactly():
 
 def test_a_point_in_the_box_stays():
   p = np.random.default_rng(4).dirichlet(np.ones(50))
-  x = _project_to_box(p, *_box_around(p, 0.1))
+  x = _project_to_box(p, *box_around(p, 0.1))
   np.testing.assert_allclose(x, p, rtol=0, atol=1e-16)
 
 
@@ -150,7 +150,7 @@ def test_scalar_bounds_apply_to_every_entry(lower, upper, expected):
 def test_linear_gap_agrees_with_linear_programming(seed):
   rng = np.random.default_rng(seed)
   m = int(rng.integers(1, 40))
-  lower, upper = _box_around(rng.dirichlet(np.ones(m)), rng.uniform(0, 0.2))
+  lower, upper = box_around(rng.dirichlet(np.ones(m)), rng.uniform(0, 0.2))
   x = _project_to_box(rng.normal(size=m), lower, upper).numpy()
   gradient = np.round(rng.normal(size=m), 1)  # With ties.
   program = scipy.optimize.linprog(

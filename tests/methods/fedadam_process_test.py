@@ -9,7 +9,6 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.cases import one_of_each
 from tests.refusals import rejected
-from tff_fair import algorithms
 
 pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
@@ -18,11 +17,8 @@ COHORTS = ((12, 3), (5, 12, 31), (3,), (8, 5))
 
 @functools.cache
 def build(name="fedadam", **options):
-  return algorithms.build(
+  return small_problem.process(
     name,
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=4,
     **{k: v for k, v in options.items() if k == "server_optimizer"},
     hparams={k: v for k, v in options.items() if k != "server_optimizer"},
   )

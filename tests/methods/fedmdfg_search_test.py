@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tests.refusals import rejected
 from tests.rounds import problem
-from tff_fair import algorithms, client_works, rounds
+from tff_fair import client_works, rounds
 from tff_fair.methods import fedmdfg
 from tff_fair.runtime import phases
 from tff_fair.runtime.parts import cohort_cuts
@@ -111,13 +111,10 @@ RATE = 0.7
 @functools.cache
 def searching(**options):
   """A process whose rates decay, at clients and server; built once."""
-  return algorithms.build(
+  return small_problem.process(
     "fedmdfg",
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
     server_optimizer=build_sgdm(RATE),
     hparams={"line_search": 4, "theta": 5.0},
-    batch_size=small_problem.BATCH_SIZE,
     learning_rate_decay=0.4,
     server_learning_rate_decay=0.25,
     **options,

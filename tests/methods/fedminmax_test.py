@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import softmax
 
 from tests import reference, small_problem
 from tests.experiments.training.small_run import tables, train
@@ -12,7 +13,7 @@ from tests.methods import fairfed_test
 from tests.refusals import rejected
 from tests.rounds import problem
 from tests.runtime import ways
-from tff_fair import algorithms, client_dataset, privacy, runtime
+from tff_fair import client_dataset, privacy, runtime
 from tff_fair.client_works import group_weights
 from tff_fair.experiments.spec import task_loading
 
@@ -39,20 +40,13 @@ def data(client_id, groups=None, x=None):
 
 
 @functools.cache
-def built(aggregation="streaming", model="functional", **options):
-  return algorithms.build(
+def built(aggregation="streaming", model_fn=None, **options):
+  return small_problem.process(
     "fedminmax",
-    small_problem.functional_model()
-    if model == "functional"
-    else small_problem.keras_model,
-    client_optimizer=small_problem.optimizer(),
+    model_fn,
     aggregation=aggregation,
     hparams={"lambda_learning_rate": RATE},
-    **{
-      "group_shares": SHARES,
-      "batch_size": small_problem.BATCH_SIZE,
-      **options,
-    },
+    **{"group_shares": SHARES, **options},
   )
 
 
@@ -66,9 +60,7 @@ def run(process, cohorts=COHORTS, of_client=data):
 def losses_and_errors(theta, x, y):
   """The losses of examples, and the gradients by their logits."""
   matrix = theta.reshape(x.shape[1] + 1, -1)  # The last row is the bias.
-  logits = x @ matrix[:-1] + matrix[-1]
-  logits = logits - logits.max(1, keepdims=True)
-  chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+  chances = softmax(x @ matrix[:-1] + matrix[-1], axis=1)
   rows = np.arange(len(y))
   losses = -np.log(chances[rows, y])
   chances[rows, y] -= 1
@@ -145,7 +137,8 @@ def test_in_secure_sums_and_in_parts():
 
 def test_a_keras_model_and_no_batch_size():
   # One step on all examples, as in the paper.
-  assert_as_by_hand(run(built(model="keras", batch_size=None)), size=1000)
+  process = built(model_fn=small_problem.keras_model, batch_size=None)
+  assert_as_by_hand(run(process), size=1000)
 
 
 def test_a_round_is_one_graph_with_the_bits_of_single_steps():
@@ -202,12 +195,7 @@ def test_a_wrong_learning_rate_is_named(rate):
 
 def test_other_methods_take_no_groups():
   with rejected("group_shares", "fedminmax"):
-    algorithms.build(
-      "fedavg",
-      small_problem.functional_model(),
-      client_optimizer=small_problem.optimizer(),
-      group_shares=SHARES,
-    )
+    small_problem.process("fedavg", group_shares=SHARES)
 
 
 @pytest.mark.usefixtures("unpainted")

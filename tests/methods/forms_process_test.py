@@ -31,11 +31,8 @@ pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 def next_of(name, aggregation):
   hparams = FOR_SECURE_SUMS.get(name, {}) if aggregation == "secure" else {}
   groups = {"group_shares": (300, 700)} if name == "fedminmax" else {}
-  return algorithms.build(
+  return small_problem.process(
     name,
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
     num_clients=40,
     aggregation=aggregation,
     hparams=hparams,

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import reference, small_problem
-from tff_fair import algorithms, optimizers
+from tff_fair import optimizers
 
 RATE, BETA_1, BETA_2, EPSILON = 0.1, 0.8, 0.9, 1e-7
 KERAS = tf.keras.optimizers
@@ -88,12 +88,7 @@ def test_weights_without_gradient_stay(name, moved, moment):
 
 def round_at(part, **trained_by):
   """The weights after a round of a client, with the rate set to `RATE`."""
-  process = algorithms.build(
-    "fedavg",
-    small_problem.functional_model(),
-    batch_size=small_problem.BATCH_SIZE,
-    **trained_by,
-  )
+  process = small_problem.process("fedavg", **trained_by)
   state = process.initialize()
   hparams = process.get_hparams(state)
   hparams[part]["learning_rate"] = np.float32(RATE)

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests import small_problem
-from tff_fair import algorithms, runtime
+from tff_fair import runtime
 
 # AFL's ids run from 0 to the size of the population.
 POPULATION = 40
@@ -40,15 +40,8 @@ def hostile():
   ]
 
 
-def build(name, *, client_optimizer=None, **options):
-  return algorithms.build(
-    name,
-    small_problem.functional_model(),
-    client_optimizer=client_optimizer or small_problem.optimizer(),
-    batch_size=4,
-    num_clients=POPULATION,
-    **options,
-  )
+def build(name, **options):
+  return small_problem.process(name, num_clients=POPULATION, **options)
 
 
 def run(process, state, clients, size):

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import small_problem
-from tff_fair import algorithms
 
 ROW = tff.TensorType(np.float32, [3])
 
@@ -53,9 +52,4 @@ def rows(number: int) -> list[np.ndarray]:
 @functools.cache
 def process(name: str) -> tff.learning.templates.LearningProcess:
   """Returns the process of the method `name`, on the small problem."""
-  return algorithms.build(
-    name,
-    small_problem.functional_model(),
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
-  )
+  return small_problem.process(name)

@@ -2,7 +2,9 @@
 
 import csv
 import gzip
+import io
 import json
+import zipfile
 
 import numpy as np
 
@@ -98,6 +100,15 @@ def write_adult(directory):
   (directory / "adult.test").write_text(
     "\n".join(["|1x3 Cross validator", *test, "", ""])
   )
+
+
+def zipped(content, *names):
+  """Returns a zip archive whose files all have `content`; folders are empty."""
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    for name in names:
+      archive.writestr(name, b"" if name.endswith("/") else content)
+  return file.getvalue()
 
 
 def patients(count=40):

@@ -10,6 +10,7 @@ from binaries.command_line import UsageError
 from binaries.flags import sweep_flags
 from tests.binaries import in_process
 from tests.experiments import run_folders
+from tests.experiments.sweeps.sweep_file_test import values
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.sweeps import plan as sweep_plan, study
@@ -33,10 +34,6 @@ hparam.q = [5, 0.1]
 def read(*arguments):
   with given(*arguments):
     return sweep_flags.sweep()
-
-
-def values(grid):
-  return {name: setting.values for name, setting in grid.items()}
 
 
 @pytest.fixture

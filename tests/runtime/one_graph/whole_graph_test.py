@@ -10,7 +10,6 @@ import tensorflow_federated as tff
 
 from tests import small_problem
 from tests.runtime import ways
-from tff_fair import algorithms
 from tff_fair.runtime.one_graph import whole_graph
 
 DATA = tff.SequenceType(tff.TensorType(np.float32, [None]))
@@ -134,12 +133,7 @@ def test_a_graph_is_built_once_for_all_numbers_of_clients(monkeypatch):
   ],
 )
 def test_keras_models_are_variables_of_each_client(name):
-  process = algorithms.build(
-    name,
-    small_problem.keras_model,
-    client_optimizer=small_problem.optimizer(),
-    batch_size=small_problem.BATCH_SIZE,
-  )
+  process = small_problem.process(name, small_problem.keras_model)
   clients = [*map(small_problem.whole, small_problem.CLIENT_IDS)]
   state = process.initialize()
   ways.assert_same_bits(*ways.both(lambda: process.next(state, clients)))

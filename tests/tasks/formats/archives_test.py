@@ -5,25 +5,18 @@ import gzip
 import io
 import lzma
 import tarfile
-import zipfile
 
 import pytest
 
 from tasks import downloads
 from tasks.data_error import DataError
 from tasks.formats import data_files
+from tests.tasks.tabular_data import zipped
 
 pytestmark = pytest.mark.pure
 
 _NAME = "words"
 _ZEROS = bytes(1 << 20)
-
-
-def _zipped(content):
-  file = io.BytesIO()
-  with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-    archive.writestr("../../evil.csv", content)
-  return file.getvalue()
 
 
 def _parts(path):
@@ -38,7 +31,11 @@ def small_bound(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  "compress", [gzip.compress, bz2.compress, lzma.compress, _zipped]
+  "compress",
+  [
+    *(gzip.compress, bz2.compress, lzma.compress),
+    lambda content: zipped(content, "../../evil.csv"),
+  ],
 )
 def test_a_bomb_is_read_up_to_a_bound(tmp_path, compress):
   path = tmp_path / "bomb"

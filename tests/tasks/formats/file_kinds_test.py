@@ -8,7 +8,6 @@ import lzma
 import pickle
 import sqlite3
 import tarfile
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -18,18 +17,10 @@ import tensorflow as tf
 from tasks.formats import data_files
 from tasks.tabular import reading
 from tests.refusals import refused
+from tests.tasks.tabular_data import zipped
 
 FRAME = pd.DataFrame({"clinic": [*"abab"], "age": [1.5, 2.5, 3.5, 4.5]})
 CSV = FRAME.to_csv(index=False).encode()
-
-
-def zipped(*names: str, content: bytes = CSV) -> bytes:
-  """Returns a zip archive whose files all have `content`; folders are empty."""
-  file = io.BytesIO()
-  with zipfile.ZipFile(file, "w") as archive:
-    for name in names:
-      archive.writestr(name, b"" if name.endswith("/") else content)
-  return file.getvalue()
 
 
 def written(write) -> bytes:
@@ -49,11 +40,11 @@ def tarred(name: str, content: bytes) -> bytes:
 
 
 KINDS = {
-  "xlsx": (zipped("xl/workbook.xml", "xl/sheet.xml"), "read_excel"),
-  "ods": (zipped("mimetype", "content.xml"), "read_excel"),
+  "xlsx": (zipped(CSV, "xl/workbook.xml", "xl/sheet.xml"), "read_excel"),
+  "ods": (zipped(CSV, "mimetype", "content.xml"), "read_excel"),
   "xls": (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500), "read_excel"),
-  "zip": (zipped("a.csv", "b.csv"), "zip archive of 2 files"),
-  "empty zip": (zipped(), "zip archive of 0 files"),
+  "zip": (zipped(CSV, "a.csv", "b.csv"), "zip archive of 2 files"),
+  "empty zip": (zipped(CSV), "zip archive of 0 files"),
   "feather": (written(FRAME.to_feather), "read_feather('rows.csv')"),
   "pickle": (pickle.dumps(FRAME), "read_pickle('rows.csv')"),
   "pickle 0": (pickle.dumps(FRAME, protocol=0), "read_pickle('rows.csv')"),
@@ -147,8 +138,8 @@ PACKED = {
   "gz": gzip.compress(CSV),
   "bz2": bz2.compress(CSV),
   "xz": lzma.compress(CSV),
-  "zip": zipped("rows.csv"),
-  "zip of macOS": zipped("a/", "a/rows.csv", "__MACOSX/a/._rows.csv"),
+  "zip": zipped(CSV, "rows.csv"),
+  "zip of macOS": zipped(CSV, "a/", "a/rows.csv", "__MACOSX/a/._rows.csv"),
 }
 
 

@@ -5,18 +5,14 @@ import pandas as pd
 import pytest
 
 import tasks
-from tasks import models
 from tests.refusals import refused
 from tests.tasks import several_clients
+from tests.tasks.from_client_data_test import build
 
 CLIENTS = {
   "north": (np.arange(12.0).reshape(6, 2), np.arange(6) % 3),
   "south": (100 + np.arange(8.0).reshape(4, 2), np.arange(4) % 3),
 }
-
-
-def build(input_shape, num_classes):
-  return models.mlp(tuple(input_shape), (), num_classes or 1, 0)
 
 
 def frame(y=None):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.experiments import report_runs, run_folders
+from tests.experiments.analysis.certificates_test import cohorts
 from tests.experiments.presenting.report.page_parts import drawn
 from tff_fair.experiments.presenting.report import (
   coefficient_section,
@@ -98,13 +99,12 @@ def test_the_key_has_round_numbers():
   assert texts(heat_map.legend(shades, FRAME)) == ["100", "0", "−25"]
 
 
-def table(*rows):
-  return pd.DataFrame(rows, columns=["round", "client_id", "coefficient"])
-
-
 def test_coefficients_by_client_and_round():
   found = coefficient_section.matrix(
-    table((1, 7, 0.5), (2, 3, 0.25), (2, 7, 0.75)), np.array([3, 7, 9]), 10, 10
+    cohorts((1, 7, 0.5), (2, 3, 0.25), (2, 7, 0.75)),
+    np.array([3, 7, 9]),
+    10,
+    10,
   )
   np.testing.assert_array_equal(
     found, [[np.nan, 0.25], [0.5, 0.75], [np.nan, np.nan]]
@@ -113,7 +113,7 @@ def test_coefficients_by_client_and_round():
 
 def test_clients_and_rounds_that_share_a_place_are_averaged():
   rows = [(r, k, float(k)) for r in range(1, 101) for k in range(10)]
-  found = coefficient_section.matrix(table(*rows), np.arange(10), 5, 20)
+  found = coefficient_section.matrix(cohorts(*rows), np.arange(10), 5, 20)
   np.testing.assert_allclose(
     found, np.tile([[0.5], [2.5], [4.5], [6.5], [8.5]], 20)
   )
