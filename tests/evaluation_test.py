@@ -119,6 +119,10 @@ def test_type_signature():
 
 
 @pytest.mark.parametrize(
+  "build",
+  [evaluation.build_client_evaluation, evaluation.build_personal_evaluation],
+)
+@pytest.mark.parametrize(
   ("batch_size", "error", "message"),
   [
     (0, ValueError, "batch_size=.*1"),
@@ -126,11 +130,9 @@ def test_type_signature():
     (None, TypeError, "batch_size .*NoneType"),
   ],
 )
-def test_wrong_batch_sizes_are_named(batch_size, error, message):
+def test_wrong_batch_sizes_are_named(build, batch_size, error, message):
   with pytest.raises(error, match=message):
-    evaluation.build_client_evaluation(
-      MODELS["functional"], batch_size=batch_size
-    )
+    build(MODELS["functional"], batch_size=batch_size)
 
 
 def test_wrong_models_are_named():

@@ -354,18 +354,20 @@ def test_calibrations_change_what_they_say(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "words",
+  ("words", "fact"),
   [
-    ("--federations=vehicel",),
-    ("--federations=vehicle", "--data_dir=."),
-    ("--algorithms=fedavgg",),
-    ("--tries=3",),
-    ("--read=nowhere.csv",),
-    ("--read=opposites.csv",),
+    (["--federations=vehicel"], "did you mean vehicle?"),
+    (["--federations=vehicle", "--data_dir=."], "vehicle.csv is missing"),
+    ([*_SMALL, "--algorithms=fedavgg"], "did you mean fedavg or"),
+    (["--tries=3"], "--tries=3: "),
+    (["--read=nowhere.csv"], "--read=nowhere.csv: cannot be read"),
+    (["--read=opposites.csv"], "--read=opposites.csv: lacks client"),
   ],
 )
-def test_wrong_flags_are_refused_in_a_line(program, words):
-  assert len(program(*words).refusal) <= 300
+def test_wrong_flags_are_refused_in_a_line(program, words, fact):
+  refusal = program(*words).refusal
+  assert fact in refusal
+  assert len(refusal) <= 300
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from tests.experiments import report_runs
 
 
 def prepare(folder):
-  for seed, name in enumerate("ab"):
-    report_runs.make(folder / "runs" / name, seed=seed)
+  for seed, name in enumerate("abc"):
+    path = folder / "runs" / name
+    report_runs.make(path, seed=seed, is_finished=name != "c")
 
 
 program = in_process.program_of(report, prepare)
@@ -19,17 +20,21 @@ def test_the_page_is_written_and_described(program, tmp_path):
   status, out, err = program("runs", "--title=Mine")
   assert (status, err) == (0, "")
   assert out.startswith(
-    "Wrote report.html: 1 task, 1 method, 2 finished runs; 0."
+    "Wrote report.html: 1 task, 1 method, 2 finished runs, 1 unfinished; 0."
   )
-  assert "<h1>Mine</h1>" in (tmp_path / "report.html").read_text()
+  page = (tmp_path / "report.html").read_text()
+  assert "<h1>Mine</h1>" in page
+  assert "Left out: 1 unfinished run" in page
   assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "runs"]
 
 
 def test_runs_and_flags_come_in_any_order(program, tmp_path):
-  status, out, _ = program("runs/a", "--output=pages/x.html", "runs/b")
+  words = ("runs/a", "--output=pages/x.html", "--unfinished", "runs/c")
+  assert program(*words).status == 0
+  status, out, _ = program(*words, "--overwrite", "runs/b")
   assert status == 0
-  assert "2 finished runs" in out
-  assert (tmp_path / "pages" / "x.html").exists()
+  assert "2 finished runs, 1 unfinished" in out
+  assert "Left out: " not in (tmp_path / "pages" / "x.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -57,12 +62,3 @@ def test_a_mistake_is_one_line(program, tmp_path, words, message):
   assert program(*words).refusal.startswith(f"report: {message}")
   assert not (tmp_path / "report.html").exists()
   assert (tmp_path / "mine").read_text() == "mine"
-
-
-def test_unfinished_runs_are_shown_on_request(program, tmp_path):
-  report_runs.make(tmp_path / "runs" / "c", seed=2, is_finished=False)
-  program("runs")
-  without = (tmp_path / "report.html").read_text()
-  assert program("runs", "--unfinished", "--overwrite")[0] == 0
-  assert "Not finished: " not in without
-  assert "Not finished: " in (tmp_path / "report.html").read_text()

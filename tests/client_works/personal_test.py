@@ -229,11 +229,3 @@ def test_evaluation_without_any_personal_model_is_that_of_the_global_one():
 def test_bad_pulls_are_named(lam, error):
   with pytest.raises(error, match="lam"):
     build(lam=lam)
-
-
-@pytest.mark.parametrize("batch_size", [0, 1.5])
-def test_bad_evaluation_batches_are_named(batch_size):
-  with pytest.raises((TypeError, ValueError), match="batch_size"):
-    evaluation.build_personal_evaluation(
-      local_work.MODELS["functional"], batch_size=batch_size
-    )

@@ -1,18 +1,17 @@
-"""Tests of the registry: hyperparameters without TensorFlow, and messages."""
+"""Tests of the registry: hyperparameters, builders and messages."""
 
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from tests import small_problem, source_tree
+from tests import small_problem
 from tests.methods import cohorts
 from tests.refusals import rejected
 from tff_fair import aggregators, algorithms, declared, methods
 
 NAMES = methods.names()
+build = small_problem.process
 
 
 def test_each_method_has_a_title_of_its_own():
@@ -62,36 +61,10 @@ def test_a_builder_is_public(name):
   assert f"build_{name}" in algorithms.__all__
 
 
-def test_reading_a_run_s_hyperparameters_imports_no_tensorflow():
-  program = (
-    "import sys\n"
-    "from tff_fair import algorithms, methods\n"
-    "for name in algorithms.names():\n"
-    "  methods.hyperparameters(name)\n"
-    "print([m for m in sys.modules if m.startswith('tensorflow')])\n"
-  )
-  done = subprocess.run(
-    [sys.executable, "-c", program],
-    cwd=source_tree.ROOT,
-    capture_output=True,
-    text=True,
-    check=True,
-  )
-  assert done.stdout == "[]\n"
-
-
 def test_an_unknown_method_is_told_with_the_one_that_it_may_mean():
   for ask in (methods.hyperparameters, methods.get):
     with rejected("name", "'fedavgg'", "mean fedavg", "names()"):
       ask("fedavgg")
-
-
-def build(name, **options):
-  return algorithms.build(
-    name,
-    small_problem.functional_model(),
-    **{"client_optimizer": small_problem.optimizer(), **options},
-  )
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """Tests of the single table that holds many runs."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests import source_tree
 from tests.experiments import run_folders
 from tff_fair import experiments
 from tff_fair.declared import FieldError
@@ -125,14 +122,3 @@ def test_an_unknown_table_and_equal_runs_are_refused(tmp_path):
   make(tmp_path, "b")
   with pytest.raises(experiments.RunError, match="is the same run as"):
     experiments.table(tmp_path)
-
-
-def test_tables_need_no_tensorflow(tmp_path):
-  run_folders.make_three_methods(tmp_path)
-  code = (
-    "import sys; from tff_fair import experiments\n"
-    f"runs = experiments.open_runs({json.dumps(str(tmp_path))})\n"
-    "assert len(experiments.table(runs)) == 30\n"
-    "assert not {'tensorflow', 'absl', 'binaries'} & sys.modules.keys()"
-  )
-  subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)

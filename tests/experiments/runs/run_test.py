@@ -1,10 +1,5 @@
-import json
-import subprocess
-import sys
-
 import pytest
 
-from tests import source_tree
 from tests.experiments import run_folders
 from tff_fair.experiments import errors
 from tff_fair.experiments.runs import discovery as runs
@@ -141,15 +136,3 @@ def test_settings_are_what_decides_the_result(tmp_path):
   )
   others = ("seed", "hparam", "hparam.lipschitz", "data_dir")
   assert not run.settings.keys() & set(others)
-
-
-def test_reading_runs_needs_no_tensorflow(tmp_path):
-  path = run_folders.make(tmp_path / "a")
-  code = (
-    "import sys; from tff_fair import experiments\n"
-    f"run = experiments.open_run({json.dumps(str(path))})\n"
-    "assert len(run.evaluations) == 2\n"
-    "assert run.is_finished and run.settings\n"
-    "assert not {'tensorflow', 'absl', 'binaries'} & sys.modules.keys()"
-  )
-  subprocess.run([sys.executable, "-c", code], cwd=source_tree.ROOT, check=True)
