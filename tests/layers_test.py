@@ -366,6 +366,11 @@ def test_a_use_of_a_private_name_is_seen(use):
   assert len(private_uses(CLASSES.replace("IN_METHOD", use))) == 1
 
 
+def test_classes_that_name_each_other_as_base_share_their_names():
+  sources = ("class A(B):\n  _a = 1", "class B(A):\n  _b = 1")
+  assert private_names.Hierarchies(sources).names("A") == {"_a", "_b"}
+
+
 def test_only_programs_read_the_command_line():
   found = [
     source_tree.module_name(path)

@@ -36,8 +36,10 @@ class Hierarchies:
 
   def names(self, class_name: str) -> set[str]:
     """Returns the names that a class and its bases define."""
-    bases = self._bases.get(class_name, set()) - {class_name}
-    return self._own.get(class_name, set()).union(*map(self.names, bases))
+    classes = [class_name]
+    for name in classes:  # The bases, and theirs, are added on the way.
+      classes += self._bases.get(name, set()).difference(classes)
+    return set().union(*(self._own.get(name, ()) for name in classes))
 
 
 def foreign(source: str, hierarchies: Hierarchies) -> Iterator[str]:

@@ -4,6 +4,7 @@ Like many clusters, this one has no accounting: there is no `sacct`.
 """
 
 import os
+import shlex
 
 # Slurm must not requeue a job, which would run beside the sweep's next one. The
 # job lasts until its program has handled a signal.
@@ -43,8 +44,9 @@ def install(folder, monkeypatch):
     "squeue": _SQUEUE,
     "scancel": _SCANCEL,
   }
+  quoted = shlex.quote(str(folder))
   for name, text in commands.items():
     path = folder / name
-    path.write_text(f"#!/bin/sh\n{text.replace('{folder}', str(folder))}\n")
+    path.write_text(f"#!/bin/sh\n{text.replace('{folder}', quoted)}\n")
     path.chmod(0o755)
   monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
