@@ -14,6 +14,8 @@ import pandas as pd
 from binaries import command_line, paths
 from binaries.command_line import UsageError
 from tasks import federations
+from tff_fair import methods
+from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption
 from tff_fair.experiments.analysis import (
   comparison_table,
@@ -223,6 +225,11 @@ def _bench_of_flags() -> bench.Bench:
   )
   for name in asked.federations:
     federations.get(name)
+  for swept in asked.swept_methods:
+    try:
+      methods.method(swept.algorithm)
+    except FieldError as error:
+      raise UsageError(f"--algorithms: {error.problem}") from error
   return asked
 
 

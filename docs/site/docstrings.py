@@ -83,8 +83,8 @@ def constructor(rule: griffe.Class) -> griffe.Function:
     griffe.Parameter(
       a.name, annotation=a.annotation, kind=keyword, default=a.value
     )
-    for a in rule.attributes.values()
-    if _HPARAM in a.labels
+    for a in {**rule.inherited_members, **rule.members}.values()
+    if a.is_attribute and _HPARAM in a.labels
   ]
   options = griffe.Parameter("options", kind=griffe.ParameterKind.var_keyword)
   myself = griffe.Parameter(
