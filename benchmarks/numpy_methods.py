@@ -108,7 +108,7 @@ def train_locally(
   return w
 
 
-# Rules: functions from a round's signals to the step of each setting.
+# Rules: functions from a round's signals to each setting's server step, [S, P].
 
 
 class Round(NamedTuple):

@@ -106,7 +106,7 @@ def test_each_epoch_sees_each_example_once(epochs):
 
 
 def test_epochs_are_shuffled_anew():
-  # One epoch after the other in the same order gives another update.
+  # Two epochs in the same order would give the update `first + second`.
   twice = update_of(31, local_epochs=2)
   process = local_work.build(**SHUFFLED)
   state = process.initialize()

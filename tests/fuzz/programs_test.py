@@ -31,5 +31,5 @@ def test_a_program_ends_as_by_tff_s_own_executors(both, seed):
   # TFF and TensorFlow refuse programs by errors of many classes.
   except Exception:
     hypothesis.reject()
-  # Many calls, since a program takes longer to trace and to compile.
+  # Many calls, since tracing and compiling a program takes longer than a call.
   side_by_side.check(subject, rng, both, num_calls=15)

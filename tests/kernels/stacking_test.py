@@ -121,7 +121,7 @@ def test_merged_stacks_hold_the_rows_of_both(first, second):
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (7, 3), (9, 70)])
 def test_rows_of_merged_stacks_stay_in_order(first, second):
-  # Ids and signals, which are collected beside the rows, have this order.
+  # Ids and signals are concatenated separately, and must still match the rows.
   merged = stacking.merge(
     stack_of(range(first)), stack_of(range(first, first + second))
   )

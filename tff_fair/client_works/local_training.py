@@ -61,11 +61,12 @@ def train(
 ) -> tuple[Progress, Measures]:
   """Trains a model, with one optimizer step per minibatch.
 
-  Training starts from theta, `received`, the centre of the proximal term.
-  `states=None` initializes the optimizer; in any case, its hyperparameters are
-  those of `state`. `correction`, if given, is added to each gradient, and steps
-  are counted. The snapshot is taken after the step `snapshot_at`, int64[]. The
-  results are the state after the last step, and what was measured.
+  Training starts from theta, `received`, the centre of the proximal term. The
+  optimizer starts from `states`, or is initialized if they are None; either
+  way, it takes its hyperparameters from `state`. `correction`, if given, is
+  added to each gradient. The snapshot is taken after step number `snapshot_at`,
+  int64[]. Steps are counted only with a correction or a snapshot. The results
+  are the state after the last step, and what was measured.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]

@@ -12,10 +12,11 @@ rounding relative to alpha: this stays precise for alpha near 0. All clients
 with a loss equal to the quantile are kept.
 
 If only sums are known, four sums find the quantile. Each one shows how much
-weight is in each of 64 equal bins of an interval, at first [-B, B]; the bin
-with the quantile is the next interval. Clients whose losses are at or above the
-lower end of the last bin are kept. These are the same clients as above, unless
-a smaller loss is less than 2 B / 64^4 below the quantile.
+weight is in each of 64 equal bins of an interval, at first [-B, B], where B is
+`loss_bound`; the bin with the quantile is the next interval. Clients whose
+losses are at or above the lower end of the last bin are kept. These are the
+same clients as above, unless a smaller loss is less than 2 B / 64^4 below the
+quantile.
 """
 
 import dataclasses

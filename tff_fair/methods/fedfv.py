@@ -41,11 +41,11 @@ _RELATIVE_ROUNDING = 1e-13
 def project_internal_conflicts(
   gram: tf.Tensor, order: tf.Tensor, keeps: tf.Tensor
 ) -> tf.Tensor:
-  """Projects each update on the normal planes of the updates it conflicts with.
+  """Projects each update onto the normal planes of those it conflicts with.
 
-  Row i of the result, float64[m, m], has the coefficients of g_i. `order`,
-  int32[m], is the order of the projection targets; `keeps`, bool[m], marks the
-  clients whose updates are not projected.
+  Row i of the result, float64[m, m], is the projected update g_i as
+  coefficients of the Delta_j. `order`, int32[m], is the order of the projection
+  targets; `keeps`, bool[m], marks the clients whose updates are not projected.
   """
   num_clients = tf.size(order)
   identity = tf.eye(num_clients, dtype=gram.dtype)
@@ -77,7 +77,7 @@ def project_internal_conflicts(
 def project_external_conflicts(
   gram: tf.Tensor, coefficients: tf.Tensor, age: tf.Tensor, oldest: int
 ) -> tf.Tensor:
-  """Projects the mean on the normal planes of the remembered updates.
+  """Projects the mean onto the normal planes of the remembered updates.
 
   `coefficients`, float64[n], are those of g for the cohort's and the remembered
   updates; the result has those of the projected g. `age`, int32[n], is in

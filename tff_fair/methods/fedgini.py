@@ -14,7 +14,8 @@ order of the clients instead); clients with equal losses each get the mean of
 their weights.
 
 If only sums are known, a first sum shows clients how many losses are in each of
-1,024 equal bins of [-B, B]. Losses in the same bin are taken as equal.
+1,024 equal bins of [-B, B], where B is `loss_bound`. Losses in the same bin are
+taken as equal.
 """
 
 import dataclasses

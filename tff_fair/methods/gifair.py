@@ -11,11 +11,11 @@ each client as a separate group.
 |r_k| <= m - 1, so a fraction below 1 keeps every coefficient positive.
 
 If only sums are known, clients have equal weights, p_k = 1/m, and a first sum
-shows them how many losses are in each of 1,024 equal bins of [-B, B]. Losses in
-the same bin are taken as equal, so the error of r_k is at most the number of
-other losses in its bin. The number of losses in the fullest bin is reported. If
-an update exceeds the bound of secure sums, the coefficients of the remaining
-clients are divided by their sum.
+shows them how many losses are in each of 1,024 equal bins of [-B, B], where B
+is `loss_bound`. Losses in the same bin are taken as equal, so the error of r_k
+is at most the number of other losses in its bin. The number of losses in the
+fullest bin is reported. If an update exceeds the bound of secure sums, the
+coefficients of the remaining clients are divided by their sum.
 """
 
 import dataclasses

@@ -163,7 +163,7 @@ def _steps(comp: tff.Computation) -> stepwise.StepwiseComputation:
   )
 
 
-# Error messages of one line that name the client.
+# One-line error messages that name the client.
 
 
 _Parts: TypeAlias = Sequence[tuple[values.Value, tff.Type]]

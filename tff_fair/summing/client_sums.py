@@ -103,7 +103,7 @@ class Transport:
     }
 
   def scalar_sums(self, totals: Terms) -> tf.Tensor:
-    """Returns the sums of scalars, float64[n], from the sums of their terms."""
+    """Returns the sums of scalars, float64[n], from sums of `scalar_terms`."""
     found = totals[SCALARS]
     if self.uses_integers:
       found += tf.cast(totals[_WHOLE_PARTS], found.dtype)

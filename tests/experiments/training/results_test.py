@@ -118,7 +118,8 @@ def test_results_are_those_of_the_last_evaluation(folder, task):
     clients["test_accuracy"]
   )
 
-  # No number of correct examples gives these accuracies.
+  # No numbers of correct examples give these accuracies, so their noise is
+  # unknown.
   assert "test_accuracy_noise" not in summary
   labels = pd.read_csv(folder.labels)
   assert list(labels) == ["client_id", *map(str, range(10))]

@@ -174,7 +174,7 @@ def test_improvement_is_measured_on_the_clients_of_the_round():
 
   result = run(losses=losses)
   assert asked == [(0.5, [1, 3, 4]), (11010.5, [1, 3, 4])]
-  # An equal loss has not risen; a NaN loss may have.
+  # Only the equal loss did not rise: a NaN loss counts as a rise.
   assert result.metrics["improved_share"] == pytest.approx(1 / 3)
   assert columns(result)["loss_before"] == [1.0, 2.0, 3.0]
   np.testing.assert_array_equal(result.clients["loss_after"], [1, 2.5, np.nan])

@@ -128,7 +128,8 @@ def test_the_place_of_texts(table):
   # First unseen, then [UNK]_, x, z, u; unseen, then missing, [UNK], alpha.
   np.testing.assert_array_equal(x[:, :5], one_hot([0, 0, 1, 0], 5))
   np.testing.assert_array_equal(x[:, 5:9], one_hot([0, 1, 2, 0], 4))
-  # First unseen, then 01, 1, NA, new line: no training row lacks a text.
+  # First unseen, then 01, 1, NA, new line. No training row lacks this text, so
+  # missing texts have no place of their own.
   np.testing.assert_array_equal(x[:, 9:], one_hot([4, 0, 0, 0], 5))
 
 

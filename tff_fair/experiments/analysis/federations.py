@@ -281,9 +281,10 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 def spreads(
   results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
 ) -> dict[str, float]:
-  """Returns each federation's standard deviation over a baseline's clients.
+  """Returns how much a baseline's scores vary over clients, by federation.
 
-  It is a mean over seeds, in the unit of tables.
+  This is their standard deviation over clients, averaged over seeds, in the
+  unit of tables. The scores are those at the setting chosen by `criterion`.
   """
   found = {}
   for federation, rows in results.groupby("federation", sort=False):

@@ -49,7 +49,8 @@ class ClientOutputs(NamedTuple):
   """A model's outputs for the examples of a client."""
 
   labels: np.ndarray  # For regression, in the label's own units.
-  # Logits or log probabilities, float64[n, C]; in regression, numbers.
+  # Logits or log probabilities, float64[n, C]; for regression, predictions with
+  # the shape and units of `labels`.
   outputs: np.ndarray
   ranking: np.ndarray  # float64[n, C]: larger for more probable classes.
   classes: np.ndarray | None  # int64[n], if the model returns classes.

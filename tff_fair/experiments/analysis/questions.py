@@ -38,12 +38,12 @@ class Question(NamedTuple):
 
   @property
   def population(self) -> str:
-    """What the intervals are over, in words for captions."""
+    """The phrase in captions that says what the intervals are over."""
     return "seeds" if self.name == THESE_CLIENTS else "seeds and clients"
 
   @property
   def scope(self) -> str:
-    """The clients for which the answer holds, in words for verdicts."""
+    """The phrase in verdicts that says for which clients the answer holds."""
     these = self.name == THESE_CLIENTS
     return "for these clients" if these else "for clients like these"
 

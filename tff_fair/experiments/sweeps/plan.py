@@ -303,7 +303,7 @@ def _with_digest(name: str, content: str) -> str:
 
 
 def _settings_of(spec: RunSpec) -> dict[str, Value]:
-  """Returns by flat name all settings but the method that affect a run."""
+  """Returns all settings that affect a run, except the method, by flat name."""
   found = {
     **spec.effective(),
     # These settings may be None, and then depend on the number of rounds or on

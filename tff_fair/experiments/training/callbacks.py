@@ -99,7 +99,7 @@ class Writer(RoundCallback):
   """A callback whose output a thread writes while the next round computes."""
 
   def write(self, state: RoundState) -> None:
-    """Writes the callback's output for a round, or for round 0."""
+    """Writes the output for a round, or for round 0, before training."""
 
 
 class CallbackError(RunError):

@@ -108,7 +108,7 @@ def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
       )
       call = results[0].op
       yield next_after(call)
-      # Waits for the function's changes of variables, too.
+      # Waits for the function's assignments to variables, too.
       with tf.control_dependencies([call]):
         for result, spec in zip(results, state, strict=True):
           total = tf.identity(result)
