@@ -189,7 +189,7 @@ def main() -> None:
 
 
 def _check_combinations() -> None:
-  """Refuses flags that would have no effect beside the others."""
+  """Raises `UsageError` for a flag that has no effect with the other flags."""
   kind, reads = _CALIBRATION.value, _READ.value is not None
   for is_excluded, excluded, reason in (
     (reads, _OF_TRAINING, "does not go with --read, which trains nothing"),
@@ -245,7 +245,7 @@ def _show(asked: bench.Bench) -> None:
       print(f"  {method.name}: {'; '.join(map(bench.describe, tried))}")
   items = asked.items()
   least = asked.tries + asked.model_seeds - 1
-  # Each criterion may select another setting, which all model seeds train.
+  # All model seeds train each setting that any criterion selects.
   selected = min(asked.tries, len(analysis.CRITERIA))
   most = asked.tries + (asked.model_seeds - 1) * selected
   number = f"{least}" if least == most else f"{least} to {most}"
@@ -311,7 +311,7 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns sentences on how many differences are significant, in percent.
+  """Returns, in sentences, the percentage of differences that are significant.
 
   The baseline is always FedAvg by examples, since a choice of the better of two
   baselines would depend on the numbers that are compared.

@@ -53,7 +53,7 @@ class _Parser(flags.ArgumentParser):
     self._setting = setting
 
   def parse(self, argument: object) -> object:
-    """Returns the value of a string; leaves a default as it is."""
+    """Parses a string; returns a default, which is a value, unchanged."""
     if not isinstance(argument, str):
       return argument
     try:
@@ -117,7 +117,7 @@ class Flags(flags.FlagValues):
   number = functools.partialmethod(_define, flags.DEFINE_float)
 
   def verification(self) -> _Holder:
-    """Defines the verification flag of programs that read runs."""
+    """Defines the flag --verify, for programs that read runs."""
     return self.switch(
       "verify",
       False,
@@ -133,7 +133,7 @@ class Flags(flags.FlagValues):
     title: str,
     **further: Any,
   ) -> "Program":
-    """Returns a program with these flags as one group with a title."""
+    """Returns a program whose help lists these flags in one group, `title`."""
     groups = (Group(title, tuple(self)),)
     return Program(main, str(description), groups, namespace=self, **further)
 
@@ -152,7 +152,7 @@ class Program(NamedTuple):
   namespace: flags.FlagValues = flags.FLAGS  # The program's flags.
   # Maps an unknown flag to a hint if another program has the flag.
   flag_hint: Callable[[str], str | None] | None = None
-  # Flags by field, if they are not called --FIELD.
+  # The flag that sets each field, for fields that are not set by --FIELD.
   flag_names: Mapping[str, str] = MappingProxyType({})
 
   def run(self, argv: Sequence[str] | None = None) -> NoReturn:
@@ -190,7 +190,7 @@ class Program(NamedTuple):
       status = 2
     except interruption.Interrupted as interrupted:
       print(f"Interrupted. {interrupted.advice}".rstrip(), file=sys.stderr)
-      # Use the same status as shells.
+      # Shells report the same status for a program that a signal ended.
       status = 128 + interrupted.signal_number
     except BrokenPipeError:
       # The reader of a pipe, such as `head`, has ended: flush nothing at exit.
@@ -343,7 +343,7 @@ def _with_values_joined(
 def _with_later_assignments(
   words: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Expands flagfiles; drops their NAME=VALUE if NAME is set again later."""
+  """Expands flagfiles; drops their assignments that a later one overrides."""
   found: list[tuple[str, int, tuple[str, str] | None]] = []
   of_files: set[int] = set()
   for place, word in enumerate(words):

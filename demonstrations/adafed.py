@@ -198,7 +198,7 @@ def adafed_theorem_4_1() -> Demonstration:
 def _orthogonalized(
   gradients: np.ndarray, slopes: np.ndarray
 ) -> list[np.ndarray]:
-  """Returns the paper's g_k~ (Eqs. 5 and 6)."""
+  """Returns the paper's orthogonalized gradients g_k~ (Eqs. 5 and 6)."""
   basis: list[np.ndarray] = []
   for g, slope in zip(gradients, slopes, strict=True):
     shares = [(g @ b) / (b @ b) for b in basis]

@@ -75,7 +75,7 @@ def _problem() -> _Problem:
 
 
 def _settings(problem: _Problem) -> certain_adam.CertainAdamSettings:
-  """Returns settings with the largest step and least beta2 allowed above."""
+  """Returns settings with the largest eta and least beta2 of the theorems."""
   return certain_adam.CertainAdamSettings(
     learning_rate=_EPSILON / (2 * problem.smoothness),
     beta1=0.0,
@@ -101,7 +101,7 @@ class _Path(NamedTuple):
 
 
 def _descend(problem: _Problem, pseudo_gradient: _PseudoGradient) -> _Path:
-  """Returns the path of the library's Adam steps from zero weights."""
+  """Takes the library's Adam steps from zero weights; returns measurements."""
   x = np.zeros(problem.features.shape[1])
   specs = (tf.TensorSpec(x.shape, tf.float64),)
   state = certain_adam.initial_state(_settings(problem), specs)

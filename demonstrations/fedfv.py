@@ -77,7 +77,7 @@ def fedfv_figure_1() -> Demonstration:
 
 
 def _count_harmed() -> tuple[int, int]:
-  """Returns how many clients conflict with FedFV's direction, and the mean."""
+  """Counts clients that conflict with FedFV's direction, and with the mean."""
   rng = np.random.default_rng(0)
   by_fedfv = by_mean = found = 0
   while found < _NUM_TRIPLES:

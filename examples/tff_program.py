@@ -31,7 +31,7 @@ evaluation = tff.learning.algorithms.build_fed_eval(task.model_fn)
 
 
 class Printer(tff.program.ReleaseManager):
-  """Prints accuracies."""
+  """Prints the accuracy of each round that the program releases."""
 
   async def release(self, value, key):
     """Prints the accuracy of a round."""

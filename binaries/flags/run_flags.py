@@ -22,7 +22,7 @@ from tff_fair.runtime import schedulers
 
 # The time within which a Dask scheduler must answer.
 _SECONDS_TO_DASK = 5.0
-# The errors if an address is invalid, or if no program answers there.
+# Errors of a connection to an invalid address, or to one that does not answer.
 _CONNECTION_ERRORS = (ConnectionError, ValueError)
 
 # The catalog that --list shows: all tasks and methods, with their options.
@@ -60,7 +60,7 @@ def _options_of(task: str) -> str:
 
 
 def check_name(name: str) -> None:
-  """Checks that a name is that of a task or of a method."""
+  """Raises `ValueError` unless `name` is that of a task or of a method."""
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
@@ -100,9 +100,6 @@ def catalog_entry(name: str) -> str:
 def _lines(name: str, description: str) -> list[str]:
   lines = textwrap.wrap(description, 74)
   return [f"  {name}", *(f"      {line}" for line in lines)]
-
-
-# Flags that set how a run is computed.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -350,7 +347,7 @@ def baselines(run: RunSpec) -> list[RunSpec]:
 
 
 def take_first_look() -> None:
-  """Sets the flags for a first look, unless they describe an experiment."""
+  """Sets the flags of the first look if the user describes no experiment."""
   if not names_experiment():
     given = [
       f"--{name}={flags.FLAGS[name].value}"
@@ -368,7 +365,7 @@ def take_first_look() -> None:
 def spec(
   namespace: flags.FlagValues = flags.FLAGS, without: Container[str] = ()
 ) -> RunSpec:
-  """Returns the spec that flags describe; fields in `without` have defaults."""
+  """Returns the spec of the flags; fields in `without` keep their defaults."""
   values = {
     name: namespace[name].value
     for name in RunSpec.fields()
