@@ -14,7 +14,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.files import csv_cells
 from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
 
-R2 = "r2"  # The column of R², next to the column of errors.
+R2 = "r2"  # The column of R², which a table of errors may also have.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
 LOSS = dataclasses.replace(
   RMSE,

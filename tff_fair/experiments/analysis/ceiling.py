@@ -209,7 +209,7 @@ class _Part(NamedTuple):
 def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds a problem's least risks for client weights `p`, and runs' excess."""
+  """Finds the least risks, with client weights `p`, and runs' excess risks."""
   losses = problem.train
   unit, length = _scale(losses)
   usual, tolerance = _RADIUS * length, _ACCURACY * unit

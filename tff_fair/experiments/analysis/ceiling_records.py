@@ -82,7 +82,7 @@ def read(
 ) -> tuple[Ceilings | None, list[str]]:
   """Returns the runs' ceilings, joined, and notes on runs left out.
 
-  If `rounds` has a run's round, the run's ceiling must be of this round.
+  A run is left out if its ceiling is of another round than `rounds` says.
   """
   parts: list[dict[str, Any]] = []
   notes: list[str] = []

@@ -61,7 +61,7 @@ class EvaluationSelector:
   criterion: str = _USUAL_CRITERION  # The measure by which BEST is selected.
   honest: bool = False  # Whether attackers are left out.
   unfinished: bool = False  # Whether unfinished runs are compared, too.
-  inclusion_hint: str = "unfinished=True"  # The setting that notes recommend.
+  inclusion_hint: str = "unfinished=True"  # How to include them, in notes.
   last: int | None = None  # The number of evaluations that `average` averages.
 
   def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class EvaluationSelector:
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
-    """Returns the run's `last` evaluations up to this one, to be averaged."""
+    """Returns the run's `last` evaluations up to `evaluation`, for averages."""
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
@@ -178,7 +178,7 @@ def once_per_run(
 def _clients_of_rounds(
   run: Run, rounds: tuple[int, ...], left_out: frozenset[int]
 ) -> dict[int, Clients]:
-  """Returns results by round, without clients in `left_out` and unseen ones."""
+  """Returns, by round, the results of seen clients that are not `left_out`."""
   table = run.client_evaluations
   return {
     number: _clients(of_round, left_out, run.score)

@@ -1,7 +1,4 @@
-"""Holds clients' results by seed, and pairs those of two methods.
-
-`paired` compares methods by these pairs.
-"""
+"""Holds clients' results by seed; pairs those of two methods for `paired`."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +12,7 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Clients(NamedTuple):
-  """The results of the clients in one evaluation of a run."""
+  """The results of the K clients in one evaluation of a run."""
 
   ids: np.ndarray  # int64[K], ascending and distinct.
   score: Vector  # float64[K], like `loss` and `num_examples`.
@@ -39,7 +36,8 @@ class Clients(NamedTuple):
     )
 
 
-# A measure, which maps clients and weights float64[..., K] to float64[...].
+# A measure: a function of K clients and their weights, float64[..., K], that
+# returns float64[...].
 Statistic = Callable[[Clients, Vector], Vector]
 # A method's evaluations by seed. A measure's value for a seed is its mean over
 # the seed's evaluations.

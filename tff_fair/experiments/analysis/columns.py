@@ -31,7 +31,7 @@ _SPREADS = ("std", "variance", "relative_std")
 
 
 def noise_share(evaluation: ChosenEvaluation) -> float:
-  """Returns noise's share of the variance over clients; NaN if unknown."""
+  """Returns the share of the scores' variance that is noise; NaN if unknown."""
   if evaluation.run.score.name != ACCURACY.name:
     return math.nan  # The noise is known only for accuracies.
   found = [

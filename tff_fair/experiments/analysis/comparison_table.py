@@ -1,4 +1,4 @@
-"""Defines tables of methods: cells as text and numbers, marks of the best."""
+"""Defines tables that compare methods: their cells, and marks of the best."""
 
 import dataclasses
 import math

@@ -38,7 +38,7 @@ def compare(
   Returns:
     The columns method, settings, is_better, baseline (the FedAvg that is better
     by the criterion), NAME_difference, _low and _high (the differences of the
-    criterion and of the mean to that FedAvg), and largest_loss of a client.
+    criterion and of the mean to that FedAvg), and `largest_loss` against it.
   """
   of_methods: dict[str, dict[RunSeeds, list[Clients]]] = {}
   for method, seeds, clients in runs:

@@ -72,7 +72,7 @@ def _gap(name: str, clients: Clients, weights: Vector) -> Vector:
 
 
 def _counts(field: str, clients: Clients) -> npt.NDArray[np.int64]:
-  """Returns the counts `field` of each client and group, int64[K, G]."""
+  """Returns the counts `field` as an array, int64[clients, groups]."""
   prefix = f"{field}{_GROUP_SEPARATOR}"
   found = [
     v for name, v in clients.extra_columns.items() if name.startswith(prefix)

@@ -123,7 +123,7 @@ def of_unseen_clients(
 def unseen_client_bound(
   values: np.ndarray, examples: np.ndarray, score: Score
 ) -> dict[str, Any]:
-  """Returns a summary's entries on a bound for scores of future clients."""
+  """Returns a lower bound on scores of future clients, for a summary."""
   is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
     values, examples
   )

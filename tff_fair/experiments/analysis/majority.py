@@ -5,7 +5,7 @@ take part. Predicting it always gives a client the accuracy a, the share of that
 class in the client's test examples. A model is better at the client if a is
 below Wilson's 95 % interval of the model's accuracy there; it is better on
 average if the 95 % interval of the mean difference over clients is above 0. AUC
-and balanced accuracy are compared with 1/2 and 1/C instead of a.
+is compared with 1/2 instead, and the balanced accuracy of C classes with 1/C.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ def of_clients(
 
 
 def over_seeds(measure: Measure, values: Sequence[float]) -> Value:
-  """Returns the mean and the spread of seeds' `values`, scaled for a table."""
+  """Returns the mean and std of `values`, one per seed, scaled for a table."""
   scaled = measure.scale * np.asarray(values, np.float64)
   with np.errstate(invalid="ignore"):
     std = float(scaled.std(ddof=1)) if scaled.size > 1 else None

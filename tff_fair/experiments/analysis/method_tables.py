@@ -116,8 +116,8 @@ class TaskComparison:
   def differences(self, references: Sequence[Group]) -> Table:
     """Returns a table of methods' paired differences from a baseline.
 
-    Of several `references`, each column takes the best. Methods without a seed
-    in common with each of them are left out.
+    Each column compares with the best of `references`. A method is left out
+    unless it has a seed in common with each of them.
     """
     of_groups = list(zip(self.groups, self._results_by_seed, strict=True))
     of_references = {g.label: m for g, m in of_groups if g in references}

@@ -180,7 +180,7 @@ class _ClassificationScorer:
   def score_clients(
     self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
-    """Returns scores of the clients in `part` as columns, and all outputs."""
+    """Returns columns of scores, with an entry per client, and the outputs."""
     outputs, labels = self.class_outputs(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
@@ -241,7 +241,7 @@ class _RegressionScorer:
   def score_clients(
     self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
-    """Returns scores of the clients in `part` as columns, and all outputs."""
+    """Returns columns of scores, with an entry per client, and the outputs."""
     outputs = found.outputs
     labels = part.y.astype(np.float64).reshape(len(part.y), -1)
     number = labels.shape[1]

@@ -127,8 +127,8 @@ class Difference:
     """The two-sided p-value for a difference of 0; NaN without a variance."""
     if not self.parts:
       return math.nan
-    # The p-values that would result if all parts had the degrees of freedom of
-    # one part; the p-value is between them.
+    # The p-value lies between those that would result if all parts had the
+    # degrees of freedom of one part.
     t = -abs(self.estimate) / self.standard_error
     ends = [
       2 * float(special.stdtr(p.degrees_of_freedom, t)) for p in self.parts
@@ -258,7 +258,7 @@ def holm_factors(p_values: Sequence[float]) -> list[float]:
 def _covariance_by_clients(
   statistic: Statistic, pairs: Sequence[Pair], ids: np.ndarray
 ) -> Vector:
-  """Returns K / (K - 1) cov(D_s*, D_s'*) over the draws, float64[S, S]."""
+  """Returns seeds' unbiased covariances over clients' draws, float64[S, S]."""
   counts = _counts(ids.size)
   changes = []
   for pair in pairs:
@@ -278,7 +278,7 @@ def _covariance_by_clients(
 
 @functools.lru_cache(maxsize=8)
 def _counts(num_clients: int) -> Vector:
-  """Returns how often each client is in a draw of K, float64[draws, K]."""
+  """Returns how often each of K clients is in a draw, float64[draws, K]."""
   num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // num_clients))
   generator = np.random.Generator(np.random.PCG64(_SEED))
   shares = np.full(num_clients, 1 / num_clients)

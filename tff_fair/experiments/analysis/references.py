@@ -32,8 +32,8 @@ _IN_WORDS = {
 def find(groups: Sequence[Group], name: str) -> tuple[Group, ...]:
   """Returns the baseline: the group with the label or method `name`.
 
-  If the method has groups that differ only in client weights, and there are
-  groups of other methods, all of the former are the baseline.
+  If the method's groups differ only in client weights, and there are groups of
+  other methods, all of the method's groups are the baseline.
   """
   of_name = [
     group

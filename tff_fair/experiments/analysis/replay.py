@@ -228,7 +228,7 @@ _COLUMNS: Mapping[str, _Column] = {
 
 
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
-  """Returns each rule's means over the rounds of all, with 95 % intervals."""
+  """Returns rules' means over the rounds that all have, and 95 % intervals."""
   import pandas as pd  # noqa: PLC0415
 
   groups = dict(list(replays.groupby(RULE, sort=False)))

@@ -16,7 +16,7 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds
 from tff_fair.experiments.spec.spec_text import HPARAM, TASK_OPTION
 
-# A sort key of strings that orders the numbers in them: `natural_sort_key`.
+# Results of `natural_sort_key`, which orders strings by the numbers in them.
 _Order = list[list[tuple[bool, float, str]]]
 
 

@@ -1,4 +1,4 @@
-"""How much of a spread of accuracies is noise of small test sets.
+"""Estimates how much of a spread of accuracies is noise of small test sets.
 
 The result is an entry of a run's summary.
 """
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tff_fair import metrics
 
-_ROUNDING = 1e-6  # Accuracies are ratios in float32.
+_ROUNDING = 1e-6  # Allows for the rounding of accuracies to float32.
 
 
 class Noise(TypedDict):

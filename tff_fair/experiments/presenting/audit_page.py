@@ -173,7 +173,7 @@ def _model_sentences(
 # The most clients in the page's table and in its chart; clients.csv has all.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
-# What intervals sample anew; test examples only if the score is an accuracy.
+# What intervals treat as a sample, for other scores and for accuracies.
 _SAMPLES = ("clients", "clients and their test examples")
 
 

@@ -117,7 +117,7 @@ def text(subject: Subject) -> str:
 
 
 def _gain(subject: Subject) -> dict[str, str]:
-  """Returns template values that compare worst clients with baselines."""
+  """Returns template values on the worst clients' gain over baselines."""
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}

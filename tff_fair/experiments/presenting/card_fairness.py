@@ -194,7 +194,7 @@ def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
-  """Returns the std, and its share, that small test sets cause by chance."""
+  """Returns the std, and the share of the variance, from small test sets."""
   noise = _is_accuracy(score) and sampling_noise.of_clients(
     clients[score.name], clients["num_examples"]
   )

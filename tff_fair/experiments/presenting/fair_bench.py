@@ -46,7 +46,7 @@ def difference_cell(result: Result) -> str:
 def federation_table(
   results: Sequence[Result], titles: Mapping[str, str]
 ) -> str:
-  """Returns a Markdown table: a row for each federation and method."""
+  """Returns the differences of each federation's methods, as Markdown."""
   differences = (f"{words}, difference" for words in _SHOWN.values())
   rows = [["federation", "method", *differences]]
   cells = {(r.federation, r.method, r.column): r for r in results}
@@ -69,7 +69,7 @@ def federation_table(
 
 
 def method_table(summaries: Sequence[MethodSummary]) -> str:
-  """Returns a Markdown table: a row for each method."""
+  """Returns the methods' summaries over all federations, as Markdown."""
   heads = ["method", "federations", "clear gain", "clear loss", "neither"]
   rows = [[*heads, "median gain, in std", "p", "p, Holm"]]
   for of in summaries:

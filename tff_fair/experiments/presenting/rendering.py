@@ -42,7 +42,7 @@ _MARKDOWN.filters |= {
   "cell_code": lambda text: Markup(
     escaping.markdown_code(text).replace("|", r"\|")
   ),
-  # Python literals in a code block, where Markdown needs no escapes.
+  # Shows a value as a Python literal, for code blocks, which need no escapes.
   "python": lambda value: Markup(repr(value)),
   # Joins several lines of a template into a paragraph.
   "flowed": lambda text: Markup(re.sub(r"[ \n]+", " ", text.strip())),

@@ -212,7 +212,7 @@ def _latex(table: Table, with_siunitx: bool) -> str:
 
 
 def _siunitx_cell(measure: Measure, cell: Cell) -> str:
-  """Returns a number for siunitx; text is in braces, so that it is copied."""
+  """Returns a cell for siunitx, which prints text in braces unchanged."""
   if not isinstance(cell, Value) or not math.isfinite(cell.mean):
     return f"{{{escaping.latex(cell_text(measure, cell))}}}"
   number = value_text(measure, Value(cell.mean, None))

@@ -30,7 +30,7 @@ VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round that may draw a client.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
-_RANGE_SLACK = 1e-6  # Accuracies are ratios in float32.
+_RANGE_SLACK = 1e-6  # Allows for the rounding of accuracies to float32.
 _SHOWN = 40  # The most letters of a wrong cell that a message shows.
 
 
@@ -176,7 +176,7 @@ def has_validation(table: pd.DataFrame) -> bool:
 
 
 def validation_rows(table: pd.DataFrame) -> pd.DataFrame:
-  """Returns the rows with validation results, in the test results' columns."""
+  """Returns the validation results, in columns named like test results."""
   columns = [name for name in table if name.startswith(VALIDATION)]
   found = table[table[f"{VALIDATION}num_examples"].notna()]
   return found.assign(

@@ -49,7 +49,7 @@ class Architecture:
     task: tasks.Task,
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
-    """Describes a task's model; `on_code` gets an error if it has user code."""
+    """Describes a task's model; `on_code` gets an error about a user's code."""
     # Layers get the same names as in a new program, so that runs of one spec
     # write equal files.
     with keras_state.fresh_names():

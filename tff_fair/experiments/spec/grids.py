@@ -12,8 +12,8 @@ from tff_fair.experiments.spec.settings import RunSettings
 
 _T = TypeVar("_T")
 _Run = TypeVar("_Run", bound=RunSettings)
-# The name of a setting and of a task option. It means the option if the tasks
-# accept the values.
+# A setting and a task option share this name, which means the option if the
+# tasks accept the values.
 _MODEL = "model"
 
 
@@ -59,8 +59,8 @@ def flat_name(
 ) -> str:
   """Returns the flat name of a `vary` argument, such as "hparam.gamma".
 
-  `values` belong to the argument, `algorithms` and `known_tasks` to the grid;
-  by default, to `spec`.
+  `values` are those of the argument; `algorithms` and `known_tasks` are those
+  of the grid, by default of `spec`.
   """
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]

@@ -166,7 +166,7 @@ def as_flag(
 ) -> str:
   """Returns an error's setting and value as a flag: `--hparam=gamma=2`.
 
-  `flag_names` has the flags of fields whose flags have other names.
+  `flag_names` maps fields to their flags if these have other names.
   """
   name = FLAG_NAMES.get(error.field, error.field)
   flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")

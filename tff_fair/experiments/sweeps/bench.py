@@ -475,7 +475,7 @@ def _run_share(
 
 
 class _Trainer:
-  """Trains settings on the table, and with the data seed, of `shared`."""
+  """Trains settings of a method on the table and the data seed of `shared`."""
 
   def __init__(self, shared: RunSpec, cache: "in_memory.ProgramCache") -> None:
     self.shared = shared

@@ -1,8 +1,8 @@
-"""Selects each method's best setting on some data, and tabulates others.
+"""Selects each method's best setting, and tabulates it on other data.
 
 If runs hold out validation data, the best setting is selected on the validation
 data of all clients. Otherwise it is selected on the test data of randomly drawn
-clients, the same for all runs, and the table shows those of the other clients.
+clients, the same for all runs; the table shows results of the other clients.
 With fewer than ten clients, the selection and the table use all: a fifth of
 three clients is one, whose best setting is often the worst for the others.
 """

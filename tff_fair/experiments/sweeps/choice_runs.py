@@ -59,7 +59,7 @@ class ChoiceRunner:
     return [tables.drop_unseen(self._evaluate(spec)) for spec in shown]
 
   def training_error(self, spec: RunSpec) -> str | None:
-    """Trains a run and saves its results; returns the error it has, or None."""
+    """Trains a run and saves its results; returns its error's text, or None."""
     try:
       self._evaluate(spec)
     except FieldError as error:

@@ -111,7 +111,7 @@ _POLL_INTERVAL_SECONDS = 0.5
 
 
 class Restarts:
-  """Decides whether a run resumes that was cut off, as by a time limit.
+  """Decides whether a run that was cut off, as by a time limit, resumes.
 
   If it is cut off more than `most` times without saving a further round, it
   fails.

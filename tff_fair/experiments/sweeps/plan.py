@@ -24,7 +24,7 @@ from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
-# The settings by which runs are the same: their names, and their values.
+# Names and values of the settings that are equal if runs are identical.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, declared.Field]
 
@@ -163,7 +163,7 @@ _PROBLEM_SETTINGS = ("task", "data_dir", *seeds.NAMES)
 def make_run(
   sweep: Sweep, method: SweptMethod, settings: Mapping[str, Value]
 ) -> PlannedRun:
-  """Returns the run of a method in which each setting has one value."""
+  """Returns the run of a method with `settings`, one value for each setting."""
   # Folder names leave out settings that have the same value in all runs.
   with_names = method.grid.keys() | sweep.varying
   varying = {
@@ -180,7 +180,7 @@ def make_run(
 def _choices(
   sweep: Sweep, method: SweptMethod, hparams: _Hyperparameters
 ) -> dict[str, Sequence[Value]]:
-  """Returns the values of each setting of a method; refuses ranges."""
+  """Returns the values of a method's settings; `RunError` if one is a range."""
   choices: dict[str, Sequence[Value]] = {}
   for name, setting in method_grid(sweep, method, hparams).items():
     if isinstance(setting.values, Range):

@@ -1,4 +1,4 @@
-"""Imports a run's slow modules when the server of `processes` imports this."""
+"""Imports the slow modules of runs, for the server that `processes` starts."""
 
 from tff_fair.experiments import startup
 

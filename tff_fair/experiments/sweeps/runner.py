@@ -166,7 +166,7 @@ class Runner:
   ) -> list[Failure]:
     """Runs the jobs that `next_job` returns; resumes those that are cut off.
 
-    Returns the runs that failed. `total` and `done` are for the progress bar.
+    Returns the runs that failed. The progress bar begins at `done` of `total`.
     """
     again: collections.deque[Job] = collections.deque()
     restarts = executors.Restarts(self.executor.restarts)

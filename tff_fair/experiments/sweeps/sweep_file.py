@@ -85,7 +85,7 @@ class Sweep:
     )
 
   def with_defaults(self, base: RunSpec, place: str) -> "Sweep":
-    """Returns the sweep with the settings of `base` where it sets none."""
+    """Returns the sweep; settings that it leaves out are those of `base`."""
     texts = spec_text.non_default_texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
@@ -108,7 +108,7 @@ class Sweep:
 
 
 def from_methods(algorithms: Sequence[str], place: str) -> Sweep:
-  """Returns a sweep of methods, which set at most their client weighting."""
+  """Returns a sweep of `algorithms`, each a NAME or NAME:WEIGHTING."""
   chosen = []
   for text in algorithms:
     name, weighting = _parse_algorithm(text, place)
@@ -152,8 +152,8 @@ def read(
 ) -> Sweep:
   """Reads a sweep from its file and from the files that the file extends.
 
-  They may be in the folder `included`, too. Errors name `place`, by default the
-  path; `extending` are the files that led to this one.
+  Extended files may be in the folder `included`, too. Errors name `place`, by
+  default the path; `extending` are the files that extend this one.
   """
   place = str(path) if place is None else place
   if path.resolve() in extending:
@@ -183,7 +183,7 @@ def read(
 
 
 def _without_base(content: Mapping[str, object], place: str) -> Sweep:
-  """Returns a file's sweep, without those of the files that it extends."""
+  """Returns a file's own sweep, without the files that it extends."""
   title = content.get("title")
   if title is not None and not isinstance(title, str):
     raise RunError(f"{place}: title must be a text, found {title!r}.")

@@ -321,7 +321,7 @@ def _comparison(found: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
 
 
 def _remedies(num_classes: int, given: Sequence[str]) -> str:
-  """Returns advice to try settings, except those that a run has, `given`."""
+  """Returns advice to try further settings; leaves out those in `given`."""
   parts = []
   if not given or given[0] == ACCURACY.name:
     parts.append("--score=auc")

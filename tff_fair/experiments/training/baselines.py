@@ -70,7 +70,7 @@ def train_or_load(
 ) -> dict[str, Baseline]:
   """Returns the baselines that the spec requests, by kind; trains missing ones.
 
-  Instead, loads those of runs with the same settings in neighbouring folders.
+  A run with the same settings in a neighbouring folder provides its baselines.
   """
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
@@ -300,7 +300,7 @@ def _save(place: pathlib.Path, key: str, baseline: Baseline) -> None:
 
 
 def _load(place: pathlib.Path, key: str) -> Baseline | None:
-  """Returns the baseline in a file; None if missing, or of other settings."""
+  """Returns the baseline in a file; None without a file or with another key."""
   if not place.exists():
     return None
   with array_files.read(

@@ -44,7 +44,7 @@ class BestEvaluationTracker(RoundCallback):
     )
 
   def on_start(self, run: Run) -> None:
-    """Takes the evaluations that a resumed run already has."""
+    """Records the evaluations that a resumed run already has."""
     rows = run.evaluations
     if self.column not in rows and len(rows):
       path = RunFolder(run.path).evaluations

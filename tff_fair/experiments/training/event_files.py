@@ -99,7 +99,7 @@ def write_hparams(
   last = tables.read_required(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
-    # The name comes first, as columns are narrow. Equal ids would share a row.
+    # Runs with equal ids would share a row. Narrow columns show only the name.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
     for name in _FINAL:
       value = last[measures.by_name(score)[name].column]

@@ -29,7 +29,7 @@ from tff_fair.experiments.training import baselines, build, learning_process
 
 
 class FineTuningResult(NamedTuple):
-  """The results of the clients' fine-tuned models."""
+  """The results of K clients' models, fine-tuned for up to E epochs."""
 
   client_ids: np.ndarray  # int64[K], the clients that the run evaluates.
   epochs: np.ndarray  # int64[K], the best number of epochs for each client.

@@ -77,7 +77,7 @@ def train_and_evaluate(
 ) -> RoundEvaluation:
   """Trains a run, and returns its last evaluation.
 
-  With `counts_groups`, this has columns of each client's counts by group.
+  With `counts_groups`, the evaluation has columns of clients' counts by group.
   """
   parts = build.run_parts(spec, task, cache)
   execution.select_engine(None, parts.aggregation == summing.SECURE)

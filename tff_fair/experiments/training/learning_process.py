@@ -21,7 +21,7 @@ from tff_fair.runtime import compilation_cache
 # The arguments of `build_optimizer`: name, learning rate, momentum.
 _Optimizer = tuple[str, float, float | None]
 
-# Settings whose arguments of `algorithms.build` have other names, by argument.
+# By argument of `algorithms.build`: the setting, if it has another name.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",

@@ -67,11 +67,14 @@ class StateStore:
   """The interface that saves a run's states; this class saves nothing."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
-    """Returns the last process state (or `initial`), round, callback states."""
+    """Returns the last saved process state, its round, and callback states.
+
+    Without a saved state, returns `initial`, 0 and None.
+    """
     return initial, 0, None
 
   def save(self, state: RoundState) -> None:
-    """Saves a state in derived classes; here, does nothing."""
+    """Does nothing; derived classes save the state."""
 
 
 def train(

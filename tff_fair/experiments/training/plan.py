@@ -302,8 +302,8 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
-# What a run tells about clients' data without noise, so that epsilon leaves it
-# out: in any case, and (`_LEFT_OUT`) if a setting has a value.
+# What a run reveals about clients' data without noise, and epsilon leaves out:
+# in any case, and (`_LEFT_OUT`) if a setting has a value.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
   "what the task takes from training data before the first round, such as "
@@ -336,7 +336,7 @@ def account_privacy(
   num_clients: int,
   rounds: int,
 ) -> dict[str, object]:
-  """Returns the privacy that a run of so many rounds spends, as JSON values."""
+  """Returns the privacy that a run of `rounds` spends, as JSON values."""
   # With early stopping, privacy is spent for all rounds that might be trained.
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {

@@ -28,7 +28,7 @@ _PERMUTATION_DRAWS = (2000, 20_000)
 
 
 class Results(NamedTuple):
-  """A run's results from predictions; None for what it does not request."""
+  """A run's results from predictions; None for those that it does not need."""
 
   groups: pd.DataFrame | None = None  # See `group_fairness`.
   threshold: Mapping[str, Any] | None = None
@@ -282,7 +282,7 @@ class _ModelComparison:
   def _gains(
     self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
   ) -> np.ndarray:
-    """Returns the `joining_gains.COLUMNS` of `after` over `before`, [K, 4]."""
+    """Returns `joining_gains.COLUMNS` of `after` over `before`, by client."""
     least, most = _PERMUTATION_DRAWS
     of_clients = [
       gains.client_gain(

@@ -135,7 +135,7 @@ def _client_summary(
 def _training_summary(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
-  """Returns the summary's entries on all rounds; None for what a run lacks."""
+  """Returns the summary's entries on all rounds; missing entries are None."""
   cohorts = tables.read_required(folder.path, tables.COHORTS)
   metrics = tables.read_required(folder.path, tables.METRICS)
   return {
@@ -188,7 +188,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 
 def _training_label_counts(parts: build.RunParts) -> np.ndarray | None:
-  """Returns participants' total label counts, [C]; None without classes."""
+  """Returns participants' numbers of labels by class; None without classes."""
   counts = label_counts(parts.task)
   if counts is None or len(counts[0]) < 2:
     return None

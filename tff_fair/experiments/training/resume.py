@@ -326,7 +326,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Returns what tables lack of the round `saved`, in words; or None."""
+  """Returns in words what the tables lack of the round `saved`, or None."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),

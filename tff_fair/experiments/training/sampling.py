@@ -49,13 +49,13 @@ class DrawnCohort(NamedTuple):
 
 
 class LastLosses(RoundCallback):
-  """Records each client's loss when it last took part; at first infinite."""
+  """Keeps each client's last loss, infinite until the client takes part."""
 
   def __init__(self, num_clients: int) -> None:
     self.values = np.full(num_clients, np.inf, np.float32)
 
   def on_start(self, run: Run) -> None:
-    """Takes the losses of the rounds that a resumed run already has."""
+    """Records the losses of the rounds that a resumed run already has."""
     self.values[:] = np.inf
     cohorts = run.cohorts
     if cohorts is not None and len(cohorts):
@@ -63,7 +63,7 @@ class LastLosses(RoundCallback):
       self._take(rows[tables.CLIENT].to_numpy(), rows["loss"].to_numpy())
 
   def on_round(self, state: RoundState) -> None:
-    """Takes the losses of the round's cohort."""
+    """Records the losses of the round's cohort."""
     self._take(state.clients["client_id"], state.clients["loss"])
 
   def _take(self, client_ids: np.ndarray, losses: np.ndarray) -> None:

@@ -65,7 +65,7 @@ class Checkpoints(loop.StateStore):
   def load_latest(
     self, initial: rounds.State
   ) -> tuple[rounds.State, int, CallbackStates | None]:
-    """Returns the last process state (or `initial`), round, callback states."""
+    """Returns the last saved state, as `StateStore.load_latest` does."""
     saved = checkpoints.saved_rounds(self._path)
     if not saved:
       return super().load_latest(initial)

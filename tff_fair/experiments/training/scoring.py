@@ -26,7 +26,7 @@ class ScoringSettings(NamedTuple):
   """The scores that an evaluation computes, and what they need."""
 
   score: Score
-  # None: the rarer of two classes, or a mean over more classes.
+  # None means the rarer of two classes or, with more classes, a mean over all.
   positive_class: int | None = None
   # The sums that clients send; None if they send only accuracies.
   sums: SumsRequest | None = None

@@ -104,7 +104,7 @@ class Line:
 def line(
   method: Method, curve: Curve, costs: Curve | None = None, *, factor: float = 1
 ) -> Line:
-  """Returns a curve times `factor` as a line over rounds or given costs."""
+  """Returns a curve, scaled by `factor`, as a line over rounds or `costs`."""
   x = (
     curve.rounds.astype(float)
     if costs is None

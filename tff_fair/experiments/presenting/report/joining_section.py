@@ -85,7 +85,7 @@ def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
 def _of_clients(
   task: TaskRuns, methods: Sequence[Method]
 ) -> Iterator[tuple[str, Table]]:
-  """Yields label and table of clients of each method without too many."""
+  """Yields each method's label and table of clients; skips very long tables."""
   score = task.score
   names = {
     f"test_{score.name}": "Federated",
@@ -196,7 +196,7 @@ def _of_summaries(
   methods: Sequence[Method],
   columns: Mapping[str, Sequence[str]],
 ) -> Iterator[Table]:
-  """Yields one table of summary values; nothing if there are no methods."""
+  """Yields a table of the methods' summary values, if there are methods."""
   if not methods:
     return
   shown = []

@@ -175,7 +175,7 @@ def build_replay(task: TaskRuns) -> section.Section:
 
 
 _LOSS_TITLE = "Losses of two clients"
-# The first column that has losses is shown: first those of the received model.
+# The first of these columns that has losses is shown.
 _LOSS_COLUMNS = ("loss_before", "loss")
 _LOSS_DASHES = (None, "4 3")
 
@@ -222,9 +222,9 @@ def build_losses(task: TaskRuns) -> section.Section:
 
 
 def extremes(run: Run) -> tuple[Losses, Losses] | None:
-  """Returns the losses of the clients whose losses in round 1 are extreme.
+  """Returns losses of the clients with the largest and least loss in round 1.
 
-  The client with the largest loss comes first, then the one with the least.
+  The client with the largest loss comes first.
   """
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (

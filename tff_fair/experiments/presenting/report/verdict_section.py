@@ -169,7 +169,7 @@ class _Best(NamedTuple):
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
 ) -> list[_Best]:
-  """Returns the best methods by each measure for which any are known."""
+  """Returns the best methods by each measure; omits measures without any."""
   found = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
@@ -225,7 +225,7 @@ def _difference_columns(
   task: TaskRuns,
   rows: Mapping[str, Row],
 ) -> list[Column]:
-  """Returns columns of differences by measure, and of better-off clients."""
+  """Returns a column of differences per measure, and one of counts of wins."""
   if not rows:
     return []
   columns = [

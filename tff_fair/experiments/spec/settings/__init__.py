@@ -97,7 +97,7 @@ class RunSettings(
 
   @property
   def local_work(self) -> dict[str, Any]:
-    """Settings of local training, by `client_works.TrainingSettings` field."""
+    """Arguments of `client_works.TrainingSettings` by name."""
     steps = self.local_steps
     return {
       "batch_size": self.batch_size,
