@@ -1,4 +1,4 @@
-"""The aggregator factories inside stock TFF processes."""
+"""Tests of the aggregator factories in stock TFF processes, against NumPy."""
 
 import functools
 from typing import Any
@@ -44,7 +44,7 @@ def data(client_id, spoiled=False):
 
 
 def expected(factory, ids, uniform=False):
-  """The weights after one round, in float64."""
+  """Returns the model weights after one round, by NumPy in float64."""
   theta = np.concatenate(
     [np.float64(w).ravel() for w in small_problem.initial_weights()]
   )

@@ -28,7 +28,7 @@ RULES_AND_SUMS = [
 
 
 def kind_of_sum(pair):
-  """Returns the properties of a rule on which its sum depends."""
+  """Returns the way to sum, and the properties of a rule that affect it."""
   name, way = pair
   rule = RULE_CLASSES[name]
   kinds = types.SeparableRule, types.ComparingRule, types.PopulationRule
@@ -52,7 +52,7 @@ def reports(round_number):
 
 @functools.cache
 def outputs(name, way, for_secure_sums):
-  """Returns the outputs of some rounds."""
+  """Returns the outputs of NUM_ROUNDS rounds of a rule, summed by `way`."""
   rule: Any = rules_of(name)[0]
   hparams = FOR_SECURE_SUMS[name] if for_secure_sums else {}
   options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Every rule with clients that report nonsense."""
+"""Tests of every rule with clients whose signals are nonsense."""
 
 import itertools
 

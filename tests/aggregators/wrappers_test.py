@@ -94,7 +94,7 @@ INSIDE: dict[str, Any] = {
 
 
 def table():
-  """Returns the two cells of each row in the table, by TFF's names."""
+  """Returns the cells "around" and "inside" of the table, by TFF's names."""
   text = (source_tree.ROOT / "docs" / "tff.md").read_text()
   section = text.split("\n## Wrappers of TFF\n")[1].split("\n## ")[0]
   rows = {}
