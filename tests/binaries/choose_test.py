@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import choosing
 
 @pytest.fixture
 def asked(monkeypatch):
-  """Returns the arguments of `choose`, replaced by a function that refuses."""
+  """Collects the arguments of `choose`, which a refusing stub replaces."""
   found = {}
 
   def chooses(spec, output_dir, **others):

@@ -20,7 +20,7 @@ def runs(tmp_path):
 
 
 def cells(text, label):
-  """The cells of a row, split at two spaces or more."""
+  """Returns the cells of a label's row, split at two spaces or more."""
   (line,) = (ln for ln in text.splitlines() if ln.startswith(f"{label} "))
   return re.split(r"\s{2,}", line)
 

@@ -105,13 +105,13 @@ def test_a_run_whose_cluster_is_killed_ends_as_on_one_machine(
     flags = "--engine=dask", f"--scheduler={cluster.address}"
     process = started.enter_context(train(tmp_path, *flags))
     started.callback(process.kill)
-    # The cluster's only worker.
+    # First, the cluster loses its only worker.
     wait(lambda: waiting.has_rounds(metrics, 3))
     cluster.worker.kill()
     wait(lambda: "has no worker" in log.read_text())
     later = started.enter_context(cluster.start_worker())
     started.callback(later.kill)
-    # The scheduler, with some rounds left.
+    # Then it loses the scheduler, with some rounds left.
     wait(lambda: waiting.has_rounds(metrics, 8))
     cluster.scheduler.kill()
     assert process.wait(TIMEOUT) == 2

@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(folder):
-  """Trains with only those flags that a new user knows."""
+  """Returns the outcome of a training with the flags that a new user knows."""
   with pytest.MonkeyPatch.context() as patched:
     patched.chdir(folder)
     return in_process.run(

@@ -123,7 +123,7 @@ def test_a_rare_class_that_is_ranked_well(program, score):
   x = np.random.default_rng(0).normal(size=[40, 3]) + y[:, np.newaxis]
   write(y.astype(int), 0.01 * x)
   found, _ = trained(program, "--client_learning_rate=1", f"--score={score}")
-  # The common class is the likelier one for every example.
+  # All examples get the common class, but the rare ones rank highest.
   assert ("constant_prediction" in found) == (score == "accuracy")
 
 

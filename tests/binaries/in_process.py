@@ -87,9 +87,9 @@ def repeatable(path):
 
 
 def program_of(module, prepare=lambda _: None):
-  """Returns a fixture: a function that runs a program in a temporary folder.
+  """Returns a fixture: a function that runs `module` in a temporary folder.
 
-  Before, `prepare` is called with the folder.
+  `prepare` gets the folder first.
   """
 
   @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tests of the program as its users start it: signals, pipes, the terminal."""
+"""Tests of tff-fair-train as users start it: signals, pipes, the terminal."""
 
 import pathlib
 import signal
@@ -126,7 +126,7 @@ def test_a_signal_at_the_start_ends_the_program(
     text=True,
   )
   maps = pathlib.Path(f"/proc/{process.pid}/maps")
-  # Its imports have begun.
+  # NumPy in memory shows that the imports have begun.
   waiting.until(lambda: "numpy" in maps.read_text(), process=process)
   time.sleep(seconds)
   process.send_signal(number)

@@ -94,8 +94,8 @@ def test_the_page_renders_without_a_word_on_the_console(shown):
   figures = shown.find("figure svg")
   assert len(figures) > 20
   assert sum(map(shown.is_shown, figures)) == (
-    # The terms are figures for each client; curves, trade-offs, bars; clients
-    # in order, histograms; improved clients, stationarity, losses, directions;
+    # Term by term: figures of each client; curves, trade-offs, bars; ordered
+    # clients, histograms; improved clients, stationarity, losses, directions;
     # coefficients, labels.
     2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1 + 1) + (4 + 1)
   )

@@ -1,4 +1,4 @@
-"""Tests of the program that writes the page."""
+"""Tests of tff-fair-report, which writes the page."""
 
 import pytest
 

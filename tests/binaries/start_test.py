@@ -65,7 +65,7 @@ def test_mistakes_are_told_before_tensorflow_is_imported(tmp_path):
   assert not is_imported
 
 
-# Does one after the other, and prints the modules imported so far.
+# Prints which of four modules are imported after each piece of work.
 WITHOUT_TENSORFLOW = """
 import contextlib, importlib, io, json, sys
 from tff_fair import experiments

@@ -1,4 +1,4 @@
-"""Tests of the program as its users start it: runs side by side, signals."""
+"""Tests of tff-fair-sweep as users start it: runs side by side, signals."""
 
 import os
 import signal

@@ -46,7 +46,7 @@ def test_an_included_file_says_what_it_is_and_all_its_runs_are_valid(name):
   assert len(first) <= 80
 
 
-# Average number of training examples per client, for sweep files of papers that
+# Training examples per client, on average, in sweep files of papers that
 # normalize updates but do not print their server learning rate.
 EXAMPLES = {
   "adafed_figure_2_cifar10": 400,
@@ -74,8 +74,8 @@ EXAMPLES = {
   "fedmgda_plus_bias_attack": 16281,
   "fedmgda_plus_emnist": 197,
 }
-# Exceptions: files in the setting of the slides' Table 8, which prints 1.0 and
-# 1.5; grids are exceptions, too.
+# Not under the rule below, like grids: the slides' Table 8 prints the rates 1.0
+# and 1.5 for the setting of these files.
 PRINTED = tuple(
   f"fedmgda_plus_{name}"
   for name in ("table_8", "scaling", "interpolation", "improved", "fairness")

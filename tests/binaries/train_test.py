@@ -1,4 +1,4 @@
-"""Tests of the whole program, in this process."""
+"""Tests of the whole training program, in this process."""
 
 import dataclasses
 import errno
@@ -71,7 +71,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(program, arguments, words):
   outcome = program(*arguments.split())
   flag = arguments.split()[0]
   name, _, value = flag.partition("=")
-  # Some errors name the value in their text.
+  # Some errors begin with the whole flag, others with its name.
   is_beside = outcome.refusal.startswith(f"train: {flag}: ")
   check_refused(outcome, f"{flag if is_beside else name}: ", *words)
   assert value.partition("=")[0] in outcome.refusal
