@@ -71,7 +71,7 @@ def test_an_attack_that_is_not_finite_does_not_count():
 
 @functools.cache
 def a_round(name, attack=None, **hparams):
-  """The direction of a round, and the clients' coefficients."""
+  """Returns a round's direction, and its coefficients by client id."""
   process = small_problem.process(name, attack=attack, hparams=hparams)
   start = process.initialize()
   output = process.next(start, small_problem.cohort(COHORT))

@@ -1,4 +1,4 @@
-"""AutoGraph serves the user's functions: they may branch over tensors."""
+"""Tests that AutoGraph lets the user's functions branch over tensors."""
 
 import collections
 

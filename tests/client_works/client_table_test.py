@@ -37,7 +37,7 @@ def assert_same(table, rows):
 
 @functools.cache
 def computations():
-  """Returns the table's computations, with their types in a process."""
+  """Returns computations of an empty and an updated table, typed as in use."""
   empty = tff.tensorflow.computation(COLUMNS.empty)
   table_type = COLUMNS.type
   assert empty.type_signature.result == table_type

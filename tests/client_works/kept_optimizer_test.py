@@ -52,7 +52,7 @@ def step(name, velocity, gradient):
 
 
 def trained(name, theta, client_id, velocity, rate):
-  """The update and the velocity after a round."""
+  """Returns a client's update and velocity after a round."""
   w = theta
   for x, y in local_work.batches_of(ARRAYS[client_id], 4):
     _, gradient = reference.loss_and_gradient(w, x, y)
@@ -111,7 +111,7 @@ def test_personal_models_train_with_a_momentum_of_their_own():
   state = process.initialize()
   for t in range(2):
     state = run(process, state, (3,), t).state
-    velocity, theta = 0.0, theta_of(t)  # It starts anew.
+    velocity, theta = 0.0, theta_of(t)  # The momentum is not kept.
     for x, y in local_work.batches_of(ARRAYS[3], 4):
       _, gradient = reference.loss_and_gradient(v, x, y)
       velocity = RHO * velocity + gradient + 0.7 * (v - theta)

@@ -20,7 +20,7 @@ def draws(round_num, ids=IDS, **changes):
 
 
 def rounds(process, make, number):
-  """The results of some rounds, by client."""
+  """Yields the results of each of `number` rounds, by client id."""
   state = process.initialize()
   for _ in range(number):
     output = local_work.run(process, [make(k) for k in IDS], state=state)

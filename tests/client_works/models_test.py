@@ -21,7 +21,7 @@ NAMED_SPEC = collections.OrderedDict(
 
 
 def keras(layers, *, metrics=(), loss=None, input_spec=None):
-  """A function that returns a model of these layers, with fixed weights."""
+  """Returns a `model_fn` of Keras layers, whose weights are always the same."""
 
   def model_fn():
     tf.keras.utils.set_random_seed(3)
@@ -125,7 +125,7 @@ def test_dropout_is_on_in_training_and_off_before_it():
 
 @pytest.mark.filterwarnings("ignore:Batch Normalization contains")
 def test_weights_that_are_not_trained_are_received_and_kept():
-  # Batch normalization: in inference mode by the received statistics.
+  # The loss is computed in inference mode, by the received statistics.
   model_fn = keras(lambda: [tf.keras.layers.BatchNormalization(), dense()])
   weights = local_work.initial_weights(model_fn)
   mean, variance = weights.non_trainable

@@ -9,7 +9,7 @@ from tff_fair.client_works.output_ranges import Outputs
 
 
 def ranges(outputs, *batches):
-  """Returns the ranges over batches of labels and predictions."""
+  """Returns the ranges, and sums if any, over (labels, predictions) batches."""
   found = output_ranges.start(outputs)
   for y, predictions in batches:
     values = tf.constant(predictions, tf.float32)
@@ -89,7 +89,7 @@ def test_numbers_and_the_sums_of_their_labels(width):
 @pytest.mark.parametrize(
   ("outputs", "y", "predictions"),
   [
-    # No logit for each class.
+    # The outputs are not one logit for each class.
     (Outputs("class"), [0, 1], [[0.5], [0.5]]),
     (Outputs("class"), [0, 1], [0.5, 0.5]),
   ],

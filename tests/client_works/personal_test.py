@@ -23,7 +23,7 @@ COHORTS = ((12, 3), (8, 2**40 + 1, 12), (5,), (3, 31, 8, 12), (31, 5))
 
 @functools.cache
 def build(model="functional", optimizer=None, *, lam=LAM, **settings):
-  """Client work with personal models, built once for the same arguments."""
+  """Builds client work with personal models, once for equal arguments."""
   return client_works.MethodWork(
     model_fn=local_work.MODELS[model],
     optimizer=optimizer or small_problem.optimizer(),
@@ -41,7 +41,7 @@ def run(process, state, cohort, round_num=0, data=small_problem.whole):
 
 
 def trained(v, theta, client_id, *, lam=LAM, rate=RATE, epochs=1):
-  """Returns v after a round, with the steps of the paper."""
+  """Returns the personal model v after a round of the paper's steps."""
   for x, y in local_work.batches_of(ARRAYS[client_id], 4) * epochs:
     _, gradient = reference.loss_and_gradient(v, x, y)
     v = v - rate * (gradient + lam * (v - theta))
@@ -49,7 +49,7 @@ def trained(v, theta, client_id, *, lam=LAM, rate=RATE, epochs=1):
 
 
 def models_after(cohorts, **kwargs):
-  """The personal models after some rounds, by id."""
+  """Returns the personal models by id, after a round of each cohort."""
   models = {}
   for round_num, cohort in enumerate(cohorts):
     theta = theta_of(round_num)

@@ -11,7 +11,7 @@ BASE = small_problem.LEARNING_RATE
 
 
 def normalized_steps(steps, *, rho=0.0, mu=0.0):
-  """FedNova's ||a||_1: how much each gradient counts in the update."""
+  """Returns FedNova's ||a||_1: the sum of gradients' shares in an update."""
   a = np.zeros(steps)
   for i in range(steps):  # A unit gradient at step i only.
     w = velocity = 0.0

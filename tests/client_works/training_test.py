@@ -19,7 +19,7 @@ models = pytest.mark.parametrize("model", local_work.MODELS)
 
 
 def elements(client_id, *sizes):
-  """A client's data in elements of these numbers of examples."""
+  """Returns a client's data in elements of `sizes` examples."""
   x, y = ARRAYS[client_id]
   ends = np.cumsum(sizes)
   parts = [

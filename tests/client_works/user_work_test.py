@@ -28,7 +28,7 @@ MOMENTUM = 0.9
 
 
 def module_of(build):
-  """Returns the module of a client work that has no public name in TFF."""
+  """Returns the module of `build`, to reach what TFF does not make public."""
   return inspect.getmodule(build)
 
 
@@ -68,7 +68,7 @@ def mime():
 
 
 def own(data_type):
-  """A step along the mean of the features, in every entry."""
+  """Builds a user's work; each entry of an update is the features' mean."""
 
   @tff.tensorflow.computation(INFO.weights_type, data_type)
   def work(weights, data):
@@ -119,7 +119,7 @@ def process_of(work, model, factory):
 
 
 class NumpyClients:
-  """The client works in NumPy, in float64."""
+  """Computes the rounds of the client works in NumPy, in float64."""
 
   def __init__(self):
     self.momentum = 0.0  # Mime's, which the server keeps.
