@@ -19,7 +19,7 @@ PAGE = source_tree.ROOT / "docs" / "scaling.md"
 
 
 def slurm_cluster(**options):
-  """Returns a cluster, and restores the Ctrl-C handler that its import sets."""
+  """Returns a Slurm cluster, without the Ctrl-C handler of its import."""
   handler = signal.getsignal(signal.SIGINT)
   from dask_jobqueue.slurm import SLURMCluster  # noqa: PLC0415
 

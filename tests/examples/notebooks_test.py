@@ -59,7 +59,7 @@ def test_a_notebook_keeps_its_outputs(path):
   assert not [o for o in outputs(notebook) if o.output_type == "error"]
   assert not [o for o in outputs(notebook) if o.get("name") == "stderr"]
   assert all(cell.outputs for cell in cells)
-  # It is small, and shows nothing of the machine it ran on.
+  # The stored file is small, and shows nothing of the machine that ran it.
   content = path.read_text()
   assert len(content) < 300_000
   text, pictures = shown(notebook)

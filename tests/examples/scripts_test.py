@@ -60,7 +60,7 @@ CASES = {
 
 
 def marked_processes(mark: str) -> list[str]:
-  """Returns the command lines of live processes of the script with a mark."""
+  """Returns command lines of live processes whose environment has `mark`."""
   return [
     " ".join(process.info["cmdline"])
     for process in psutil.process_iter(["cmdline", "environ"])
@@ -69,7 +69,7 @@ def marked_processes(mark: str) -> list[str]:
 
 
 def processes_left(mark: str) -> list[str]:
-  """Returns the marked processes that are still alive after some seconds."""
+  """Waits for the marked processes to end; returns those left after 10 s."""
   deadline = time.monotonic() + 10
   while (found := marked_processes(mark)) and time.monotonic() < deadline:
     time.sleep(0.1)
