@@ -1,4 +1,4 @@
-"""Tests of the server step: taken where it can be, else nothing changes."""
+"""Tests of the server step, which changes nothing if it cannot be taken."""
 
 import collections
 import functools
@@ -69,7 +69,7 @@ def test_a_state_that_would_not_be_finite_changes_nothing(optimizer):
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_a_zero_direction_of_some_clients_is_a_step(optimizer):
-  # Momentum goes on: it is not the same as no step.
+  # Unlike no step at all, a step of zero still follows the momentum.
   process = build(optimizer)
   state = step(process, process.initialize()).state
   output = step(process, state, [0.0, 0.0, 0.0])
@@ -85,7 +85,7 @@ def test_hyperparameters_are_read_and_set(optimizer):
   hparams["learning_rate"] = np.float32(0.0)
   changed = process.set_hparams(state, hparams)
   assert process.get_hparams(changed) == hparams
-  # All but the hyperparameters is kept.
+  # Everything except the hyperparameters is kept.
   back = process.set_hparams(
     changed, collections.OrderedDict(hparams, learning_rate=np.float32(0.5))
   )

@@ -36,7 +36,7 @@ class Algorithm1:
     return certainty * learning_rate * m_hat / (np.sqrt(v_hat) + epsilon)
 
   def _mean(self, beta, power):
-    """Returns the mean of past g^power; later certainty lowers a weight."""
+    """Returns a mean of past g^power; weights fall with later certainty."""
     later, total, weight = 0.0, 0.0, 0.0
     for g, certainty in reversed(self._past):
       share = -math.expm1(certainty * math.log(beta)) * beta**later
@@ -61,7 +61,7 @@ def test_rounds_with_changing_certainty():
 
 
 def relative_errors(certainty, num_rounds, settings):
-  """Returns relative errors of steps from weights of zero."""
+  """Returns the relative error of each step, compared with `Algorithm1`."""
   rng = np.random.default_rng(1)
   server, state = Algorithm1(**settings), process(**settings).initialize()
   errors = []

@@ -18,7 +18,7 @@ def trainable(values):
 
 
 def weights(values=(1.0, 2.0, -3.0), count=5):
-  """Returns model weights; a count of examples is not trainable."""
+  """Returns model weights: trainable values, and a count that is not."""
   return tff.learning.models.ModelWeights(
     trainable(values), non_trainable=(np.int32(count),)
   )

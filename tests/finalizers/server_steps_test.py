@@ -1,4 +1,4 @@
-"""Tests of the behaviour that all finalizers share, with test steps."""
+"""Tests of what all finalizers share, with a server step made for them."""
 
 import collections
 import functools
@@ -14,7 +14,7 @@ from tff_fair.finalizers import server_steps
 
 @functools.cache
 def counting():
-  """Goes `rate` along the direction, times a scalar, and counts steps."""
+  """Returns a finalizer that steps by rate * factor, and counts its steps."""
 
   def initialize():
     return collections.OrderedDict(
