@@ -1,4 +1,4 @@
-"""Tests of projections on dual cones and of bargains, by the points."""
+"""Tests of dual-cone projections and bargains, checked on the points."""
 
 import numpy as np
 import pytest

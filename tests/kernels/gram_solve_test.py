@@ -46,7 +46,7 @@ _LARGEST = np.finfo(np.float64).max
 @pytest.mark.parametrize(
   ("gram", "rhs", "solution", "residual"),
   [
-    # Duplicates that agree share evenly, others leave a residual.
+    # Equal rows share evenly; if their right sides differ, a residual is left.
     (np.full((2, 2), 4.0), [1, 1], [0.125, 0.125], 0),
     (np.ones((2, 2)), [1, 3], [1, 1], np.sqrt(2 / 10)),
     (np.zeros((1, 1)), [1], [0], 1),
@@ -54,7 +54,7 @@ _LARGEST = np.finfo(np.float64).max
     (np.zeros((3, 3)), [0, 0, 0], [0, 0, 0], 0),
     (_gram(3, 5), [0, 0, 0], [0, 0, 0], 0),
     (_gram(3, 1), [0, 0, 0], [0, 0, 0], 0),
-    # A zero row gets nothing.
+    # The coefficient of a zero row is 0.
     (np.diag([2.0, 0, 5]), [1, 0, 1], [0.5, 0, 0.2], 0),
     # Entries beyond the range of float64 take its largest value.
     (

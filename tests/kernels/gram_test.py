@@ -15,7 +15,7 @@ _COLUMNS = [0, 1, _BLOCK - 1, _BLOCK, _BLOCK + 1, 5 * _BLOCK, 5 * _BLOCK + 3]
 
 @pytest.fixture
 def small_blocks(request, monkeypatch):
-  """Blocks of _BLOCK columns of m vectors."""
+  """Makes blocks small: they hold _BLOCK columns of m vectors."""
   m = request.node.callspec.params.get("m", 10)
   monkeypatch.setattr(gram, "_VALUES_PER_BLOCK", _BLOCK * max(1, m))
 
@@ -100,7 +100,7 @@ def test_blocks_of_rows_are_those_of_one_matrix(sizes, others):
   ],
 )
 def test_joined_columns_of_single_rows(dtype, precision, m, d):
-  # As the slots of a stack: one row each, or none.
+  # Like the slots of a stack, each part has one row or none.
   x = tf.cast(np.random.default_rng(4).normal(size=(m, d)), dtype)
   rows = [x[:0], *(x[i : i + 1] for i in range(m)), x[:0]]
   spec = tf.TensorSpec([None, d], dtype)

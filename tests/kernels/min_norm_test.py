@@ -51,7 +51,7 @@ def _checked_solution(gram, lower, upper, relative_gap=1e-12):
 def _projected_gradient_residual(gram, lower, upper, x):
   """Returns ||x - P(x - grad)||_inf, with G scaled to a diagonal up to 1.
 
-  It vanishes only where the conditions of Karush, Kuhn and Tucker hold.
+  P projects on the feasible set. Only at an optimal x is the residual 0.
   """
   target = x - 2 * gram @ x / gram.diagonal().max()
 

@@ -20,7 +20,7 @@ def test_squared_norm_runs_over_all_layers():
   np.testing.assert_allclose(actual, wanted, rtol=1e-14)
 
 
-# The ends of float32; and a sum that would stop at 2^24 in float32.
+# The ends of float32's range, and a sum that would stop at 2^24 in float32.
 @pytest.mark.parametrize(
   ("value", "size"), [(3.4e38, 4), (1.2e-38, 4), (1.0, 2**25)]
 )

@@ -41,7 +41,7 @@ def test_the_gap_closes(m, scale, share):
   [
     # x1 = t, x2 = 1 - t: t^2 + 2 (1 - t)^2 + t has its minimum at t = 1/2.
     ([1.0, 2.0], [1.0, 0.0], [0.5, 0.5]),
-    # Without curvature, all goes to the least.
+    # Without curvature, the least linear term gets all the weight.
     ([0.0, 0.0, 0.0], [3.0, 1.0, 2.0], [0, 1, 0]),
   ],
 )

@@ -30,7 +30,7 @@ def stack_of(numbers, stack=None):
 
 @pytest.fixture(params=[(1, 1), (2, 1), (2, 2), (3, 2)], ids=str)
 def small(request, monkeypatch):
-  """Sizes small enough that few rows pass all boundaries."""
+  """Makes slots and pages so few that a test's rows fill them all."""
   monkeypatch.setattr(stacking, "_SIZES", {False: request.param})
 
 
@@ -112,7 +112,7 @@ def test_merged_stacks_hold_the_rows_of_both(first, second):
   numbers = [*range(first), *range(100, 100 + second)]
   rows = stacking.rows(merged).numpy()
   np.testing.assert_array_equal(rows[rows[:, 0].argsort()], matrix(numbers))
-  # And go on as any other.
+  # A merged stack takes further rows like any other.
   rows = stacking.rows(stack_of(range(200, 212), merged)).numpy()
   np.testing.assert_array_equal(
     rows[rows[:, 0].argsort()], matrix([*numbers, *range(200, 212)])
