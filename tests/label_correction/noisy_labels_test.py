@@ -104,7 +104,7 @@ def test_labels_agree_with_a_loop_over_examples():
 
 
 def dimensions_by_formula(points, k):
-  """The formula, example by example, in Python's floats."""
+  """Returns the dimensions by the formula, example by example."""
   found = []
   for i, x in enumerate(points):
     radii = sorted(
