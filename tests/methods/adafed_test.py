@@ -96,7 +96,7 @@ def test_contradictory_slopes_fall_back_to_the_convex_hull(case, gamma):
   wanted = hulls.least_norm(points) @ points
   size = np.linalg.norm(points, axis=1).max()
   np.testing.assert_allclose(c @ updates, wanted, atol=1e-6 * size)
-  # Convex: no client's coefficient is negative, and c phi sums to 1.
+  # c * loss**gamma are weights of a convex combination of the points.
   assert c.min() >= 0
   assert c @ loss**gamma == pytest.approx(1, abs=1e-9)
   np.testing.assert_array_equal(c[~counted], 0)

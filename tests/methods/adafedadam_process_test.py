@@ -39,7 +39,7 @@ def run(process, cohorts=COHORTS):
 
 
 def adam(**hparams):
-  """Adam on the mean gradient over the examples of the cohort."""
+  """Returns the weights after Adam on each cohort's mean gradient."""
   theta, optimizer = reference.initial_theta(), reference.Adam(**hparams)
   for cohort in COHORTS:
     arrays = [small_problem.client_arrays()[k] for k in cohort]

@@ -58,7 +58,7 @@ def test_losses_below_0_count_as_0():
     scale = cohort.gradient_norm / np.linalg.norm(updates, axis=1)
     return apply(cohort, alpha=2.0).coefficients / scale
 
-  # The second has fallen below 0, and the third has always been there.
+  # The second loss has fallen below 0, and the third has always been there.
   w = n * [0.25, 0, 1]
   found = weights([0.5, -0.1, -3.0], [1.0, 1.0, -2.0])
   np.testing.assert_allclose(found, w / w.sum(), rtol=1e-12)

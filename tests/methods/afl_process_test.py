@@ -122,7 +122,7 @@ def test_a_client_out_of_range_is_named(aggregation):
 
 @functools.cache
 def averaging():
-  """The average of a server step with momentum, without a process."""
+  """Returns a finalizer that averages the weights of steps with momentum."""
   step = finalizers.build_apply_direction(
     tff.learning.optimizers.build_sgdm(0.5, 0.9), rounds.WEIGHTS_TYPE
   )

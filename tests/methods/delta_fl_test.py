@@ -18,7 +18,7 @@ def apply(alpha, loss, num_examples=None):
 
 
 def expected(alpha, loss, num_examples=None):
-  """The coefficients, with the quantile decided without any rounding."""
+  """Returns the coefficients; the quantile is found in exact fractions."""
   m = len(loss)
   n = [1] * m if num_examples is None else [int(k) for k in num_examples]
   level = 1 - fractions.Fraction(repr(alpha))

@@ -1,4 +1,4 @@
-"""DRFA: its estimates by enumeration, and lambda in a run by hand."""
+"""Tests of DRFA: its estimates by enumeration, a run's lambda by hand."""
 
 import itertools
 
@@ -59,7 +59,7 @@ def test_a_client_that_was_drawn_twice_counts_twice():
 
 
 class Observer(fairfed_test.Models):
-  """Keeps lambda, too."""
+  """Keeps the weights and lambda after each round."""
 
   def __init__(self):
     super().__init__()

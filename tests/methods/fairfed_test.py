@@ -1,4 +1,4 @@
-"""FairFed's weights, of the rule and in a run, against a loop."""
+"""Tests of FairFed's weights, in its rule and in a run, against a loop."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ NUM_CLIENTS = 5
 
 
 def by_hand(weights, shares, deviations, beta=BETA):
-  """The weights of a cohort after a round, by client id."""
+  """Updates the cohort's `weights`; returns them scaled to a sum of 1."""
   mean = sum(deviations.values()) / len(deviations)
   for k, deviation in deviations.items():
     before = weights.get(k, shares[k])
@@ -54,7 +54,7 @@ def test_weights_of_rounds_are_those_of_a_loop():
 
 
 def gap_by_hand(y, predicted, groups):
-  """The largest true positive rate of a group minus the smallest."""
+  """Returns the range of groups' true positive rates; None for one group."""
   rates = [
     np.mean(predicted[(groups == g) & (y == 1)])
     for g in np.unique(groups[y == 1])
@@ -80,7 +80,7 @@ def deviations_by_hand(clients):
 def test_deviations_are_those_of_a_loop_over_examples():
   rng = np.random.default_rng(1)
   clients = [tuple(rng.integers(0, n, 60) for n in (2, 2, 3)) for _ in range(4)]
-  # One has no positive example of a second group.
+  # The last client has positive examples of one group only.
   clients.append((clients[0][0], clients[0][1], np.zeros(60, int)))
   counts = [group_gaps.count(y, found, g, 3, 1) for y, found, g in clients]
   np.testing.assert_allclose(
@@ -91,7 +91,7 @@ def test_deviations_are_those_of_a_loop_over_examples():
 
 
 def spec_of(folder):
-  """Two groups at three clients; labels of one are harder to predict."""
+  """Returns a run with two groups, of which one is harder to predict."""
   rng = np.random.default_rng(3)
   group = np.array(["f", "m"])[(rng.random(600) < 0.6).astype(int)]
   client = np.array(["a", "b", "c"])[rng.integers(0, 3, 600)]

@@ -11,7 +11,7 @@ from tff_fair.methods import fedfa
 
 
 def apply(ids, accuracy, state=None, *, b=0.5, seen=None):
-  """A round; `seen` has how often each client took part before, for NumPy."""
+  """Runs a round; with past participations, `seen`, compares it with NumPy."""
   updates = np.eye(len(ids))
   cohort = cohorts.make(updates, client_id=ids, accuracy=accuracy)
   output = in_graph.apply(fedfa.FedFaRule(b=b), cohort, state)

@@ -33,7 +33,7 @@ def along(vector):
 
 
 def without(*targets):
-  """G, projected on the normal planes of some vectors, one after the other."""
+  """Projects G on normal planes of `targets` in turn; restores its length."""
   g = G
   for h in targets:
     g = g - (g @ h) / (h @ h) * h
@@ -63,7 +63,7 @@ CASES = {
 
 
 def one_round(remembered, *, state=10, cohort=(G,), ids=(1,)):
-  """The direction of a cohort that does not conflict within itself."""
+  """Returns the direction of a cohort without conflicts of its own."""
   rule = fedfv.FedFvRule(tau=2, alpha=1)
   updates = np.asarray(cohort)
   loss = np.arange(len(updates)) + 1.0
@@ -90,7 +90,7 @@ def test_a_zero_mean_stays_zero():
 
 
 def test_remembered_coefficients_are_no_client_s():
-  # Their sign and size show by how much a conflict was reduced.
+  # Their sign and size show how far a conflict was reduced.
   rule = fedfv.FedFvRule(tau=1, alpha=1)
   updates = np.array([E_1 + E_2])
   _, output = apply(

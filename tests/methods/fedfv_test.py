@@ -19,7 +19,7 @@ ORDERS = (*LOSS_ORDERS, "random")
 
 
 def keeps(loss, alpha):
-  """The clients of the largest losses, counted in exact fractions."""
+  """Returns which clients keep their updates, counted in exact fractions."""
   last = len(loss) - 1
   share = 1 - fractions.Fraction(repr(alpha))
   first = len(loss) if alpha == 0 else math.ceil(last * share)
@@ -27,7 +27,7 @@ def keeps(loss, alpha):
 
 
 def expected(updates, loss, alpha, order):
-  """Algorithm 2, and line 10 of Algorithm 1; `order` is one of positions."""
+  """Returns d by Algorithm 2 and line 10 of Algorithm 1; `order` has places."""
   updates = list(np.asarray(updates, np.longdouble))
   kept, projected = keeps(loss, alpha), []
   for k, update in enumerate(updates):

@@ -38,7 +38,7 @@ def choice(loss, slope, trial_loss, rate=1.0):
 
 
 def numpy_choice(loss, slope, trial_loss, rate=1.0):
-  """The same, one step and one client after the other."""
+  """Returns what `choice` returns, by a loop over steps and clients."""
   clients = [k for k in range(len(loss)) if not np.isnan(slope[k])]
   totals = {}
   for j, a in enumerate(FACTORS):
@@ -75,18 +75,18 @@ def test_the_choice_is_that_of_numpy(seed):
   [
     # One client; the longest step that descends as it has to.
     ([1.0], [1.0], [[1.1, 0.9, 0.5, 0.6, 0.7]], (2.0, True)),
-    # The condition itself: 1e-4 is asked for, and less is too little.
+    # A share of 1e-4 of the predicted decrease is enough; less is too little.
     ([1.0], [1.0], [[1.0, 1.0, 0.9998, 0, 0]], (1.0, True)),
     ([1.0], [1.0], [[1.0, 1.0, 0.99991, 0.9, 0]], (0.5, True)),
-    # It is asked of all clients.
+    # All clients must satisfy the condition.
     ([1, 1], [1, 1], [[0, 0, 0, 0, 0.5], [2, 2, 2, 2, 0.5]], (0.25, True)),
     # No step satisfies all clients: the least sum, and of equals the longest.
     ([0, 0], [1, 1], [[5, 1, 2, 1, 4], [5, 2, 2, 2, 4]], (2.0, False)),
-    # A step that is not finite for one fails, whatever the others say.
+    # A step fails if its loss is not finite at one client.
     ([1, 1], [1, 1], [[NAN, 0, 0, 0, 0], [0, INF, 0.5, 0, 0]], (1.0, True)),
     ([0, 0], [1, 1], [[NAN, 9, 9, 9, 9], [0, 1, 2, 3, 4]], (2.0, False)),
     ([1.0], [1.0], [[-INF, NAN, 0.5, 0, 0]], (1.0, True)),
-    # No trial can be believed: no step.
+    # No step has finite losses at all clients.
     ([1.0], [1.0], [[NAN] * 5], (0.0, False)),
     ([0, 0], [1, 1], [[INF, 1, 1, 1, NAN], [1, NAN, INF, NAN, 1]], (0, False)),
     # A client without a slope does not count; without any, all steps tie.
@@ -110,7 +110,7 @@ RATE = 0.7
 
 @functools.cache
 def searching(**options):
-  """A process whose rates decay, at clients and server; built once."""
+  """Returns a process whose learning rates decay, at clients and server."""
   return small_problem.process(
     "fedmdfg",
     server_optimizer=build_sgdm(RATE),

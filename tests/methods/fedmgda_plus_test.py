@@ -8,7 +8,7 @@ from tff_fair.methods import fedmgda_plus
 
 
 def solve(updates, num_examples=None, *, epsilon=0.1, normalize=True):
-  """Returns lambda, g (the points combined), d and the measurements."""
+  """Returns lambda, the points g that it combines, d, and measurements."""
   rule = fedmgda_plus.FedMgdaPlusRule(epsilon=epsilon, normalize=normalize)
   cohort = cohorts.make(updates, num_examples=num_examples)
   c = cohorts.coefficients(rule, cohort)
@@ -85,8 +85,8 @@ def test_opposite_updates_cancel(normalize):
 def test_a_zero_update_may_take_no_more_than_the_box_allows():
   updates = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
   share, _, direction, reported = solve(updates, epsilon=0.1)
-  # A zero update has coefficient 0 whatever its lambda, which shows in the
-  # others' and in the report.
+  # A zero update has the coefficient 0 whatever its lambda, which shows in the
+  # measurements and in the lambdas of the others.
   np.testing.assert_allclose(share[[0, 2]], (1 - (1 / 3 + 0.1)) / 2, atol=1e-6)
   assert reported["lambda_max"] == pytest.approx(1 / 3 + 0.1, abs=1e-6)
   np.testing.assert_allclose(direction, share[[0, 2]], atol=1e-9)

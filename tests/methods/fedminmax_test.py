@@ -1,4 +1,4 @@
-"""FedMinMax against a loop in NumPy, of the process and in a run."""
+"""Tests of FedMinMax, as a process and in a run, against a NumPy loop."""
 
 import functools
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 
 
 def data(client_id, groups=None, x=None):
-  """A client's examples, with their groups, as one element."""
+  """Returns a client's examples, with their groups, as one element."""
   own, y = small_problem.client_arrays()[client_id]
   groups = GROUPS[client_id] if groups is None else groups
   arrays = (own if x is None else x, y, groups.astype(np.int32))
@@ -58,7 +58,7 @@ def run(process, cohorts=COHORTS, of_client=data):
 
 
 def losses_and_errors(theta, x, y):
-  """The losses of examples, and the gradients by their logits."""
+  """Returns the losses of examples, and their gradients by the logits."""
   matrix = theta.reshape(x.shape[1] + 1, -1)  # The last row is the bias.
   chances = softmax(x @ matrix[:-1] + matrix[-1], axis=1)
   rows = np.arange(len(y))
@@ -68,10 +68,10 @@ def losses_and_errors(theta, x, y):
 
 
 def by_hand(cohorts, clients, theta, shares, *, rate, size, epochs=1):
-  """The weights and the mixture after a round of each cohort.
+  """Returns the weights and the mixture after a round of each cohort.
 
-  `clients` has x, y and groups; `rate` is the clients' learning rate, `size`
-  that of a minibatch.
+  `clients` has x, y and groups by id; `rate` is the clients' learning rate,
+  `size` the number of examples in a minibatch.
   """
   rho = np.array(shares) / np.sum(shares)
   mu = rho.copy()

@@ -1,4 +1,4 @@
-"""Which rounds compile to the forms that TFF's platforms run."""
+"""Tests which rounds compile to the forms that TFF's platforms run."""
 
 import functools
 
@@ -51,7 +51,7 @@ def map_reduce_form(comp):
 def test_secure_sums_have_a_map_reduce_form(name):
   form = map_reduce_form(next_of(name, "secure"))
   assert form.securely_aggregates_tensors
-  # Clients send nothing into another aggregate than secure sums.
+  # Clients send nothing except into secure sums.
   assert len(form.work.type_signature.result[0]) == 0
 
 

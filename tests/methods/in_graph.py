@@ -53,7 +53,7 @@ def apply(rule, cohort, state=None) -> types.RuleOutput:
 
 
 def eagerly(rule, cohort, state=None) -> types.RuleOutput:
-  """Does the same without a graph, whose tracing takes up to a second."""
+  """Does what `apply` does, but without a graph: tracing takes up to 1 s."""
   known, state = _as_tensors(rule, cohort, state)
   output = rule.coefficients(types.Cohort(**known), state)
   return tf.nest.map_structure(lambda x: x.numpy(), output)

@@ -63,7 +63,7 @@ def kind_of_method(name):
 
 
 def kind_of_pair(pair):
-  """Returns the method, or the sum if it is no method's default.
+  """Returns the method, or the way to sum if no method has it by default.
 
   `aggregators/every_sum_test.py` shows that all sums of a rule give the same.
   """
@@ -91,7 +91,7 @@ OPTIMIZED_PAIRS = {
 }.values()
 
 
-# Each rule, and the client works that have sums of their own.
+# A method with each rule, and those whose client work has sums of its own.
 CUT = [
   *{algorithms.get(n).build.rule: n for n in reversed(NAMES)}.values(),
   *KEEPING,
@@ -130,7 +130,7 @@ pytestmark = [pytest.mark.tff, pytest.mark.usefixtures("built_once")]
 def build(
   name, *, aggregation=None, client_weighting="num_examples", **settings
 ):
-  """Builds a process, each once: that takes longer than its rounds."""
+  """Builds a process only once, as building takes longer than its rounds."""
   return _built(
     name,
     aggregation=aggregation or default_sum(name),
@@ -295,7 +295,7 @@ def test_other_settings_agree_with_numpy(name, hparams):
 def test_a_cohort_in_parts_gives_the_same_round(name):
   before, whole = rounds(name, default_sum(name))[2:4]
   data = small_problem.cohort(cohorts_of(name)[3])
-  with runtime.in_parts_of(3):  # Three clients and two; of AFL, one.
+  with runtime.in_parts_of(3):  # Parts of 3 and 2; AFL: 3 and 1.
     parts = process_of(name).next(before.state, data)
   tf.nest.assert_same_structure(parts, whole)
   assert_same(weights(parts), weights(whole), 1e-5)

@@ -66,7 +66,7 @@ def test_tiny_losses_keep_their_gradient():
 
 @pytest.mark.parametrize("m", one_of_each([1.5, 0.15, 1.2, 50.0]))
 def test_clients_take_steps_along_it(m):
-  # Losses of minibatches lie on both sides of the boundary for some of these.
+  # For some m, losses of minibatches lie on both sides of the boundary.
   process = algorithms.build_propfair(
     small_problem.functional_model(),
     client_optimizer=small_problem.optimizer(),
@@ -84,7 +84,7 @@ def test_clients_take_steps_along_it(m):
     clients = [reference.run_client(theta, k, slope=slope) for k in cohort]
     theta = theta - reference.fedavg(clients)
     state, metrics = process.next(state, small_problem.cohort(cohort))
-    # Signals are of the loss itself.
+    # Signals have the loss itself, not the one that clients minimize.
     assert metrics["aggregator"]["loss_mean"] == pytest.approx(
       np.mean([c.loss for c in clients]), rel=1e-5
     )

@@ -56,7 +56,7 @@ def test_losses_of_any_scale(q, scale):
 def test_a_loss_of_zero_has_infinite_curvature_below_q_of_one():
   loss = np.array([0.0, 1.0, 2.0, 0.5, 3.0])
   np.testing.assert_array_equal(coefficients(0.5, loss=loss), np.zeros(5))
-  # The limit.
+  # Zeros are the limit for a loss that goes to 0.
   nearly = coefficients(0.5, loss=np.maximum(loss, 1e-200))
   np.testing.assert_allclose(nearly, np.zeros(5), atol=1e-30)
 

@@ -24,7 +24,7 @@ class Memory:
     self._latest = {}
 
   def recall(self, round_num, d):
-    """Ids, ages and updates, in the order of their age."""
+    """Returns the remembered clients' ids, ages and updates, latest first."""
     rows = sorted(
       (round_num - when, client_id)
       for client_id, (when, _) in self._latest.items()
@@ -71,7 +71,7 @@ def assert_rounds_are_those_of_numpy(name, rule, m):
     direction = output.coefficients @ everything[: len(output.coefficients)]
     clients = cohorts.clients(cohort, known[0])
     expected = numpy_direction(rule, clients, memory)
-    # The programs' reference solutions are good to about 1e-8 themselves.
+    # Where the reference solves a program numerically, it is accurate to 1e-8.
     tolerance = 1e-6 if name in BY_PROGRAM else 1e-9
     tolerance *= abs(expected).max()
     np.testing.assert_allclose(direction, expected, rtol=0, atol=tolerance)

@@ -33,14 +33,14 @@ def test_every_rule_is_covered():
     and member.__module__ == module.name
     and not inspect.isabstract(member)
   }
-  # The rule of a search is part of its method, and has NaN for no slope.
+  # The rule with a line search reports NaN for a client without a slope.
   found.remove(fedmdfg.SearchingFedMdfgRule)
   assert set(RULE_CLASSES.values()) == found
   assert set(EXTRA) <= set(RULE_CLASSES)
 
 
 def in_every_setting(names=RULE_CLASSES, *cases):
-  """Makes a check a test of rules, each in all its settings and any cases."""
+  """Turns a check into a test of each rule in all its settings and `cases`."""
 
   def decorate(check):
     @pytest.mark.parametrize("name", names)
@@ -65,7 +65,7 @@ REMEMBERED = (
 
 @functools.cache
 def hard_cohort(case, remembers=False):
-  """The cohort, and all updates that its coefficients are for."""
+  """Returns the cohort, and the updates to which its coefficients belong."""
   updates = np.asarray(HARD[case]["updates"])
   if not remembers:
     return cohorts.make(**HARD[case]), updates
@@ -81,7 +81,7 @@ def hard_cohort_for(rule, case):
 
 @functools.cache
 def later_state(rule):
-  """The state after three rounds, in which some clients took part."""
+  """Returns a rule's state after three rounds with some of the clients."""
   state = rule.initialize()
   if not tf.nest.flatten(state):
     return state
@@ -99,7 +99,7 @@ def first_output(rule, case):
 
 @functools.cache
 def later_output(rule, case):
-  """Returns a rule's output for a hard cohort in a later state, if any."""
+  """Returns a rule's output in a later state, or the first if it has none."""
   state = later_state(rule)
   if not tf.nest.flatten(state):
     return first_output(rule, case)
@@ -117,7 +117,7 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
     assert np.all(np.isfinite(c))
     assert np.all(np.isfinite(c @ updates))
     reported = dict(output.measurements)
-    # Infinite: no beta is too large.
+    # It is infinite if no beta is too large.
     assert reported.pop("beta_max", 1.0) > 0
     handed_on = (reported, output.for_finalizer, output.state)
     assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
@@ -170,7 +170,7 @@ def test_a_round_is_a_function_of_cohort_and_state(rule):
 
 
 def by_order_of_ids(rule, case):
-  """Whether FedFV looks at the place of a client in the cohort.
+  """Returns whether `rule` is FedFV's and depends on places in the cohort.
 
   Then only the ascending order of ids, which the aggregation sees to, makes the
   result independent of the order of arrival.
@@ -222,7 +222,7 @@ def test_coefficients_go_with_their_clients(rule):
 
 @in_every_setting(RULE_CLASSES, ("identical clients", "all updates zero"))
 def test_equal_clients_are_treated_equally(rule, case):
-  # Two-phase sums find a client's coefficient by its row. Only in the first
+  # Two-phase sums look up coefficients by a client's values. Only in the first
   # round: later states distinguish clients by their participation.
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
   cohort = cohorts.make(

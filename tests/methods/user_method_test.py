@@ -96,7 +96,7 @@ def test_a_file_s_rule_is_a_method():
   assert methods.get(NAME).aggregations == methods.get("maxfl").aggregations
   assert methods.file_digest(NAME) == user_functions.digest(NAME)
   assert methods.file_digest("maxfl") is None
-  # It is the library's own, with another sharpness.
+  # With the default sharpness, it is the library's own MaxFL.
   cohort = cohorts.of_losses([0.2, 1.5, -3.0])
   np.testing.assert_allclose(
     in_graph.apply(methods.make_rule(NAME, num_clients=3), cohort).coefficients,

@@ -22,14 +22,14 @@ def beta_max(name, loss=LOSS, n=None):
 
 
 def lemma_1(loss, beta):
-  """Eq. 8, and the bound below it."""
+  """Returns the weights of Eq. 8, and the bound of beta below it."""
   n, mean = len(loss), loss.mean()
   w = 1 / n + 2 * beta * (loss - mean) / n
   return w, 1 / (2 * (mean - loss.min()))
 
 
 def lemma_2(loss, beta):
-  """Eq. 12, and the bound below it."""
+  """Returns the weights of Eq. 12, and the bound of beta below it."""
   n, mean = len(loss), loss.mean()
   above = loss > mean
   total = (loss[above] - mean).sum()
