@@ -11,7 +11,7 @@ pytestmark = pytest.mark.pure
 
 # The minima by cvxpy 1.9.3 with Clarabel, at tolerances of 1e-9, for
 # _problem(seed) in the ball of radius 5: of the mean, the CVaR over 30 %, the
-# largest loss, and half of the mean with half of that CVaR.
+# largest loss, and half the mean plus half of that CVaR.
 _CVXPY = {
   0: (0.86870629, 0.93923145, 0.93923145, 0.91172641),
   1: (0.61167844, 0.69301431, 0.69301431, 0.68042189),

@@ -26,7 +26,7 @@ def probabilities(logits):
 
 
 def sums(labels, logits):
-  """The sums, example by example."""
+  """Returns the sums that scores need, added up example by example."""
   number = logits.shape[1]
   counts, histogram = np.zeros([number, 3]), np.zeros([number, 2, BINS])
   confidences, errors = np.zeros([15, 3]), np.zeros(2)
@@ -83,7 +83,7 @@ def by_sklearn(name, labels, logits, positive=None):
 
 
 def calibration_error(labels, p):
-  """Guo et al. (2017), by masks; scikit-learn has none."""
+  """Returns Guo et al.'s (2017) calibration error; scikit-learn has none."""
   confidence, is_hit = p.max(1), p.argmax(1) == labels
   total = 0.0
   for low in np.arange(15) / 15:

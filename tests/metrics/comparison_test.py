@@ -32,7 +32,7 @@ def test_agrees_with_a_loop_over_clients(num_clients):
   )
 
 
-# A plain mean of three times 0.1 is above 0.1.
+# In floats, the plain mean of 0.1, 0.1 and 0.1 is above 0.1.
 @pytest.mark.parametrize("baseline", [[0.1] * 3, [0.7] * 3, [0.0] * 2, [1.0]])
 def test_no_client_suffers_among_equals(baseline):
   change = pytest.approx(0.5 - baseline[0])
@@ -47,7 +47,7 @@ def test_no_client_suffers_among_equals(baseline):
   }
 
 
-# In float32, 0.03 is a rounding below the mean of 0.01, 0.03 and 0.05.
+# In float32, 0.03 is one rounding error below the mean of 0.01, 0.03 and 0.05.
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("middle", [0.03, 0.2, 0.5])
 def test_a_client_at_the_mean_is_well_performing(middle, dtype):

@@ -29,7 +29,7 @@ def outputs(seed, number=60, num_classes=2, better=0.0):
 @pytest.mark.parametrize("name", class_scores.NAMES)
 @pytest.mark.parametrize(("num_classes", "positive"), [(2, 1), (4, None)])
 def test_gains_are_differences_of_scores(name, num_classes, positive):
-  """Compares with scikit-learn; ranking scores, with histograms."""
+  """Compares with scikit-learn, or for ranking scores with their histograms."""
   found = outputs(0, num_classes=num_classes)
   before, after = (
     class_scores.value(
@@ -78,7 +78,7 @@ def test_accuracies_have_the_exact_sign_test():
 
 
 def test_the_exchange_test_is_the_sign_test_where_both_apply():
-  """If all examples have the class, its recall counts the hits only."""
+  """If all examples have one class, its recall equals the accuracy."""
   labels = np.ones(40, int)
   generator = np.random.default_rng(1)
   models = generator.normal(0.3, 1, [2, 40, 1]) * [-1, 1]
@@ -193,7 +193,7 @@ def test_intervals_of_means_are_those_of_the_jackknife():
   labels = generator.normal(size=20)
   models = labels + generator.normal(size=[2, 20])
   found = gains.client_gain("mae", gains.Outputs(labels, *models), draws=50)
-  # Of a mean, the jackknife's variance is that of the values over n.
+  # For a mean, the jackknife's variance is that of the values over n.
   change = np.abs(models[0] - labels) - np.abs(models[1] - labels)
   reach = scipy.stats.t.ppf(0.975, 19 / 3) * scipy.stats.sem(change)
   assert found.high - found.gain == pytest.approx(reach)

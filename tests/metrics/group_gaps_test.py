@@ -22,7 +22,7 @@ def examples():
 
 
 def expected(examples):
-  """Returns shares by group, of the class 2, by scikit-learn."""
+  """Returns each group's accuracy and rates of class 2, by scikit-learn."""
   y, predicted, groups = examples
   found = {name: [] for name in ("accuracy", "rate", "true", "false")}
   for group in range(_GROUPS):

@@ -55,7 +55,7 @@ def test_the_mean_has_the_interval_of_a_sample_of_clients():
   count = rng.integers(5, 30, 400)
   accuracy = rng.binomial(count, rng.beta(8, 2, 400)) / count
   interval = metrics.fairness_intervals(accuracy, count, ["mean"])["mean"]
-  # The measured accuracies hold the noise of the examples already.
+  # The measured accuracies already contain the noise of the examples.
   reach = 1.966 * accuracy.std(ddof=1) / math.sqrt(400)
   expected = (accuracy.mean() - reach, accuracy.mean() + reach)
   assert interval == pytest.approx(expected, abs=0.1 * reach)
@@ -80,7 +80,7 @@ def test_intervals_cover_the_spread_of_other_clients(monkeypatch, with_counts):
     )
     covered.append([found[n].low <= truth[n] <= found[n].high for n in names])
   assert np.mean(covered, axis=0).min() > 0.82
-  # Draws that added the noise a second time would not.
+  # Intervals from draws with the noise added twice would cover less.
 
 
 def test_noise_is_not_counted_twice():
@@ -119,7 +119,7 @@ def test_hard_cases():
   one = metrics.fairness_intervals([0.5], [4], ["std"])["std"]
   assert all(map(math.isnan, one))
   same = metrics.fairness_intervals([1.0, 1.0, 1.0], [4, 4, 4], ["std"])["std"]
-  assert all(map(math.isnan, same))  # All right: others may not be.
+  assert all(map(math.isnan, same))  # Other clients may differ.
   singles = metrics.fairness_intervals([0, 1, 1, 0], [1] * 4, ["mean"])["mean"]
   assert singles.low < 0.5 < singles.high
   statistics = {"mean": lambda v, w: np.asarray((v * w).sum() / w.sum())}

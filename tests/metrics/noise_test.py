@@ -9,7 +9,7 @@ from tff_fair import metrics
 
 
 def by_the_definition(accuracies, num_examples, shares):
-  """V and N on plain Python numbers; every client has several examples."""
+  """Returns the variance, and the noise if each client has several examples."""
   mean = math.fsum(s * a for s, a in zip(shares, accuracies, strict=True))
   variance = math.fsum(
     s * (a - mean) ** 2 for s, a in zip(shares, accuracies, strict=True)

@@ -9,7 +9,7 @@ from tff_fair import metrics
 
 
 def random_updates(seed):
-  """Up to 200 updates: alike, in conflict, repeated, zero, of all lengths."""
+  """Returns up to 200 updates; some agree, conflict, repeat or are zero."""
   rng = np.random.default_rng(seed)
   m, d = int(rng.integers(1, 201)), int(rng.choice([1, 3, 10, 50, 200, 1000]))
   updates = rng.normal(size=(m, d)) + rng.choice([0.0, 0.1, 1.0])

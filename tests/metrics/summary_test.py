@@ -12,7 +12,7 @@ RANKED = {
   *(f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)),
   *(f"percentile_{p}" for p in (10, 50, 90)),
 }
-# For K equal clients: their accuracy, 0, or a specific value.
+# For equal clients, levels are their accuracy, and spreads are 0.
 LEVELS = {"mean", "min", "max", *RANKED}
 SPREADS = {"std", "variance", "relative_std", "angle", "kl_uniform", "gini"}
 KEYS = LEVELS | SPREADS | {"jain", "entropy"}
@@ -29,7 +29,7 @@ def summary_of_equal(accuracy, num_clients):
 
 
 def textbook_summary(accuracies):
-  """The definitions as the papers print them, on plain Python numbers."""
+  """Returns the summary by the papers' definitions, on plain Python numbers."""
   a = sorted(float(x) for x in np.asarray(accuracies, np.float64))
   k = len(a)
   total = math.fsum(a)
@@ -65,7 +65,7 @@ def test_agrees_with_the_definitions(num_clients, seed):
   accuracies = np.random.default_rng(seed).beta(2, 1, num_clients)
   expected = textbook_summary(accuracies)
   assert expected.keys() == KEYS
-  # Near equality arccos only has half of the digits.
+  # Near equality, the arccos has only half of the digits.
   assert fairness_summary(accuracies) == pytest.approx(
     expected, rel=1e-12, abs=1e-6 if num_clients == 1 else 1e-12
   )
@@ -212,13 +212,13 @@ class TestWeightedByExamples:
     summary = fairness_summary([0.2, 0.8], [30, 10])
     assert summary["mean"] == pytest.approx(0.35)
     assert summary["variance"] == pytest.approx(0.75 * 0.25 * 0.6**2)
-    # Half of the examples are in the tail: all of them the first client's, or
-    # the second's 10 and 10 of the first's.
+    # A tail is one of two clients, so 20 of 40 examples. The worst are all of
+    # the first client; the best are 10 of each.
     assert summary["worst_30"] == pytest.approx(0.2)
     assert summary["best_30"] == pytest.approx(0.5)
-    # The 20 examples from the 11th of 40 on; the first 30 are at 0.2.
+    # The examples 11 to 30, all of the first client.
     assert summary["percentile_50"] == pytest.approx(0.2)
-    # The 20 examples from the 19th on.
+    # The examples 19 to 38.
     assert summary["percentile_90"] == pytest.approx((12 * 0.2 + 8 * 0.8) / 20)
 
   def test_a_huge_client_drowns_the_others(self):
@@ -272,7 +272,7 @@ def test_bad_num_examples_are_refused(num_examples, message):
 
 
 def textbook_errors(errors):
-  """Returns the same for errors: the worst clients have the largest ones."""
+  """Returns a summary of errors; the worst clients have the largest ones."""
   found = textbook_summary(errors)
   ends = {key: found[key] for key in found if key.startswith(("worst", "best"))}
   swapped = {
@@ -302,7 +302,7 @@ def test_errors_of_weighted_clients_are_those_of_their_copies():
   weighted = error_summary(errors, counts)
   for name in KEYS - RANKED - {"entropy"}:
     assert weighted[name] == pytest.approx(copies[name], rel=1e-12)
-  # The ceil(30 % of 4) / 4 of 10 examples with the largest errors.
+  # The worst 2 of 4 clients stand for 5 of 10 examples.
   assert weighted["worst_30"] == pytest.approx((700 + 3 * 40 + 3) / 5)
 
 

@@ -24,7 +24,7 @@ def equal(rng, shape):
   return np.full(shape, 0.7)
 
 
-# Populations, each with P(X >= x).
+# For each population, a draw of clients and P(X >= x).
 _POPULATIONS = {
   "alike": (alike, lambda x: 1 - scipy.special.betainc(12, 4, x)),
   "two groups": (
