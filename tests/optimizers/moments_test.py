@@ -9,7 +9,7 @@ from tff_fair import optimizers
 
 RATE, BETA_1, BETA_2, EPSILON = 0.1, 0.8, 0.9, 1e-7
 KERAS = tf.keras.optimizers
-# Ours, and Keras's.
+# By name, our optimizer and a function that returns Keras's.
 OPTIMIZERS = {
   "amsgrad": (
     optimizers.build_amsgrad(RATE, BETA_1, BETA_2, EPSILON),
@@ -30,7 +30,7 @@ def start(optimizer, weights):
 
 
 def drawn(shape, *key):
-  # The second moment falls: later gradients are small.
+  # Gradients shrink, so that the second moment falls below its maximum.
   rng = np.random.default_rng(key)
   return [rng.normal(size=shape) * 0.5**n for n in range(6)]
 
@@ -47,7 +47,7 @@ def test_agrees_with_keras(name):
     state, ours = optimizer.next(state, ours, gradients)
     for a, b in zip(ours, variables, strict=True):
       np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-  if name == "amsgrad":  # The case in which it differs from Adam has come up.
+  if name == "amsgrad":  # It has differed from Adam.
     largest, second = state["largest_second_moment"], state["second_moment"]
     assert np.all(largest[0] >= second[0])
     assert np.any(largest[0] > second[0])
@@ -87,7 +87,7 @@ def test_weights_without_gradient_stay(name, moved, moment):
 
 
 def round_at(part, **trained_by):
-  """The weights after a round of a client, with the rate set to `RATE`."""
+  """Returns the weights after a round with the rate of `part` set to `RATE`."""
   process = small_problem.process("fedavg", **trained_by)
   state = process.initialize()
   hparams = process.get_hparams(state)
