@@ -1,4 +1,4 @@
-"""Epsilon against the Gaussian mechanism by hand, its bounds, its inverse."""
+"""Tests of epsilon: against the Gaussian mechanism, its bounds, its inverse."""
 
 import math
 
@@ -17,7 +17,7 @@ def dp(noise_multiplier=1.0, clients_per_round=10):
 
 
 def of_gaussian(sigma, rounds, delta):
-  """From Renyi's divergence a T / (2 sigma^2); Canonne et al., Prop. 12."""
+  """Returns epsilon from Renyi's divergences by Canonne et al., Prop. 12."""
   divergence = rounds * ORDERS / (2 * sigma**2)
   found = (
     divergence + np.log1p(-1 / ORDERS) - np.log(delta * ORDERS) / (ORDERS - 1)
