@@ -1,4 +1,4 @@
-"""Secure sums of rounds in parts are the integers of whole rounds."""
+"""Tests that secure sums are the same integers in parts as in whole rounds."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tff_fair.runtime.parts import cohort_cuts
 
 pytestmark = pytest.mark.usefixtures("built_once")
 
-# The number of phases, and options.
+# By method, the number of phases and the options.
 METHODS = {
   "semi_vred": (2, {"hparams": {"beta": 0.5}}),
   "fedavg": (1, {}),
@@ -45,7 +45,7 @@ def clients():
 
 @functools.cache
 def whole(name):
-  """A round as a whole."""
+  """Runs a round as a whole."""
   runtime.use_local(simulate_secure_sums=True, clients_per_part=0)
   process = built(name)
   return process.next(process.initialize(), clients())

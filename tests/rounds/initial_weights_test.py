@@ -12,7 +12,7 @@ from tff_fair.rounds import composition
 
 
 def weights(value):
-  """Layers of several dtypes and shapes, non-trainable ones included."""
+  """Returns weights of several dtypes and shapes, filled with `value`."""
   return tff.learning.models.ModelWeights(
     trainable=(
       np.full([2, 3], value, np.float32),

@@ -37,7 +37,7 @@ ATTACKS = {
 
 @functools.cache
 def built(name):
-  """A process and its first state, built once: that takes long."""
+  """Returns a process and its first state, built once to save time."""
   process = problem.build(name, attack=ATTACKS.get(name))
   return process, process.initialize()
 
@@ -153,11 +153,11 @@ _PERSONAL = client_works.PersistentState(personal_lam=0.1)
     # One phase: streaming sums can be merged, and a stack keeps all updates.
     (False, vred.VRedRule(), {}),
     (False, vred.SemiVRedRule(), {"aggregation": "stacked"}),
-    # Training comes first.
+    # The rule's signals are known only after training.
     (False, vred.SemiVRedRule(), {"loss_at": "training"}),
     (False, vred.SemiVRedRule(), {"loss_at": "after"}),
     (False, fednova.FedNovaRule(), {"aggregation": "two_phase"}),
-    # Something stands between updates and their sum.
+    # Clipping stands between updates and their sum.
     (False, vred.SemiVRedRule(), {"defence": summing.Defence(kind="clipping")}),
     (True, vred.SemiVRedRule(), {"kept": _PERSONAL}),
     (False, vred.VRedRule(), {"kept": _PERSONAL}),
