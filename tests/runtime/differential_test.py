@@ -230,7 +230,7 @@ def _heavy_hitters() -> Stock:
 
   def step(state: Any, clients: Any) -> tuple[Any, Any]:
     found = compute(clients)
-    # TFF's executors return them in another order at each call.
+    # TFF's executors return heavy hitters in another order at each call.
     order = np.argsort(found.heavy_hitters)
     lists = {name: getattr(found, name)[order] for name in _OF_HEAVY_HITTERS}
     return state, [lists, found.clients, found.num_not_decoded]

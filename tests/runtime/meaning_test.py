@@ -310,7 +310,7 @@ def a_half_that_fails():
 
 
 def aggregates(zero, merge):
-  """Returns sums of clients from another zero, or with another merge."""
+  """Returns sums over cohorts, which begin at `zero` and merge by `merge`."""
   first = compute(lambda: np.int32(zero))
   same = compute(lambda x: x, np.int32)
 
@@ -605,7 +605,7 @@ def effects_at_the_server_before_a_sum():
 
 
 def outcome(comp, *args):
-  """Returns a result, or that there is an error."""
+  """Returns the result of a call, or "an error" if it raises one."""
   try:
     return comp(*args)
   except Exception:

@@ -26,7 +26,7 @@ def join(first, second):
 
 
 def rows_of(*sizes):
-  """One matrix per client; all rows differ."""
+  """Returns one matrix per client; all rows differ."""
   starts = np.cumsum(sizes) - sizes
   return [
     np.arange(2 * start, 2 * (start + size), dtype=np.float32).reshape(-1, 2)

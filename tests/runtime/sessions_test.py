@@ -9,7 +9,7 @@ from tff_fair.runtime import sessions
 def test_an_empty_graph_has_an_empty_result():
   nothing = tff.tensorflow.computation(lambda: ())
   message = tff.framework.serialize_computation(nothing)
-  # As TFF's optimizer leaves the graph if stock FedAvg has no state.
+  # TFF's optimizer leaves such a graph if stock FedAvg has no state.
   message.tensorflow.graph_def.Pack(tf.compat.v1.GraphDef())
   message.tensorflow.session_token_tensor_name = ""
   assert sessions.Session(message)() == ()

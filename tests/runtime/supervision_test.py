@@ -39,7 +39,7 @@ def test_what_a_check_raises_ends_the_wait_and_the_computation(is_one_graph):
 
   with runtime.supervised(check=check), pytest.raises(EnoughError):
     total([1.0] * 60)
-  # Clients that have begun may end; all the others would take longer.
+  # Clients that have begun may end; all 60 would take longer.
   assert time.monotonic() - begin < 10
   assert total([2.0]) == 2.0
   assert threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""Tests of the runtime's use of TFF's private names, and without them."""
+"""Tests of the runtime with TFF's private names, and without them."""
 
 import types
 from typing import Any

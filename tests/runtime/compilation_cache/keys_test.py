@@ -1,4 +1,4 @@
-"""Tests of cache keys: texts of what decides a computation."""
+"""Tests of cache keys, which depend on all that decides a computation."""
 
 import collections
 import functools

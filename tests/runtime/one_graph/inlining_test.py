@@ -1,4 +1,4 @@
-"""Tests of the graphs that are added to another."""
+"""Tests of adding the graph of a computation to another graph."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +9,7 @@ from tff_fair.runtime.one_graph import inlining
 
 
 def message_with_functions(addend):
-  """Returns a computation whose functions have common names."""
+  """Returns a computation's message; its functions have common names."""
 
   @tff.tensorflow.computation(np.float32)
   def shifted(x):

@@ -141,7 +141,7 @@ def test_keras_models_are_variables_of_each_client(name):
 
 @pytest.mark.parametrize("seed", [None, 1])
 def test_clients_of_stock_tff_are_computed_in_one_graph(seed):
-  """They reduce datasets, which the programs of its users shuffle."""
+  """These clients reduce datasets, which users' programs shuffle."""
   process = tff.learning.algorithms.build_weighted_fed_avg(
     small_problem.keras_model, small_problem.optimizer()
   )

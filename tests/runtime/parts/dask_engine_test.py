@@ -31,7 +31,7 @@ AT_CLIENTS = tff.FederatedType(ROW, tff.CLIENTS)
 
 @pytest.fixture(scope="module")
 def cluster():
-  """A cluster of two workers, which the tests share."""
+  """Yields a cluster of two workers, which the tests share."""
   with distributed.LocalCluster(
     n_workers=2, threads_per_worker=1, dashboard_address=ANY_PORT
   ) as cluster:

@@ -30,7 +30,7 @@ def pairs(values, own):
 
 
 def halved(args):
-  """Moves the addition at the server in the whole to the clients."""
+  """Splits `start`, which the whole adds at the server, among the clients."""
   start, values = args
   share, rest = divmod(int(start), len(values))
   return values, [share + rest, *[share] * (len(values) - 1)]

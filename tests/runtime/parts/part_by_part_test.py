@@ -106,7 +106,7 @@ def test_neighbours_are_merged_each_once(num_parts):
   sizes = [int(call.split()[1]) for call in merged]
   assert all(2 <= size <= part_by_part.MOST_MERGED for size in sizes[:-1])
   assert 1 <= sizes[-1] <= part_by_part.MOST_MERGED
-  # Every call but a part's merges sums of other calls; every sum is merged.
+  # Each merge takes sums of earlier calls; all sums but the last are merged.
   assert sum(sizes) == num_parts + len(merged) - 1
   assert leaves(result[3]) == [*range(num_parts)]
 
