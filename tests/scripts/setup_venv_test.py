@@ -197,8 +197,8 @@ def test_a_failed_or_interrupted_install_is_repeated(project, number):
   assert (failed.returncode, failed.stdout) == (1, "")
   assert "could not be installed" in failed.stderr
   half = project.venv / "half a package"
-  # A single process, like pip. The signal could reach a process that is about
-  # to end; bash would then take it as handled, and go on.
+  # `exec` leaves a single process, like pip. Of several, one could be about to
+  # end as the signal comes; bash would take it as handled, and go on.
   process = project.start(PIP=f": > '{half}'; exec sleep 60")
   try:
     deadline = time.monotonic() + 30
@@ -250,7 +250,7 @@ def test_a_missing_python_is_said_in_one_line(project, choice):
 
 @pytest.fixture
 def build_tools(tmp_path):
-  """Returns a folder with the packages that build packages."""
+  """Returns a folder of links to setuptools and wheel."""
   folder = tmp_path / "build tools"
   folder.mkdir()
   for name in ("setuptools", "wheel"):
