@@ -1,4 +1,4 @@
-"""Secure sums by which clients compare themselves, against NumPy."""
+"""Tests secure sums by which clients compare themselves, against NumPy."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from tff_fair import aggregators, runtime
 from tff_fair.runtime import admission
 
 UNIFORM = {"client_weighting": "uniform"}
-# Hyperparameters, and options.
+# By rule, hyperparameters and options of the factory.
 RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   "semi_vred": ({"beta": 0.3}, {"secure_bound": 256.0}),
   "delta_fl": ({"alpha": 0.4}, {"secure_bound": 256.0}),

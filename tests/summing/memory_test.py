@@ -14,7 +14,7 @@ SPEC = tf.TensorSpec([3], tf.float32)
 
 
 def remember(before, cohort):
-  """The memory after a round, as the stacked aggregation computes it."""
+  """Returns the memory after a round, as the stacked aggregation does."""
   remembered = [old.updates for old in before.cohorts]
   products = kernels.inner_products([cohort.updates], remembered)
   return memory.remember(before, cohort, memory.gram_with(before, products))
@@ -67,7 +67,7 @@ def rows(remembered):
 
 
 def expected_rows(rounds, num_rounds):
-  """The rows after some rounds, from the rounds themselves."""
+  """Returns the `rows` to expect after `rounds`, lists of ids."""
   rounds = [ids for ids in rounds if len(ids)]
   remembered = []
   for age, ids in enumerate(reversed(rounds[-num_rounds:]), start=1):

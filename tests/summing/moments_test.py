@@ -17,7 +17,7 @@ _SPECS = {
 
 
 def updates(m, seed=0):
-  """m updates as one float64 matrix, rounded to what the layers hold."""
+  """Returns m updates as a float64 matrix, rounded to float32 values."""
   matrix = np.random.default_rng(seed).normal(size=(m, 8))
   return matrix.astype(np.float32).astype(np.float64)
 

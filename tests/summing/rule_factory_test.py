@@ -71,7 +71,7 @@ def test_direction_is_that_of_numpy(name, way, m):
 
 
 def certificate(updates, direction):
-  """Returns a round's measurements of the geometry of its updates."""
+  """Returns the certificate's measurements for updates and a direction."""
   least = np.linalg.norm(hulls.least_norm(updates) @ updates)
   return {
     "directional_derivative_min": (updates @ direction).min(),
