@@ -45,7 +45,7 @@ def clone(tmp_path, warm_python):
   programs = tmp_path / ".venv" / "bin"
   programs.mkdir(parents=True)
   (programs / "python").symlink_to(warm_python)
-  # So that ./train installs nothing.
+  # These files keep ./train from installing anything.
   (programs.parent / ".made-by-setup").touch()
   for name in INSTALLED:
     shutil.copy(ROOT / name, programs.parent / f".installed-{name}")

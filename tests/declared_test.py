@@ -17,7 +17,7 @@ pytestmark = pytest.mark.pure
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(declared.Hyperparameters):
-  """One of each type."""
+  """Declares a value of each type."""
 
   size: int = declared.required("The size.", minimum=1)
   rate: float = declared.value(

@@ -7,8 +7,8 @@ from benchmarks import false_certainty
 from tff_fair.experiments.analysis import questions
 
 NUM_PAIRS = 200
-# If the shares of p < 0.05 and of p < 0.01 are these levels, they exceed these
-# bounds in 1 of 1,000 runs of so many pairs.
+# Bounds of the shares of p < 0.05 and of p < 0.01 among NUM_PAIRS. If 0.05 and
+# 0.01 are the true shares, 1 of 1,000 runs exceeds these bounds.
 ALLOWED = (0.105, 0.035)
 
 

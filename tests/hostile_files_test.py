@@ -394,7 +394,7 @@ def test_to_read_a_run_imports_nothing(field, form, tmp_path, monkeypatch):
   assert spec.replace(seed=1).effective()["seed"] == 1
   assert len(pickle.loads(pickle.dumps(spec)).vary(seed=[1, 2])) == 2
   assert in_process.run(compare, str(path)).status == 0
-  # These end without such tables, after they read the run's settings.
+  # These programs read the run's settings before they miss its tables.
   in_process.run(report, str(path), f"--output={tmp_path / 'page.html'}")
   in_process.run(replay, str(path), "--algorithms=qfedavg")
   outcome = in_process.run(

@@ -75,7 +75,7 @@ def clients():
 
 
 class Earlier:
-  """Models and metrics of a user, from before."""
+  """Models and metrics that a user built before a process."""
 
   def __init__(self):
     self.models = [sequential(), functional(), Subclass()]

@@ -98,7 +98,7 @@ def test_pins_are_complete_and_fit_each_other():
       waiting.append(wanted)
   assert missing == set()
   assert unmet == UNMET
-  # Some package needs each of the pinned ones.
+  # Nothing is pinned that no package needs.
   assert pinned.keys() == {name for name, _ in seen}
 
 
@@ -206,7 +206,7 @@ def committed_files():
 
 
 def joined(text):
-  """Lets this file mention texts that it must not contain."""
+  """Lets this file describe strings that it must not contain."""
   return text.replace("@", "")
 
 

@@ -1,4 +1,4 @@
-"""The benchmark of pictures ends as programs do."""
+"""Tests that the benchmark of pictures ends at a signal as programs do."""
 
 import signal
 

@@ -115,7 +115,7 @@ def test_without_a_number_all_clients_are_drawn():
   iterator = source().iterator()
   assert sorted(ids_of(iterator.select())) == sorted(IDS)
   assert iterator.federated_type == source().federated_type
-  # Each client has all its examples in one element, of another size.
+  # Each client has one element of all its examples; their number varies.
   assert "float32[?,5]" in str(source().federated_type)
 
 

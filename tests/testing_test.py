@@ -28,7 +28,7 @@ def without_sums(monkeypatch):
 
 
 def rule_of(coefficients, **attributes):
-  """A rule with the coefficients that a function gives a cohort."""
+  """Returns a rule whose coefficients are those of `coefficients(cohort)`."""
 
   def apply(self, cohort, state):
     del self

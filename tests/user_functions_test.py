@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_used(tmp_path, text, expected):
   path = write(tmp_path / "mine.py", text)
   before = list(sys.modules)
   assert expected in problem(f"{path}:load")
-  assert expected in problem(f"{path}:load")  # It is not run again.
+  assert expected in problem(f"{path}:load")  # The file is not run again.
   if "load" not in text:
     assert list(sys.modules) == before
 
