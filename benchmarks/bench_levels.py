@@ -89,7 +89,7 @@ def evaluate_seed(
 
 
 def summary(found: pd.DataFrame) -> str:
-  """Returns how often methods are found to differ from FedAvg, and coverage.
+  """Returns, as text, how often methods differ from FedAvg, and the coverage.
 
   Methods differ even if all clients are alike, since some converge more slowly.
   So intervals are judged by coverage: how often they contain the mean
@@ -128,11 +128,11 @@ def summary(found: pd.DataFrame) -> str:
 
 
 def _misses_mean(differences: pd.Series) -> np.ndarray:
-  """Returns which differences' intervals miss the mean of all estimates."""
+  """Returns which of the differences' intervals miss the mean estimate."""
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
     return np.full(len(estimates), np.nan)
-  # A residual has (n - 1) / n times the variance of an estimate.
+  # Scaled, since a residual has (n - 1) / n of the variance of an estimate.
   n = len(estimates)
   residuals = (estimates - estimates.mean()) * np.sqrt(n / (n - 1))
   return np.array(
@@ -149,9 +149,9 @@ def detectable_difference(
   """Returns the true difference that would be significant in 80 % of draws.
 
   Estimates are drawn from a normal distribution around this difference, with
-  the variance of `difference` for `num_seeds`; the parts of this variance are
-  estimated with their degrees of freedom. Holm's factor is the number of
-  compared methods, as one of them differs.
+  the variance of `difference` for `num_seeds` seeds; each part of the variance
+  is estimated with its degrees of freedom. Holm's correction tests the only
+  method that differs at the level divided by `num_methods`.
   """
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)
@@ -167,7 +167,7 @@ def detectable_difference(
 
 
 def detectable_table(found: pd.DataFrame) -> str:
-  """Returns the detectable differences in the worst 10 %, by federation."""
+  """Returns a table of detectable differences in the worst 10 % of clients."""
   rows = []
   num_others = found["method"].nunique() - 1
   for result in analysis.compare(
@@ -242,7 +242,7 @@ def main() -> None:
   planned.record()
   known: dict[object, np.ndarray] = {}
   found = []
-  # Draw by draw, so that an interrupted program has results of all federations.
+  # Sorted by draw, so that even an interrupted run covers all federations.
   for table in sorted(planned.tables(), key=lambda table: table.draw):
     for seed in planned.seeds:
       path = folder / f"{table.name}-seed-{seed}.csv"

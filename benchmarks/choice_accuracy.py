@@ -56,7 +56,7 @@ _BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
 
 METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
 _FIRST_SEED = 10_000  # The first seed of the truth; choices use smaller seeds.
-_LARGE_GAIN = 5.0  # Percentage points of a score.
+_LARGE_GAIN = 5.0  # A gain that counts as large, in percentage points.
 
 
 class NumPyRunner(choice_runs.ChoiceRunner):
@@ -121,7 +121,7 @@ class NumPyRunner(choice_runs.ChoiceRunner):
 
 
 def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
-  """Returns the scores of settings in the worst 10 % of the clients, [2, S].
+  """Returns the scores of `specs` in the worst 10 % of clients, [2, specs].
 
   The first row is on validation rows, the second on test rows. Values are means
   over the seeds of the truth, in the unit of tables, with the sign changed if
@@ -242,7 +242,7 @@ def main() -> None:
     path = folder / f"{table.short_name}-{draw}.csv"
     if not path.exists():
       with np.errstate(all="ignore"), warnings.catch_warnings():
-        # Warnings are about settings that diverge, or clients with few rows.
+        # Settings that diverge and clients with few rows cause warnings.
         warnings.simplefilter("ignore")
         row = evaluate_draw(table, draw if is_true else 0)
       text = pd.DataFrame([row]).to_csv(index=False, lineterminator="\n")

@@ -148,7 +148,7 @@ def _shares(found: Sequence[Difference]) -> np.ndarray:
   p_values = np.array([d.p_value for d in found])
   widths = np.array([d.high - d.low for d in found])
   below = [p_values < level for level in LEVELS]
-  # Such a width counts as zero, since float32 rounds accuracies by up to 6e-8.
+  # Widths below 1e-6 count as 0, as float32 rounds accuracies by up to 6e-8.
   return np.mean([*below, widths < 1e-6], axis=1)
 
 
@@ -160,7 +160,7 @@ def rows(
   gain: float = 0.0,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Iterator[tuple[tuple[int, int, int], Mapping[str, np.ndarray]]]:
-  """Yields each row: numbers of seeds, clients and examples, and shares."""
+  """Yields rows: (seeds, clients, examples), and the shares by measure."""
   for row in itertools.product(seeds, clients, sizes):
     generator = np.random.default_rng(row)
     found: dict[str, list[Difference]] = {}

@@ -161,7 +161,7 @@ def _accuracy(weights: _Weights, test: _Arrays) -> float:
 def accuracies(
   halves: list[tuple[_Arrays, _Arrays]], seeds: range
 ) -> pd.DataFrame:
-  """Returns test accuracies: columns strategy, hospital, seed, accuracy."""
+  """Trains all models; returns accuracies by strategy, hospital and seed."""
   train, test = zip(*halves, strict=True)
   model = _model(train[0][0].shape[1])
 
@@ -224,7 +224,7 @@ def read_results(folder: pathlib.Path) -> pd.DataFrame:
 
 
 def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-  """Returns FLamby's and our accuracies by strategy and hospital, compared."""
+  """Compares FLamby's accuracies with ours, by strategy and hospital."""
 
   def summarize(rows: pd.DataFrame) -> pd.DataFrame:
     by = rows.groupby(["strategy", "hospital"], sort=False)["accuracy"]

@@ -144,7 +144,7 @@ def outputs(
 
 @functools.cache
 def true_gain(score: str, kind: Kind, improvement: float) -> float:
-  """Returns the gain on 100,000 examples, drawn by `outputs`."""
+  """Returns the second model's gain on 100,000 examples from `outputs`."""
   drawn = outputs(
     np.random.default_rng(0),
     _TRUTH,
@@ -177,7 +177,7 @@ def score_coverage(
   return float(np.mean(covered)) if covered else math.nan, len(known) / clients
 
 
-# The share of federations with a significant test of a client.
+# --of=tests: the share of federations where any client's test is significant.
 
 TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
 
@@ -198,7 +198,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns a function that draws unlike outputs with equal expected scores."""
+  """Returns a function that draws outputs of unlike, equally good models."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3

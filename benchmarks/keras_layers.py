@@ -45,7 +45,7 @@ _CLASSES = 3
 _SIZES = (3, 8, 5, 13, 1, 8)  # Numbers of clients' examples; batches are of 4.
 _WORDS = 11
 
-# Shapes of an example, without the batch.
+# Shapes of one example, without the batch axis.
 _VECTOR, _SEQUENCE, _IMAGE, _VOLUME = (6,), (8, 6), (8, 8, 4), (4, 4, 4, 3)
 _LONG = (16, 8)
 
@@ -70,7 +70,7 @@ def _layers(names: str, ending: str = "") -> Mapping[str, Build]:
 
 
 def _set_ups() -> Mapping[str, tuple[tuple[int, ...], Build]]:
-  """Returns by layer's name the shape of an example, and a builder."""
+  """Returns, by layer name, the shape of an example and the layer's builder."""
   found: dict[str, tuple[tuple[int, ...], Build]] = {}
 
   def add(shape: tuple[int, ...], **layers: Build) -> None:
@@ -192,7 +192,7 @@ def _model(name: str) -> tf.keras.Model:
   tf.keras.utils.set_random_seed(1)
   shape, build = _set_ups()[name]
   x = L.Input(shape)
-  # Put the layer, which may have no weights, between two that have weights.
+  # Dense layers on both sides, so that a layer without weights affects some.
   hidden = build(L.Dense(shape[-1], "tanh")(x))
   return tf.keras.Model(x, L.Dense(_CLASSES)(L.Flatten()(hidden)))
 
@@ -261,7 +261,7 @@ def _outcome(name: str) -> str:
 
 
 def _in_child(compute: Callable[[], Any]) -> Any:
-  """Returns what `compute` returns in a child process, or how this crashed.
+  """Calls `compute` in a child process; returns its result, or a crash report.
 
   The result must be JSON. The parent process must not have computed before the
   call: a child of a process with TensorFlow's threads would fail.

@@ -3,6 +3,8 @@
 Used by benchmarks with tens of thousands of short runs: a run takes a hundredth
 of the time of a federated run. All clients take part in each round, with one
 epoch of SGD in batches of 64. The rules share no code with the library's.
+Shapes are for K clients with up to n examples, F features, C outputs, P = F C
+weights and S settings.
 """
 
 import functools
@@ -35,7 +37,7 @@ class Data(NamedTuple):
 
 
 class Model(NamedTuple):
-  """A linear model for classification, or for a number."""
+  """A linear model that predicts classes, or a number."""
 
   is_number: bool
 
@@ -224,10 +226,7 @@ def _fedmgda_plus(r: Round) -> np.ndarray:
 
 
 def _adafed(r: Round) -> np.ndarray:
-  """Returns the least-norm point in a hull of updates divided by their slopes.
-
-  It is the affine hull, or the convex hull if the updates are dependent.
-  """
+  """Returns AdaFed's step, from the affine or, if needed, the convex hull."""
   is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
   update = np.where(is_finite[:, None, None], r.update, 0)
   slope = np.where(is_finite[:, None], r.loss ** r.value[:, None], 1)
@@ -254,7 +253,7 @@ def _adafed(r: Round) -> np.ndarray:
 def least_norm(
   points: np.ndarray, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
-  """Returns the weights of the least-norm combination of points, [S, m].
+  """Returns the weights of the least-norm combination of m points, [S, m].
 
   The weights have the sum 1 and lie within bounds. An interior-point method
   solves S problems at once: points are [S, m, P], other arguments [S, m].
@@ -438,8 +437,7 @@ class Federation(NamedTuple):
 
     Training starts from the weights `first`, float64[F, C]. The result has a
     row for each client and setting: setting, client_id, client, num_examples,
-    the score on test data and, with the prefix validation_, that on validation
-    data.
+    the test score and, with the prefix validation_, the validation score.
     """
     theta = train_settings(specs, self.model, self.train, first, seed)
     clients = np.arange(self.test.num_examples.size)

@@ -110,7 +110,7 @@ def _accuracy(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def _round(
   train: Callable[..., Weights], weights: Weights, cohort: Sequence[Data]
 ) -> Weights:
-  """Returns the mean of the clients' weights, weighted by examples."""
+  """Trains a cohort; returns the mean weights, weighted by examples."""
   trained = [train(weights, x, y) for x, y in cohort]
   shares = np.array([len(y) for _, y in cohort], np.float32)
   shares /= shares.sum()

@@ -80,7 +80,7 @@ class Program:
     self.said = ""
 
     def prepare() -> None:
-      # Restore SIGINT, which background jobs of a shell, such as this, ignore.
+      # If this runs as a background job, its child would ignore SIGINT, too.
       signal.signal(signal.SIGINT, signal.SIG_DFL)
       resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 

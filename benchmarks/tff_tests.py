@@ -159,7 +159,7 @@ def _end(text: str) -> str:
 
 
 def differences(theirs: Outcomes, others: Outcomes) -> Mapping[str, str]:
-  """Returns both outcomes as text, by name, of each test where they differ."""
+  """Returns, by test name, a text with both outcomes if they differ."""
 
   def kind(outcome: str) -> str:
     return outcome if outcome in (_PASSED, _SKIPPED) else "failed"

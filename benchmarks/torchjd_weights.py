@@ -39,7 +39,7 @@ UNIQUE = ("imtl_g", "nash_mtl", "aligned_mtl")
 
 
 def update_sets(number: int) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields `number` random sets: the kind, and the updates, float64[m, d]."""
+  """Yields `number` random kinds and updates of m clients, float64[m, d]."""
   rng = np.random.default_rng(0)
   for place in range(number):
     kind = KINDS[place % len(KINDS)]
@@ -58,7 +58,7 @@ def _solves(updates: np.ndarray, c: np.ndarray) -> bool:
 
 
 def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-  """Returns functions from updates [m, d] to TorchJD's weights, by rule."""
+  """Returns functions from m updates, [m, d], to TorchJD's weights, by rule."""
   import torch  # noqa: PLC0415  Not installed here.
   from torchjd import aggregation, linalg  # noqa: PLC0415
 
