@@ -102,7 +102,7 @@ def _linear(
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
   """Describes the clients and the splits of a file that are left out.
 
-  `num_clients` clients are only in train or only in test.
+  `num_clients` is the number of clients that are only in train or in test.
   """
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)

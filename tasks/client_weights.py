@@ -10,7 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns weights by client; refuses a client with several weights."""
+  """Returns the weight that all of a client's rows must share, by client."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))

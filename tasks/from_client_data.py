@@ -66,7 +66,7 @@ def from_client_data(
       - a pandas DataFrame or its `groupby`, or a Hugging Face dataset, which
         are held in memory.
 
-      x has the same shape in all examples. y is a class number, or one or [t]
+      x has the same shape in all examples. y is a class number, or one or t
       floats to predict; in memory, strings and truth values are classes, too. y
       of shape [1] is treated as shape [].
     test: Test data by client, of the same kind; or a float, the share of each

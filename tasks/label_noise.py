@@ -1,7 +1,7 @@
-"""Wrong labels: noise as an option of tasks, and tasks with other labels.
+"""Label noise as an option of tasks, and tasks whose labels are replaced.
 
-Every task with class labels has the option. Label correction gives tasks other
-labels.
+Every task with class labels has the option. Label correction replaces labels by
+`with_labels`.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022). Client k is noisy with probability rho; its level is

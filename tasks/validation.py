@@ -73,7 +73,7 @@ def draw(
   number: int,
   rng: np.random.Generator,
 ) -> np.ndarray:
-  """Draws `number` of the positions, each with equal probability.
+  """Draws `number` of `num_examples` positions, all with equal probability.
 
   With `labels`, the draw is stratified by class, rounding up or down.
   """

@@ -94,7 +94,7 @@ def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
 
 
 def client_rows(parts: Sequence[np.ndarray]) -> population.ClientRows:
-  """Returns clients' parts of the data, as positions, in `ClientRows`."""
+  """Joins `parts`, each client's positions in the data, to `ClientRows`."""
   return population.ClientRows(
     np.concatenate(parts), np.array([len(part) for part in parts])
   )
@@ -125,10 +125,10 @@ def pixel_scaling(
   """Returns the shift and the divisor that scale pixels, float32.
 
   Images are uint8[n, height, width, channels]. "standardized" is as in Li et
-  al., "Fair Resource Allocation in Federated Learning". "per_channel" divides
-  by the mean deviation within an image. For CIFAR-10, the shift is 0.4914,
-  0.4822, 0.4465 and the divisor 0.2023, 0.1994, 0.2010, times 255, as in many
-  PyTorch programs.
+  al., "Fair Resource Allocation in Federated Learning". "per_channel" subtracts
+  each channel's mean, and divides by its mean deviation within an image: for
+  CIFAR-10, 0.4914, 0.4822, 0.4465 and 0.2023, 0.1994, 0.2010, times 255, as in
+  many PyTorch programs.
   """
   if pixels == "standardized":
     return _moments_of_pixels(images)

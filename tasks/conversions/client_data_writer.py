@@ -121,7 +121,7 @@ def _write(
 
 
 def _sort(connection: sqlite3.Connection, cut: SplitSettings) -> DroppedCounts:
-  """Copies the examples client by client, without clients with too few."""
+  """Copies examples by client; drops the clients that have too few."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
     "GROUP BY client ORDER BY client"

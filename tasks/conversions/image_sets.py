@@ -220,7 +220,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
 
 
 def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
-  """Yields images in the order of paths; counts other labels in `left_out`."""
+  """Yields images in path order; counts unmatched labels in `left_out`."""
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)

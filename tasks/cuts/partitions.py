@@ -33,7 +33,7 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
   """Splits `total` into integers in proportion to `weights`, int64[weights].
 
-  Those with the largest remainders are rounded up; of equal ones, the first.
+  Shares with the largest remainders are rounded up, in a tie the first ones.
   """
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)

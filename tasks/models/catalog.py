@@ -125,7 +125,7 @@ def build_fn(
 
 
 def _takes(name: str, sides: Sequence[int]) -> str:
-  """Returns which inputs a model takes, or "" if `sides` are among them."""
+  """Returns the inputs that a model takes if `sides` do not fit, else ""."""
   if name in HIDDEN_UNITS:
     return ""
   if name == "cnn_dropout":

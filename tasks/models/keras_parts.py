@@ -22,7 +22,7 @@ _FUNCTION_MODULES = ("activations", "losses", "metrics")
 # Layers that contain code or load a file.
 _WITH_CODE = ("Lambda", "TFSMLayer")
 _OF_CALLS = ("get", "serialize", "deserialize")
-# Values that Keras writes as objects, without importing anything.
+# Kinds of plain values that Keras writes as objects; they import nothing.
 _VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
 # `y + 1` and `tf.nn.relu(y)` become layers that have the canonical name of a
 # TensorFlow function.

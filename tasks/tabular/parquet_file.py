@@ -133,7 +133,7 @@ class ParquetFile:
       yield batch
 
   def _check_kinds(self, names: Sequence[str]) -> None:
-    """Refuses columns of neither numbers nor texts; one error names all."""
+    """Refuses columns without numbers or texts, in one error for all."""
     faults = []
     for name in names:
       kind = self._kind(name)

@@ -89,7 +89,7 @@ def choose_test_rows(
   sizes = np.bincount(clients)
   num_test = cuts.num_test_examples(sizes, fraction)
   rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-  # Evenly spaced rows, starting from a random one.
+  # Evenly spaced rows, from a random start: a sample stratified by class.
   start = generator.integers(np.maximum(sizes, 1))
   size, step, first = (np.repeat(n, sizes) for n in (sizes, num_test, start))
   is_test = np.empty(len(order), bool)

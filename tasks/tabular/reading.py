@@ -223,7 +223,7 @@ class _ColumnReader:
       )
 
   def check_texts(self, name: str) -> None:
-    """Records a fault if texts are numbers in another notation, or too many."""
+    """Records a fault if texts should be numbers, or are not categories."""
     if name not in self._texts:
       return
     found, refusal = self._texts[name], None
@@ -289,7 +289,7 @@ class SelectedRows:
 def keep_labelled_rows(
   table: Table, found: Mapping[str, columns.Column], label: str
 ) -> tuple[SelectedRows, dict[str, columns.Column]]:
-  """Returns the rows with a label, and their columns; reports the others."""
+  """Drops rows without a label, with a notice; returns rows and columns."""
   is_known = ~columns.is_missing(found[label])
   rows = np.flatnonzero(is_known)
   if not rows.size:

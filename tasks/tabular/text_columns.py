@@ -177,9 +177,9 @@ def parse_numbers(
 def number_refusal(
   texts: Iterable[str], signs: Signs, column: str
 ) -> Refusal | None:
-  """Refuses a column of numbers that needs options, which the refusal names.
+  """Returns a refusal that names the options to read a column's numbers.
 
-  Returns None if no options are needed, or too few texts are numbers.
+  It is None if no options are needed, or too few texts are numbers.
   """
   present = list(texts)
   unit = _common_unit(present, signs)
