@@ -30,7 +30,7 @@ def _let_tff_end() -> None:
   """Replaces TFF's default context, so that the old one ends its worker now.
 
   Otherwise the old context would try to end the worker after Python has removed
-  the modules that this needs, and fail.
+  the modules that the context needs, and fail.
   """
   tff = sys.modules.get("tensorflow_federated")
   if tff is None or not hasattr(tff, "framework"):

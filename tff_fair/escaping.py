@@ -26,7 +26,7 @@ def line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-  """Returns a string whose lines are each escaped as by `line`."""
+  """Returns a string with each line escaped by `line`, and line ends kept."""
   return _HIDDEN_EXCEPT_NEWLINE_PATTERN.sub(_escape_sequence, text)
 
 

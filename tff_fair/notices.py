@@ -1,4 +1,4 @@
-"""Tells users what they should know although nothing is wrong.
+"""Notifies users of facts that they should know, though nothing is wrong.
 
 Such notices are Python warnings, so a script can turn them off or into errors.
 """

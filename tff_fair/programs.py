@@ -185,7 +185,7 @@ def scalar_metrics(
 
 
 def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns nested metrics without those that are not scalar numbers."""
+  """Returns nested metrics with only the scalar numbers."""
   found: dict[str, Any] = collections.OrderedDict()
   for name, value in metrics.items():
     if isinstance(value, Mapping):

@@ -40,7 +40,7 @@ def suggest(
   *,
   shown: Callable[[str], str] = str,
 ) -> str:
-  """Returns "did you mean ...?" with similar names, or `otherwise` if none is.
+  """Returns "did you mean ...?" with similar names; without any, `otherwise`.
 
   `shown` formats each name.
   """

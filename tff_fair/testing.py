@@ -122,7 +122,7 @@ def make_cohort(
   """Returns a cohort whose fields are NumPy arrays.
 
   Args:
-    updates: [m, d]; the cohort has their norms and Gram matrix.
+    updates: [m, d], of m clients; the cohort has their norms and Gram matrix.
     loss: [m]; 1 by default.
     num_examples: [m]; 1 by default.
     client_id: [m]; 0, 1, ... by default.

@@ -48,7 +48,7 @@ _may_run = contextvars.ContextVar("may_run", default=True)
 
 @contextlib.contextmanager
 def reading_records() -> Iterator[None]:
-  """Lets `load` import only what it has already imported, within the block."""
+  """Keeps `load` in the block from importing code that has not run before."""
   token = _may_run.set(False)
   try:
     yield
@@ -157,7 +157,7 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def is_class(name: str) -> bool:
-  """Imports what `name` names, and returns whether it is a class.
+  """Imports the object called `name`; returns whether it is a class.
 
   Returns False if the import fails.
   """

@@ -13,9 +13,9 @@ as in AdaFedAdam's published code (github.com/li-ju666/adafedadam):
   a <- rho a + g,  w <- w - eta a,  with a from the client's last round
 
 A client's row in the table of states then has the states for the weights and
-for the probe, so that the probe still measures the effective steps: d numbers
-for a momentum, and a few more. The hyperparameters in the row are not used:
-those of the current round replace them.
+for the probe, so that the probe still measures the effective steps. A momentum
+has one number per weight. The hyperparameters in the row are not used: the
+current round's hyperparameters replace them.
 """
 
 import collections
@@ -68,8 +68,8 @@ def add_proximal_gradient(
 ) -> tuple[tf.Tensor, ...]:
   """Adds the gradient of the proximal term, mu (w - theta), to gradients.
 
-  `weights` is w and `centre` is theta. A gradient may be `None`: the loss
-  does not depend on that weight.
+  `weights` is w and `centre` is theta. A gradient is `None` if the loss does
+  not depend on its weight.
   """
   return tuple(
     mu * (w - theta) + (0.0 if gradient is None else gradient)

@@ -52,7 +52,7 @@ class _TrainedClient(NamedTuple):
   # taken.
   snapshot: tf.Tensor | None
   # By group, the sum of losses under theta and the number of examples,
-  # float64[2, G]; `None` without groups.
+  # float64[2, groups]; `None` without groups.
   group_sums: tf.Tensor | None
 
 
@@ -75,8 +75,8 @@ class ClientRound:
   ) -> tuple[Result, PostTrainingState]:
     """Evaluates and trains; returns the report and the unreported results.
 
-    `states=None` initializes the optimizer; for `correction` see
-    `local_training.train`.
+    `local_training.train` explains `states` and `correction`. The unreported
+    results are for the state that the client keeps.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
     before, gradient_norm = self._evaluate_before_training(weights)
@@ -127,9 +127,9 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Does the same as `run` for a client that has its signals, `measured`.
+    """Trains like `run`, and reports the signals that a client has `measured`.
 
-    If the loss in them is not finite, the client is excluded.
+    If the measured loss is not finite, the client is excluded.
     """
     weights = self.current_weights(received)
     trained = self._train(state, weights, states, correction)
@@ -305,7 +305,7 @@ class ClientRound:
     trainable: local_model.Trainable,
     tally: tallies.Tally,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns f_k and a_k, as measured when the setting `loss_at` says."""
+    """Returns f_k and a_k, measured at the time that `loss_at` sets."""
     if self.settings.loss_at == "before" and before is not None:
       return before.loss, before.accuracy
     if self.settings.loss_at == "after":

@@ -18,9 +18,9 @@ import tensorflow_federated as tff
 from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import mergeable_aggregate
 
-# A structure of tensors.
 _Value = TypeVar("_Value")
-# The column `client_id`, int64[T], and a named column of rows, float[T, d].
+# The column `client_id` of T clients, int64[T], and a named column of rows of d
+# numbers, float[T, d].
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # A client's id, int64[n], and its new row, float[n, d]; n is 1, or 0 if the
 # client keeps its old row.

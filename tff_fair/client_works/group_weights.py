@@ -30,8 +30,8 @@ from tff_fair.client_works import batches, local_model
 from tff_fair.kernels import simplex
 from tff_fair.types import TensorStructure
 
-MIXTURE: Final = "mixture"  # mu, float64[G], in the training's state.
-SUMS: Final = "group_sums"  # Sums of losses and examples, float64[2, G].
+MIXTURE: Final = "mixture"  # mu, float64[groups], in the state of training.
+SUMS: Final = "group_sums"  # Losses and numbers of examples, [2, groups].
 _GROUP: Final = "group"  # The key of the groups in a batch that is a mapping.
 
 _Carry = TypeVar("_Carry")
@@ -124,7 +124,7 @@ def _reduce_groups(
   carry: _Carry,
   step: Callable[[_Carry, tf.Tensor, batches.Batch], _Carry],
 ) -> _Carry:
-  """Folds `step` over the groups in a batch; it gets each group's examples."""
+  """Folds `step` over the groups in a batch, with the examples of each."""
   examples, groups = _split(batch)
   in_range = tf.debugging.Assert(
     tf.reduce_all((groups >= 0) & (groups < num_groups)),

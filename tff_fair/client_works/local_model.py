@@ -319,9 +319,9 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
-  """Does the same as `describe`, but for a model that can be trained.
+  """Does the same as `describe` for a model that must have trainable weights.
 
-  Raises `FieldError` if it has no trainable weights.
+  Raises `FieldError` if the model has none.
   """
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):

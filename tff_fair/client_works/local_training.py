@@ -202,7 +202,7 @@ class _Steps:
       num_steps=zero,
       snapshot=() if self.snapshot_at is None else start,
     )
-    # Reading the id may need a pass over data, and only random draws need it.
+    # Only random draws need the id; reading it may need a pass over the data.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)

@@ -23,7 +23,7 @@ from tff_fair.optimizers.learning_rate_decay import Hparams
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MethodWork(training.Training):
-  """Builds a method's client work, with what clients keep, and attacks."""
+  """Builds a method's client work, with persistent client state and attacks."""
 
   # The state that clients keep from one round to the next.
   persistent_state: client_state.PersistentState = dataclasses.field(
@@ -33,7 +33,7 @@ class MethodWork(training.Training):
 
   @property
   def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The additional parts of S, among them the server's control if any."""
+    """The additional parts of the state S, with the server's control if any."""
     found = super().extra_state
     if self.persistent_state.controlled_clients:
       row = control_variates.row_spec(self.info.weights_type)

@@ -50,8 +50,8 @@ def add(
 ) -> Ranges:
   """Returns the ranges after one more batch.
 
-  Predictions are logits, float[n, ..., C], or numbers, float[n, t]. Predictions
-  of another shape have a range from minus infinity to infinity.
+  Predictions are logits, [n, ..., classes], or t numbers each, [n, t]. Those of
+  another shape have a range from minus infinity to infinity.
   """
   labels = batches.labels(batch)
   ends = [

@@ -25,9 +25,9 @@ Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 class SumsRequest(NamedTuple):
   """Which sums an evaluation returns.
 
-  They are those of a classifier with `num_classes` classes, or if this is
-  `None`, of a model that predicts numbers. `with_histogram` also requests
-  counts of examples by class and log odds.
+  The sums are for a classifier with `num_classes` classes; if that is `None`,
+  for a model that predicts numbers. `with_histogram` also requests counts of
+  examples by class and log odds.
   """
 
   num_classes: int | None
@@ -54,7 +54,7 @@ def add(sums: Sums, batch: batches.Batch, outputs: Any) -> Sums:
   """Returns the sums after one more batch.
 
   Labels are classes, int[n], or numbers, float[n] or float[n, t]; outputs are
-  logits, float[n, C], or numbers, float[n, t].
+  logits, float[n, classes], or t numbers, float[n, t].
   """
   labels = batches.labels(batch)
   if "absolute" in sums:
@@ -122,7 +122,7 @@ def _confidences(confidence: tf.Tensor, is_hit: tf.Tensor) -> tf.Tensor:
 def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Counts examples by class, by whether it is the label, and by log odds.
 
-  Returns int32[C, 2, bins]; one-hot labels and logits are [n, C].
+  Returns int32[classes, 2, bins]; one-hot labels and logits are [n, classes].
   """
   number, bins = logits.shape[-1], NUM_BINS
   log_odds = tf.stack(

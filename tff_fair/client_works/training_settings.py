@@ -170,7 +170,7 @@ _SNAPSHOT = int.from_bytes(b"snap")  # Makes its draws independent of others.
 def snapshot_step(
   num_steps: int, seed: int | tf.Tensor, round_num: int | tf.Tensor
 ) -> tf.Tensor:
-  """Draws the step of the snapshot, int64[], uniformly from 1, ..., K."""
+  """Draws the step of the snapshot, int64[], from 1, ..., `num_steps`."""
   words = _stateless_seed(seed, _SNAPSHOT, round_num)
   return tf.random.stateless_uniform([], words, 1, num_steps + 1, tf.int64)
 
@@ -282,7 +282,7 @@ class RoundState(TypedDict):
   # float[d], theta minus the mean of the clients' weights at the last round's
   # snapshot, if `takes_snapshot`.
   snapshot: NotRequired[tf.Tensor]
-  # float64[G], mu, if examples are weighted by group.
+  # float64[groups], mu, if examples are weighted by group.
   mixture: NotRequired[tf.Tensor]
 
 

@@ -58,9 +58,9 @@ def replacement(
 def move_when_complete(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
-  """Yields a temporary path; then moves what was written there to `path`.
+  """Yields a temporary path, then moves the file or folder there to `path`.
 
-  That is a file or a folder. `check` is called before the move.
+  `check` is called before the move.
   """
   place = _resolve_link(path)
   with (
@@ -185,7 +185,7 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
 def _replace(
   place: pathlib.Path, fill: Callable[[pathlib.Path], object]
 ) -> None:
-  """Replaces a file with what `fill` writes to a path; keeps it on failure."""
+  """Replaces a file with one that `fill` writes; if it fails, keeps the old."""
   written = unfinished_path(place)
   try:
     fill(written)

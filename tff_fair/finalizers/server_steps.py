@@ -165,7 +165,7 @@ def _build_guarded_step(
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
 ) -> tff.Computation:
-  """Builds a step that changes nothing without clients or finite results.
+  """Builds a step that takes effect only with clients and finite results.
 
   It maps state, trainable weights and `RoundUpdate` to new state, new weights
   and measurements.

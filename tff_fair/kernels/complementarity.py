@@ -75,7 +75,7 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
 
 
 def nash_bargain(gram: tf.Tensor) -> Bargain:
-  """Returns the c > 0 with (M c)_k = 1 / c_k, for M of float64[m, m].
+  """Returns the c > 0 with (M c)_k = 1 / c_k, for M = `gram`, float64[m, m].
 
   Zero points get the coefficient 0. All of c is 0 if the equations have no
   solution, because 0 is in the convex hull of the points, or if the precision
@@ -88,7 +88,7 @@ def nash_bargain(gram: tf.Tensor) -> Bargain:
 
 
 def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns each point's 1 / norm, or 0 for a zero point, and C."""
+  """Returns 1 / norm of each point, 0 for zero points, and the matrix C."""
   gram = tf.cast(gram, tf.float64)
   scale = norms.inverse_norms(tf.nn.relu(tf.linalg.diag_part(gram)))
   # One factor at a time, as their product may leave the range of float64.

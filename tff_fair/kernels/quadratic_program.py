@@ -126,7 +126,7 @@ def _standardize(
   lower: tf.Tensor,
   upper: tf.Tensor,
 ) -> interior_point.Problem:
-  """Returns the program, its box tightened to what feasible points attain."""
+  """Returns the program with its box tightened to the feasible points."""
   room_above = tf.nn.relu(1.0 - tf.reduce_sum(lower))
   room_below = tf.nn.relu(tf.reduce_sum(upper) - 1.0)
   tight_upper = tf.minimum(upper, lower + room_above)

@@ -1,8 +1,8 @@
 """Collects the updates of a cohort in blocks of rows, in linear memory.
 
 `tff.federated_aggregate` keeps every intermediate accumulator alive until the
-round ends, so appending row by row to a matrix would take m^2 d memory. Here
-each row fills a slot, and moving slots copies nothing. When all slots are
+round ends, so appending m rows of size d to a matrix would take m^2 d memory.
+Here each row fills a slot, and moving slots copies nothing. When all slots are
 taken, they are joined into a page, which copies each row once. Only when there
 is no room for another page are all pages joined.
 """
@@ -89,7 +89,7 @@ def zeros(specs: Any) -> Any:
 
 
 def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns each value as one row, [1, ...], or as no row unless `counts`."""
+  """Returns each value as one row, [1, ...]; as no row if `counts` is false."""
   number = tf.cast(counts, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values

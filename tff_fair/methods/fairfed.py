@@ -103,7 +103,7 @@ def build_fairfed(
 def with_deviations(
   state: Any, client_ids: Sequence[int], deviations: np.ndarray
 ) -> Any:
-  """Returns a state for the next round that has its clients' deviations.
+  """Returns the state with the deviations of the next round's clients.
 
   `deviations`, float64[m], are the delta_k of `client_ids`, computed by
   `tff_fair.metrics.group_gaps.deviations`.

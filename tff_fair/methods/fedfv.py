@@ -77,11 +77,11 @@ def project_internal_conflicts(
 def project_external_conflicts(
   gram: tf.Tensor, coefficients: tf.Tensor, age: tf.Tensor, oldest: int
 ) -> tf.Tensor:
-  """Projects the mean onto the normal planes of the remembered updates.
+  """Projects g, the mean, onto the normal planes of remembered updates.
 
-  `coefficients`, float64[n], are those of g for the cohort's and the remembered
-  updates; the result has those of the projected g. `age`, int32[n], is in
-  rounds, 0 for the cohort and for updates to ignore, and at most `oldest`, tau.
+  `coefficients`, float64[n], express g by the cohort's and the remembered
+  updates; the result expresses the projected g. The updates' `age`, int32[n],
+  is in rounds, at most `oldest`, tau, and 0 for the cohort and ignored updates.
   """
 
   def project(step: tf.Tensor, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

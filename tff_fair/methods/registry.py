@@ -217,7 +217,7 @@ def is_blocked(name: str) -> bool:
 
 
 def _code(name: str) -> str | None:
-  """Returns the name of the user code that a method is.
+  """Returns the name of the user code that defines a method.
 
   Returns None for a built-in method and for an unknown name.
   """
@@ -237,7 +237,7 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns the code's names of methods from installed packages, by name.
+  """Returns the name of each installed package method's code, by method.
 
   Built-in names are left out.
   """

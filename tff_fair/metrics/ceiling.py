@@ -3,11 +3,11 @@
 The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
 with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}: the
 mean for s = 0, and for s = 1 the CVaR over the worst share of the clients. It
-is minimized over the weights W of a linear model in the ball |W| <= R.
+is minimized over the weights W of a linear model in the ball |W| <= R, with d
+features and C outputs.
 
-The certificate: for any lambda in Lambda, the loss F = sum lambda_k f_k is
-convex. So for any W', the least F in the ball, and with it the least risk, is
-at least
+The certificate: for any lambda in Lambda, F = sum lambda_k f_k is convex. So
+for any W', the least F in the ball, and with it the least risk, is at least
 
     L = F(W') - <grad F(W'), W'> - R |grad F(W')|.
 

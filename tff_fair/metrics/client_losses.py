@@ -1,8 +1,8 @@
 """Computes clients' mean losses under a model that is linear in its weights.
 
-A row x of client k has the outputs x W, with W float64[d, C]. f_k(W) is the
-mean of a convex loss over the client's rows. A column of ones in x is the bias.
-`ceiling` minimizes these losses.
+A row x of d features has C outputs, x W, with W float64[d, C]. f_k(W) is the
+mean of a convex loss over the rows of client k, one of N. A column of ones in x
+is the bias. `ceiling` minimizes these losses.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -278,7 +278,7 @@ def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
 def _labels(
   y: np.ndarray, loss: Loss, num_classes: int | None
 ) -> tuple[np.ndarray, int]:
-  """Returns labels in the form that the loss needs, and the outputs' number."""
+  """Returns labels in the loss's form, and the number of outputs."""
   if loss == "squared":
     if y.ndim > 2:
       raise FieldError("y", f"expected a number or several, found {y.shape}.")

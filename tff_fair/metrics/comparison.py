@@ -13,14 +13,14 @@ TIE = float(np.finfo(np.float32).eps)
 
 
 def accuracy_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the differences up to which accuracies count as equal, [K]."""
+  """Returns each client's largest difference that counts as a tie, [K]."""
   return np.full(np.broadcast(before, after).shape, TIE)
 
 
 def error_tie(before: Vector, after: Vector) -> Vector:
-  """Returns the differences up to which errors count as equal, [K].
+  """Returns each client's largest difference of errors that counts as a tie.
 
-  They are proportional to the smaller error.
+  It is proportional to the smaller error.
   """
   return TIE * np.minimum(before, after)
 

@@ -204,7 +204,7 @@ def _half_width(
 ) -> float:
   """Returns half the width of a gain's interval; NaN if examples are too few.
 
-  `gain` maps weights of examples, [B, n], to gains, [B].
+  `gain` maps B rows of weights of the examples, [B, n], to B gains.
   """
   number = len(labels)
   if number < LEAST_EXAMPLES:
@@ -245,7 +245,7 @@ class _WeightedScore:
   positive: int | None
 
   def __call__(self, weights: npt.NDArray[np.generic]) -> Vector:
-    """Returns scores, float64[B], for weights [B, n]; NaN where undefined."""
+    """Returns the scores for B rows of weights, [B, n]; NaN if undefined."""
     counts = np.asarray(weights, np.float64)
     if self.name in class_scores.WITH_HISTOGRAM:
       return self._rank_scores(counts)

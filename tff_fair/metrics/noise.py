@@ -37,7 +37,7 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 from tff_fair.metrics.vectors import Vector
 
-# How many draws `equality_p_value` takes; they last a second or two.
+# The most and fewest draws of `equality_p_value`, which take a second or two.
 _MAX_DRAWS, _MIN_DRAWS = 2000, 200
 _DRAWN_CLIENTS = 10_000_000
 _NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory at a time.

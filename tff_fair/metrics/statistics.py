@@ -26,7 +26,7 @@ _arctan = np.vectorize(math.atan, otypes=[np.float64])
 
 
 def tail_size(percent: int, num_clients: int) -> int:
-  """Returns how many clients the worst or the best `percent` of all are."""
+  """Returns the number of clients in the worst or best `percent` of all."""
   return math.ceil(percent * num_clients / 100)
 
 

@@ -92,7 +92,7 @@ def _rank(num_clients: int, below: float, confidence: float) -> int:
 def _rank_and_miss(
   num_clients: int, below: float, confidence: float
 ) -> tuple[int, float]:
-  """Returns the rank r, and delta, the largest that gives this r."""
+  """Returns the rank r, and the largest delta that gives this rank."""
   rank = _rank(num_clients, below * (1 - _LEAST_MISS), confidence)
   if rank == 0:
     return 0, _LEAST_MISS

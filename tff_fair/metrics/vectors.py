@@ -63,7 +63,7 @@ def errors_per_client(name: str, values: npt.ArrayLike) -> Vector:
 
 
 def example_counts_per_client(values: npt.ArrayLike) -> Vector:
-  """Returns finite, positive float64[K], or raises `ValueError`."""
+  """Returns `values` as positive float64[K], or raises `ValueError`."""
   vector = per_client("num_examples", values)
   fits = np.isfinite(vector) & (vector > 0)
   if not fits.all():

@@ -62,7 +62,7 @@ dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
 def scale_and_clip(
   update: types.TensorStructure, factor: tf.Tensor, clip: float
 ) -> types.TensorStructure:
-  """Returns s_k Delta_k, scaled down to norm C if its norm is larger.
+  """Returns s_k Delta_k, with s_k = `factor`, scaled to norm `clip` if longer.
 
   The norm is computed in float64: TFF's own clipping uses float32, in which an
   update with entries of 1e30 has an infinite norm and becomes NaN.

@@ -61,7 +61,7 @@ def _error(part: object, why: str) -> declared.FieldError:
 
 
 def _divisor(part: object) -> float:
-  """Returns by what a TensorFlow Privacy query divides; 1 for other parts."""
+  """Returns the divisor of a TensorFlow Privacy query; 1 for other parts."""
   if not _is_query(part):
     return 1.0
   state = part.initial_global_state()  # type: ignore[attr-defined]

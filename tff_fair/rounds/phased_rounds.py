@@ -14,9 +14,9 @@ If clients compare themselves by secure sums, each of these sums is a phase.
 Clients train in each phase, so that a client whose update fails is excluded
 from every sum, since the sums do not show the server which client to exclude.
 
-If clients keep state, the program keeps the tables of all T clients. It sends
+If clients keep state, the program keeps the tables of all clients. It sends
 each client only its own rows, along with its data, and gets the cohort's rows
-back. So m d floats travel each way in a call, instead of T d.
+back. So a call moves only the cohort's rows each way, not the whole tables.
 """
 
 import collections
@@ -178,7 +178,7 @@ def with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
 
 
 def with_whole_tables(args: Sequence[Any], last: Any) -> Any:
-  """Returns a round's output with the rows of all clients, not only the cohort.
+  """Returns a round's output with all clients' rows, not only the cohort's.
 
   `args` are the arguments of `next`, and `last` is the output with only the
   cohort's rows.

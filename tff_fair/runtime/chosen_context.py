@@ -49,7 +49,7 @@ def replace(
   natively: bool = False,
   ask: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
-  """Makes TFF's current context the chosen one, and closes its predecessor.
+  """Makes TFF's current context the chosen one; closes the one chosen before.
 
   Closing `resources` closes the context; the other arguments go to `_Choice`.
   """

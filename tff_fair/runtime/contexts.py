@@ -126,7 +126,7 @@ def use_default() -> None:
   """Sets the context of the last `use_local` or `use_dask` in this thread.
 
   That call may have been in another thread, whose default context TFF does not
-  share. If there was no such call, calls `use_local`.
+  share. Without such a call, calls `use_local`.
   """
   if not chosen_context.use():
     use_local()

@@ -214,7 +214,7 @@ def is_at_clients(type_spec: tff.Type) -> bool:
 
 
 def _expected_data(value: Any, expected: tff.Type) -> str:
-  """Returns the error text for a value that is not a dataset of this type."""
+  """Returns the error text for a value that is not data of type `expected`."""
   found = f"{type(value).__name__}: {reprlib.repr(value)}"
   if isinstance(value, tf.data.Dataset):
     found = f"one of {tf.nest.map_structure(_in_short, value.element_spec)}"

@@ -40,7 +40,7 @@ class ScalarRows(NamedTuple):
   """The scalars of m clients, one row each."""
 
   client_id: tf.Tensor  # int64[m]; 0 for clients that report no id.
-  columns: tf.Tensor  # float64[m, s], in the order of `ScalarReader.columns`.
+  columns: tf.Tensor  # float64[m, s], for the s `ScalarReader.columns`.
   num_excluded: tf.Tensor  # int32[], the number of excluded clients.
 
 
@@ -199,7 +199,7 @@ def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
 def _remedy(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
   """Returns advice on how to supply the signals that a weight lacks.
 
-  `found` are the signals that it has, and `fields` those that it has by name.
+  `found` are the signals in the weight, and `fields` those in named fields.
   """
   if missing == "learning_rate" and fields:
     return (

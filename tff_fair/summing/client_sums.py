@@ -36,7 +36,7 @@ SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """One client's status, one-hot; or each status's number of clients."""
+  """One client's status, one-hot; or the number of clients by status."""
 
   counted: tf.Tensor  # float32[], 1 if the client is included.
   # float32[], 1 if the client has no examples, if its update or a signal is not

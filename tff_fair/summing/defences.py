@@ -158,7 +158,7 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
 
   where V is a structure of floats of known shapes. Values that are all zero do
   not change a plain sum, so they are excluded here, and so are values that are
-  not finite. The server needs m * d memory, and sees each value.
+  not finite. The server sees each value, and keeps them all in memory.
   """
 
   def __init__(self, share: float = 0.5) -> None:

@@ -261,7 +261,7 @@ def _find(comp: tff.Computation) -> Phases:
 
 
 def function_names(ends: phases.Conversions) -> str:
-  """Returns the names of functions in `ends`; "" if one is not in tff_fair."""
+  """Returns the names of the functions `ends`; "" if one is not in tff_fair."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
