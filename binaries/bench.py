@@ -234,7 +234,7 @@ def _bench_of_flags() -> bench.Bench:
 
 
 def _show(asked: bench.Bench) -> None:
-  """Prints the settings to try for each kind of label, and numbers of runs."""
+  """Prints the settings to try, by kind of label, and the numbers of runs."""
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)

@@ -19,7 +19,7 @@ _LONGEST_NAME = 255  # The longest name of a file or folder on Linux, in bytes.
 
 
 def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
-  """Adds --output_dir to each `RunError`, whose text begins with the folder."""
+  """Turns each `RunError`, which names the folder, into a `UsageError`."""
   return prefixing_errors("--output_dir=", RunError)
 
 

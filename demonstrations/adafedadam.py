@@ -50,7 +50,7 @@ class _Problem(NamedTuple):
     return float(np.abs(self.features).mean(axis=0).max())
 
   def local_update(self, x: np.ndarray, num_steps: int) -> np.ndarray:
-    """Returns Delta = x - SGD(x), with full batches."""
+    """Returns Delta = x - SGD(x), after `num_steps` steps with full batches."""
     trained = x.copy()
     for _ in range(num_steps):
       trained = trained - _LOCAL_RATE * self.gradient(trained)
@@ -141,7 +141,7 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def _pseudo_gradient(
   problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
 ) -> _PseudoGradient:
-  """Returns a rule's pseudo-gradient and certainty, for equal clients."""
+  """Returns a function that gives a rule's pseudo-gradient and certainty."""
 
   def pseudo_gradient(x: np.ndarray) -> tuple[np.ndarray, float]:
     updates = np.stack([problem.local_update(x, n) for n in num_steps])

@@ -19,7 +19,7 @@ parser.add_argument("--total_rounds", type=int, default=60)
 
 
 def main() -> None:
-  """Trains, compares and reports."""
+  """Trains the three methods, compares them and writes a report."""
   flags = parser.parse_args()
   folder = pathlib.Path(flags.output_dir)
 

@@ -180,7 +180,7 @@ def compute_options(
   return {**found, "wandb": found["wandb"] or None}
 
 
-# Used if flags describe no experiment: an included flagfile, and FedAvg's rate.
+# The first look: an included flagfile, and the client rate of its baselines.
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 
