@@ -65,7 +65,7 @@ class Pair(NamedTuple):
   def values(
     self, statistic: Statistic, weights: Vector
   ) -> tuple[Vector, Vector]:
-    """Returns a measure's mean over evaluations for method and for baseline."""
+    """Returns the means of `statistic` for the method and for the baseline."""
     method, baseline = (
       np.mean([statistic(e, weights) for e in evaluations], 0)
       for evaluations in (self.method, self.baseline)

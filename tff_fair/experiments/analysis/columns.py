@@ -102,7 +102,7 @@ class ComparedColumn(NamedTuple):
   client: int | None = None
 
   def results(self, method: ResultsBySeed) -> ResultsBySeed:
-    """Returns a method's results, only of the column's client if it has one."""
+    """Returns a method's results; only those of `client` if it is not None."""
     if self.client is None:
       return method
     return client_results.subset(method, [self.client])

@@ -94,7 +94,7 @@ def sort_key(clients: Clients, score: Score, criterion: str) -> float:
 def largest_loss(
   method: ResultsBySeed, fedavg: ResultsBySeed, score: Score
 ) -> float:
-  """Returns how much the worst hit client loses against FedAvg; 0 if none does.
+  """Returns how much the worst-hit client loses against FedAvg, at least 0.
 
   Each client's loss is a mean over seeds.
   """

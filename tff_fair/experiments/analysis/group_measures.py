@@ -21,7 +21,7 @@ _GROUP_SEPARATOR = "@"
 
 
 def columns(counts: Sequence[GroupCounts]) -> dict[str, np.ndarray]:
-  """Returns the group counts of clients, int64[G] each, as table columns."""
+  """Returns clients' counts as table columns, one for each field and group."""
   found = {}
   for field, of_clients in zip(
     GroupCounts._fields, zip(*counts, strict=True), strict=True

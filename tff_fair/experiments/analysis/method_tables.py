@@ -100,7 +100,7 @@ class TaskComparison:
   def best_reference(
     self, references: Sequence[Group], column: ComparedColumn
   ) -> Group:
-    """Returns the one of `references` with the best mean of `column`."""
+    """Returns the group in `references` with the best mean of `column`."""
 
     def key(group: Group) -> float:
       values = [column.evaluate(self.evaluations[run]) for run in group.runs]
@@ -109,7 +109,7 @@ class TaskComparison:
     return min(references, key=key)
 
   def best_reference_by_mean(self, references: Sequence[Group]) -> Group:
-    """Returns the one of `references` with the best mean score of clients."""
+    """Returns the group in `references` with the best mean score of clients."""
     mean = measures.by_name(self.score)["mean"]
     return self.best_reference(references, columns.of_measure(mean))
 

@@ -279,7 +279,7 @@ def _are_probabilities(outputs: np.ndarray, *, is_single: bool) -> bool:
 
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-  """Returns the sums over the examples of each client, float64[m]."""
+  """Returns the sums of `values` over each client's examples."""
   clients = np.repeat(np.arange(sizes.size), sizes)
   return np.bincount(clients, values, sizes.size)
 

@@ -73,7 +73,7 @@ def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def weights_note(groups: Sequence[Group]) -> str:
-  """Returns a sentence on how methods weigh clients; "" if all do it alike."""
+  """Returns a sentence on how methods weight clients; "" if all do so alike."""
   labels: dict[str, list[str]] = {}
   for group in groups:
     labels.setdefault(group.runs[0].client_weights, []).append(group.label)

@@ -229,7 +229,7 @@ _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
 def _check_unused(arguments: Mapping[str, object], problem: str) -> None:
-  """Raises a `FieldError` with `problem` if an argument is not a default."""
+  """Raises a `FieldError` with `problem` unless all arguments are defaults."""
   for name, value in arguments.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(

@@ -52,7 +52,7 @@ def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
 
 
 def _ranking_score(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
-  """Returns AUC or average precision; NaN if `own` has only one value."""
+  """Returns the score `name` of `ranking`; NaN if all values of `own` agree."""
   if own.all() or not own.any():
     return float("nan")
   return float(_RANKING_SCORES[name](own, ranking))

@@ -29,7 +29,7 @@ from tff_fair.experiments.runs.trained_model import Architecture, Weights
 from tff_fair.experiments.spec import spec_text
 from tff_fair.experiments.texts import fairness_table, run_warnings, sentences
 
-# Settings that readers look for, even if they are the defaults.
+# Settings that the card always shows, since readers look for them.
 _SHOWN = (
   *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
   *("client_optimizer", "client_learning_rate", "seed"),
@@ -185,7 +185,7 @@ _MOST_CLASS_NAMES = 50
 
 
 def _path(subject: Subject) -> str:
-  """Returns the path of a model as shown in code."""
+  """Returns the path of the exported model in the card's example code."""
   if not subject.all_clients:
     return subject.file_name
   return f"{subject.file_name}/CLIENT{export_paths.SUFFIXES[subject.kind]}"

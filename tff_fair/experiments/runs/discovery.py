@@ -44,7 +44,7 @@ class FoundRuns(NamedTuple):
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Returns opened runs, and the runs in and below folders, each run once.
+  """Returns the `runs` themselves and those in and below folders, each once.
 
   Runs of a sweep have its order, others are sorted by name. `on_damage` takes
   the error about a damaged run; by default, the error is raised.

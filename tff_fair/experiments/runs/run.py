@@ -404,7 +404,7 @@ class Run:
     return tables.read(self.path, kind, is_finished=self.is_finished)
 
   def _check_number_of_clients(self, rounds: pd.Series[int]) -> None:
-    """Checks that evaluations have clients, in a finished run equally many."""
+    """Checks that evaluations have clients; in a finished run, equally many."""
     found = rounds.value_counts().reindex(self.evaluations[ROUND], fill_value=0)
     if (found == 0).any() or (self.is_finished and found.nunique() > 1):
       raise RunError(

@@ -87,7 +87,7 @@ class RunSpec(settings.RunSettings):
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> Self:
-    """Returns a run with the given settings; others have their defaults.
+    """Returns a run with the settings in `values`; others have their defaults.
 
     Raises:
       ValueError: If a name or a value is not valid.

@@ -126,7 +126,7 @@ def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
 def _measure_group(
   group: Group, fraction: float, score: Score, *, is_validation: bool
 ) -> dict[str, Value]:
-  """Returns a group's measures over seeds on a part, as in `select_part`."""
+  """Returns a group's measures over seeds, on the clients of `select_part`."""
   parts = [
     select_part(run.last_evaluation, fraction, is_validation=is_validation)
     for run in group.runs

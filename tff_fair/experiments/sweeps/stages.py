@@ -327,9 +327,9 @@ class Stages:
   def _halve(
     self, fedavgs: list[list[_Candidate]], pool: list[_Candidate]
   ) -> tuple[list[list[_Candidate]], list[_Candidate]]:
-    """Trains all settings in rungs of one seed; each keeps the better half.
+    """Trains settings in rungs of one seed; each rung keeps the better half.
 
-    Returns FedAvg's settings by client weighting, and those of `pool`.
+    Returns the last rung's settings: FedAvg's by client weighting, and others.
     """
     for rung, number in enumerate(halving.rungs(len(pool))):
       pool = pool[:number]

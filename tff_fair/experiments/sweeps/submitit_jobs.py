@@ -238,7 +238,7 @@ def _tidy(folder: pathlib.Path) -> None:
 
 
 def _last_error_line(text: str) -> str:
-  """Returns the last line of the traceback between dashes in a text."""
+  """Returns the last line of the traceback that dashes enclose, else of all."""
   lines = [line for line in text.splitlines() if line.strip()]
   rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
   if len(rules) > 1:

@@ -49,7 +49,7 @@ class FineTuningResult(NamedTuple):
 def fine_tune(
   spec: RunSpec, parts: build.RunParts, trained: trained_model.Weights
 ) -> FineTuningResult | None:
-  """Fine-tunes a run's model at each evaluated client, if the spec says so."""
+  """Fine-tunes a run's model at each evaluated client, or returns None."""
   if spec.finetune_epochs is None:
     return None
   task = parts.task

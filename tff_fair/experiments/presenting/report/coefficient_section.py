@@ -80,7 +80,7 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
 def matrix(
   table: pd.DataFrame, order: np.ndarray, max_rows: int, max_columns: int
 ) -> np.ndarray:
-  """Returns means over blocks of clients and rounds, float[rows, columns]."""
+  """Returns mean coefficients in blocks: clients as rows, rounds as columns."""
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)
   rank = pd.Series(np.arange(len(order)), index=order)

@@ -116,7 +116,7 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
 
 
 def _single_method_scores(task: TaskRuns, method: Method) -> dict[str, Any]:
-  """Returns the template values if no method's gains from joining are known."""
+  """Returns template values on scores, if no gains from joining are known."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
   mean, of_worst = (

@@ -106,7 +106,7 @@ def _has_honest(method: Method) -> bool:
 
 
 def _final_value(run: Run, measure: Measure) -> float:
-  """Returns an unscaled measure of a run; NaN if the run does not have it."""
+  """Returns a measure's unscaled value in a run's last evaluation, or NaN."""
   table = run.evaluations
   if table.empty or (measure.is_stored and measure.column not in table):
     return math.nan

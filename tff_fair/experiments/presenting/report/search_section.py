@@ -153,7 +153,7 @@ def _fronts(
   best: Sequence[Trial],
   settings: SearchSettings,
 ) -> list[Figure]:
-  """Returns one chart of two objectives, or [] if there is only one."""
+  """Returns a chart of the first two objectives; [] with one objective."""
   if len(settings.objectives) < 2:
     return []
   one, other = (_measures(complete)[n] for n in settings.objectives[:2])
