@@ -42,8 +42,8 @@ def test_groups_of_people(folder):
 
 def test_a_feature_for_each_value_of_the_training_file(folder):
   x, _ = _load(folder).train.load(1)
-  # Each row has 8 ones, for its eight columns; three have 2 values, 11 in
-  # total.
+  # Each row has a 1 for each of 8 columns. Five columns have one value, and
+  # three have two, so there are 11 features.
   assert x.shape == (2, 11)
   assert x.sum(axis=1).tolist() == [8, 8]
   # The test file's relationship "Other" has no feature.

@@ -1,4 +1,4 @@
-"""A description that can be sent, `ClientSource`, gives clients' examples."""
+"""Tests of `ClientSource`, a picklable description of clients' examples."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""The contract that every task fulfils."""
+"""Tests of the contract that every task fulfils."""
 
 import functools
 import pathlib

@@ -1,4 +1,4 @@
-"""Small files of LEAF, UCI Adult and Stack Exchange, and of a user's own."""
+"""Writes small files of LEAF, UCI Adult, Stack Exchange, and a user's own."""
 
 import csv
 import gzip
@@ -27,7 +27,7 @@ def write_json(path, data, **others):
 
 
 def vectors(count, start=0.0):
-  """Returns made-up examples: all different, three features, three classes."""
+  """Makes up different examples with three features, of three classes."""
   x = [[start + k, 0.5, -1.0] for k in range(count)]
   return x, [float(k % 3) for k in range(count)]
 

@@ -113,7 +113,7 @@ def test_x_is_that_of_float64(table):
   for k, name in enumerate(HEADER[3:9]):
     values = raw[name].astype(np.float64)
     is_missing[:, k] = np.isnan(values)
-    # The others are constant, all missing, or deviate too little for float32.
+    # These columns are constant, all missing, or vary too little for float32.
     if name not in ("1x", "probabilities", "gr\u00f6\u00dfe"):
       z = (values - np.nanmean(values)) / np.nanstd(values)
       expected[:, k] = np.nan_to_num(z)

@@ -38,8 +38,8 @@ def test_a_task_of_classes(path):
   assert task.train.num_examples.tolist() == [10, 11, 10]
   assert task.test.num_examples.tolist() == [3, 3, 3]
   x, y = task.train.load(0)
-  # Age and its flag, 4 blood groups and 2 truth values, and two for unseen
-  # texts.
+  # Age and its flag; 4 blood groups; 2 truth values. Each column of texts has a
+  # feature for unseen texts, too.
   assert x.shape == (10, 2 + 5 + 3)
   assert (x.dtype, y.dtype) == (np.float32, np.int32)
   assert "1 columns of numbers and 2 of texts" in task.description

@@ -1,4 +1,4 @@
-"""Parses numbers with units, or written as in another country."""
+"""Tests of parsing numbers with units, or written as in other countries."""
 
 import pytest
 

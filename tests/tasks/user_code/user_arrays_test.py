@@ -1,4 +1,4 @@
-"""Tasks of arrays by client, of pandas and of Hugging Face datasets."""
+"""Tests of tasks from clients' arrays, from pandas and from Hugging Face."""
 
 import numpy as np
 import pandas as pd

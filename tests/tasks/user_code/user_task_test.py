@@ -1,4 +1,4 @@
-"""A user's function is a task: its options and its errors."""
+"""Tests of tasks that are a user's functions: their options and errors."""
 
 import importlib.metadata
 import sys
