@@ -1,4 +1,4 @@
-"""Reads results from elsewhere."""
+"""Tests of reading tables of results that other programs wrote."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""A flag, an argument or participation decides which question runs answer."""
+"""Tests of what decides the question: a flag, an argument or participation."""
 
 import pandas as pd
 import pytest

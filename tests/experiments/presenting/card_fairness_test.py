@@ -47,7 +47,7 @@ def test_for_these_clients_only_their_examples_are_drawn():
   assert "other test examples of these clients" in text
   found = re.search(r"\| mean \| \S+ % \| (.*?) % to (.*?) % \|", text)
   low, high = map(float, found.groups())
-  # A bound by the clients' binomial variances, at most 0.25 / 4 each.
+  # The bound follows from the clients' variances, at most 0.25 / 4 each.
   shares = np.array(ACCURACIES)
   most = 196 * np.sqrt((0.25 / 4) / 6)
   assert 0.5 * most < high - shares.mean() * 100 < most

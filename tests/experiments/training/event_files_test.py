@@ -54,7 +54,7 @@ def test_each_evaluation_has_a_histogram_over_clients(folder):
   ]
   for tag, finite in (
     ("clients/accuracy", [0.25, 0.5, 0.5, 1.0]),
-    ("clients/loss", [0.5, 1.5]),  # A diverged loss has no place.
+    ("clients/loss", [0.5, 1.5]),  # A diverged loss has no bin.
   ):
     events = reader.Tensors(tag)
     assert [event.step for event in events] == [2, 4]

@@ -157,7 +157,7 @@ def test_a_kill_at_any_write_leaves_a_finished_run(
         kills.append(_files(untuned) != before)
     if is_tuned or kills[-1]:
       _check_readable(untuned, before, capsys)
-  # Before and between the moves of clients.csv, the summary and all others.
+  # There were kills both before the first move of a file and between moves.
   assert kills.count(False) >= 5
   assert kills.count(True) >= 7
   after, expected = _files(untuned), _files(run.path)

@@ -63,7 +63,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
 @pytest.mark.usefixtures("local_again")
 def test_short_runs_simulate_secure_sums():
   spec = SPEC.replace(aggregation="secure", secure_bound=512.0, total_rounds=1)
-  # Without secure sums.
+  # The run must not need a context that simulates secure sums.
   runtime.use_local()
   found = in_memory.train_and_evaluate(
     spec, task_loading.load(spec), in_memory.ProgramCache()
