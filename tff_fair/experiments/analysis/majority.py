@@ -30,7 +30,7 @@ _MOST_CLASSES = 4  # With more classes, shares below 0.2 are usual.
 
 
 def rare_class(counts: np.ndarray) -> int | None:
-  """Returns the rarest class by counts int64[C], if it is rare; else None."""
+  """Returns the rarest class by `counts`, if it is rare; else None."""
   if not 2 <= len(counts) <= _MOST_CLASSES or not counts.sum():
     return None
   rarest = int(counts.argmin())

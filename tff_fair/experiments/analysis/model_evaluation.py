@@ -33,7 +33,7 @@ _SUM_SLACK = 1e-3  # Sums of float16 probabilities may differ from 1 by this.
 
 
 class Predictions(NamedTuple):
-  """A model's outputs float64[n, ...], and classes int64[n] if it gives any."""
+  """Outputs for n examples, float64[n, ...], and a model's classes if any."""
 
   outputs: np.ndarray
   classes: np.ndarray | None
@@ -46,7 +46,7 @@ class _Part(NamedTuple):
 
 
 class ClientOutputs(NamedTuple):
-  """A model's outputs for the examples of a client."""
+  """A model's outputs for the n examples of a client; C is the class count."""
 
   labels: np.ndarray  # For regression, in the label's own units.
   # Logits or log probabilities, float64[n, C]; for regression, predictions with

@@ -258,7 +258,7 @@ def holm_factors(p_values: Sequence[float]) -> list[float]:
 def _covariance_by_clients(
   statistic: Statistic, pairs: Sequence[Pair], ids: np.ndarray
 ) -> Vector:
-  """Returns seeds' unbiased covariances over clients' draws, float64[S, S]."""
+  """Returns S seeds' unbiased covariances over client draws, float64[S, S]."""
   counts = _counts(ids.size)
   changes = []
   for pair in pairs:

@@ -112,7 +112,7 @@ def _predictor(
 def _with_predicted_class(
   model: tf.keras.Model, threshold: Threshold
 ) -> tf.keras.Model:
-  """Returns a model that also outputs the threshold's class, int64[n]."""
+  """Returns a model that also outputs the class that `threshold` selects."""
   positive, least = threshold["class_number"], threshold["probability"]
   of_positive = model.output[:, positive]
   is_second = of_positive >= least if positive == 1 else of_positive < least

@@ -248,7 +248,7 @@ def assign(keras_model: tf.keras.Model, values: Sequence[np.ndarray]) -> None:
 
 
 def outputs(keras_model: tf.keras.Model, x: np.ndarray) -> np.ndarray:
-  """Returns the outputs of a model, float32[n, ...]."""
+  """Returns the outputs of a model for n examples, float32[n, ...]."""
   batches = [
     keras_model(x[first : first + _BATCH], training=False).numpy()
     for first in range(0, len(x), _BATCH)

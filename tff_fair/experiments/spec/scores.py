@@ -277,7 +277,7 @@ def with_extra_scores(name: str, extra_scores: tuple[str, ...]) -> Score:
 
 
 def summarize_extra(values: Vector) -> dict[str, float]:
-  """Summarizes a column, float[K], over the clients that have a value.
+  """Summarizes a column, float[clients], over the clients that have a value.
 
   Values may have any size and sign, such as R²; NaN means that a client does
   not have a value. Returns `mean`, `std`, `min`, `max`, `percentile_50` (NaN if

@@ -302,7 +302,7 @@ def _flatten(weights: Weights) -> list[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionRecord:
-  """The progress and the results of label correction.
+  """The progress and the results of label correction, for K clients.
 
   A run resumes from the record in `label_correction.npz`; the CSV file that
   `write_table` writes is for people.

@@ -24,7 +24,7 @@ class MixtureAscent:
   ) -> None:
     assert spec.local_steps is not None  # `plan.check` guarantees it.
     self._sampler = sampler
-    # bool[N], the clients that may take part.
+    # Whether each client may take part, bool[clients].
     self._among = parts.first_rounds < sampling.NEVER
     self._losses = losses
     self._learning_rate = float(str(spec.all_hparams["lambda_learning_rate"]))

@@ -39,7 +39,7 @@ class FineTuningResult(NamedTuple):
 
   @property
   def best_outputs(self) -> list[np.ndarray]:
-    """The outputs of each client's best model, float32[n, C]."""
+    """The outputs of each client's best model, float32[examples, width]."""
     return [
       of_epochs[best]
       for of_epochs, best in zip(self.outputs, self.epochs, strict=True)

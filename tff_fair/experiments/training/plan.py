@@ -16,7 +16,7 @@ from tff_fair.experiments.training import sampling, scoring
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-  """The resolved settings of a run."""
+  """The resolved settings of a run with K clients."""
 
   aggregation: str
   clients_per_round: bounds.Range

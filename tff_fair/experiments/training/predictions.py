@@ -39,7 +39,7 @@ class Results(NamedTuple):
 
 
 class ClientPredictions(NamedTuple):
-  """A client's labels, [n, ...], and the model's outputs, float32[n, C]."""
+  """Labels of a client's n examples, and the outputs, float32[n, width]."""
 
   client_id: int
   labels: np.ndarray

@@ -86,7 +86,7 @@ class Sampler:
   ) -> None:
     # A callback of runs with power of choice.
     self.last_losses = LastLosses(len(num_examples))
-    # float64[K], DRFA's lambda; `MixtureAscent` sets it before each round.
+    # DRFA's lambda, float64[clients]; `MixtureAscent` sets it for each round.
     self.mixture = np.full(len(num_examples), 1 / len(num_examples))
     self._spec = spec
     self._sizes = bounds.range_ends(clients_per_round)
@@ -128,7 +128,7 @@ class Sampler:
     return random.uniform(-1, 1, self._num_clients)
 
   def _dropout_rates(self, round_num: int) -> np.ndarray:
-    """Returns each client's probability of dropping out, float64[K]."""
+    """Returns each client's probability of dropping out, float64[clients]."""
     spec, p = self._spec, self._spec.dropout
     tendencies = self._tendencies
     if spec.dropout_kind == "blocks":
@@ -225,7 +225,7 @@ def _spread_evenly(values: np.ndarray) -> np.ndarray:
 
 
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
-  """Returns the first round that may draw each client, int64[K].
+  """Returns the first round that may draw each client, int64[clients].
 
   It is above 1 for late joiners, and `NEVER` for unseen clients; the run
   evaluates both like all other clients.

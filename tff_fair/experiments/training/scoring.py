@@ -201,7 +201,7 @@ def variance(labels: np.ndarray) -> float:
 def rmse_and_r2(
   squared_errors: np.ndarray, variances: np.ndarray, label_scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns RMSE, in units of the label, and R² of clients, float64[K]."""
+  """Returns each client's RMSE, in units of the label, and its R²."""
   mean_squares = squared_errors.astype(np.float64)
   mean_squares = np.where(np.isnan(mean_squares), math.inf, mean_squares)
   unexplained = np.divide(

@@ -74,7 +74,7 @@ def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
 
 
 def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
-  """Returns the costs at a curve's rounds, float[n]; NaN if unknown."""
+  """Returns the costs at each of a curve's rounds; NaN if unknown."""
   known = pd.Series(costs.mean, index=costs.rounds)
   if 0 not in known.index:
     known.loc[0] = 0.0

@@ -25,7 +25,7 @@ from tff_fair.metrics.statistics import tail_size
 
 @once_per_run
 def scores_of_run(run: Run) -> "pd.Series[float]":
-  """Returns the clients' unscaled scores, float[K], by ascending client id."""
+  """Returns the clients' unscaled scores, by client id in ascending order."""
   scores = tables.drop_unseen(run.last_evaluation).set_index("client_id")
   return scores[run.score.name].dropna().astype(float).sort_index()
 
