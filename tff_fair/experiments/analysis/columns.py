@@ -69,7 +69,7 @@ def noise_note(
   ends = list(
     dict.fromkeys(map(number_text.whole_percent, (min(known), max(known))))
   )
-  # "6 to 9 %", not "6 % to 9 %".
+  # Show the unit once: "6 to 9 %", not "6 % to 9 %".
   text = " to ".join([*(end.removesuffix(" %") for end in ends[:-1]), ends[-1]])
   return (
     f"Noise of small test sets: about {text} of the variance between clients "

@@ -47,7 +47,7 @@ def build_updates(
       defence=None,
     ).process
     state = process.initialize()
-    # A process that measures all signals also sends the initial weights.
+    # This process measures all signals, and so also sends the initial weights.
     distributor = type(state.distributor)(
       known=np.int32(1), weights=initial().global_model_weights
     )

@@ -124,7 +124,7 @@ def per_client(
     * per_example
     * (1 + with_personal_model),
     extra_operations=besides + per_example * num_trials,
-    # The ids and coefficients of all clients; each client selects its own.
+    # Clients receive all ids and coefficients; each selects its coefficient.
     bytes_down_per_client=(tf.int64.size + tf.float64.size)
     * (aggregation == summing.TWO_PHASE),
   )

@@ -300,8 +300,8 @@ def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
     runtime.use_local(simulate_secure_sums=True)
 
 
-# What users can do about a system error, by its text, which TensorFlow's errors
-# contain.
+# What users can do about a system error, by the text that the system gives it,
+# which TensorFlow's errors contain.
 _REMEDIES = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
