@@ -61,7 +61,7 @@ _LEVEL, _POWER = 0.05, 0.8
 def evaluate_seed(
   table: bench.Table, seed: int, known: dict[object, np.ndarray]
 ) -> list[pd.DataFrame]:
-  """Returns the results of all methods on a table's split with `seed`."""
+  """Returns all methods' results for `seed`; `known` caches first weights."""
   shared = table.spec().replace(seed=seed)
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
@@ -194,7 +194,7 @@ def detectable_table(found: pd.DataFrame) -> str:
 
 
 def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
-  """Returns the shares of rows that agree with those in the bench's file."""
+  """Returns the shares of rows that agree with the file `results`, as text."""
   keys = ["federation", "method", "seed", "client"]
   both = found.merge(pd.read_csv(results), on=keys, suffixes=("", "_bench"))
   gap = (both["score_worst_10"] - both["score_worst_10_bench"]).abs()
