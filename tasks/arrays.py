@@ -112,7 +112,7 @@ def load(
 def _weights(
   path: pathlib.Path, arrays: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, str] | None:
-  """Returns each example's client weight, and the weights' place for errors.
+  """Returns each example's client weight, and the place that errors name.
 
   Returns None if the file has no weights.
   """

@@ -51,7 +51,7 @@ _NAMES = (
   "client_data",
 )
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
-# By ending, the task that reads such files, and its options besides `file`.
+# The task that reads files with an ending, and its options besides `file`.
 _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),

@@ -200,7 +200,7 @@ def _open_table(
 def _columns(
   config: Options, table: table_folder.Table, names: list[str]
 ) -> dict[str, columns.Column]:
-  """Reads the columns `names` of features, and those with other roles."""
+  """Reads the feature columns `names`, and the columns with other roles."""
   roles = [name for role in _ROLES if (name := getattr(config, role))]
   units = config.units or ()
   as_texts = {config.client, *(config.categories or ()), *units}
@@ -218,7 +218,7 @@ def _columns(
     table,
     wanted,
     texts=as_texts,
-    # Not the group, because `row_task` limits the number of groups.
+    # The group is left out, because `row_task` limits the number of groups.
     categories=[
       n
       for n in names

@@ -146,7 +146,7 @@ def _copy(
     "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
   )
   is_test = iter(cut.choose_test(client, num_to_cut) if num_to_cut else ())
-  # Only the numbers of rows, since a client's examples may not fit in memory.
+  # Sorts only row numbers, since a client's examples may not fit in memory.
   chosen = sorted(
     (split or (cut.test if next(is_test) else cut.train), rowid)
     for split, rowid in rows

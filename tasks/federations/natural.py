@@ -64,7 +64,7 @@ def _read_communities(source: Source) -> pd.DataFrame:
   assert source is not None
   frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
   state, crimes = frame.columns[0], frame.columns[-1]
-  # Drops columns with several missing values; most communities lack these.
+  # Drops columns with several missing values, which most communities lack.
   frame = frame.dropna(axis=1, thresh=len(frame) - 1)
   frame = frame.rename(columns={state: "state", crimes: "crimes"})
   return _named(frame, state="state_{:02}")

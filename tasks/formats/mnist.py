@@ -148,7 +148,7 @@ def _read_half(directory: pathlib.Path, half: str, what: str) -> LabeledImages:
 def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
   """Returns a half's writers, int64[n], from its file of QMNIST's labels.
 
-  `labels` are MNIST's; those in the file must be the same.
+  The file's labels must equal `labels`, which are MNIST's.
   """
   table = read_idx(path, 2)
   # QMNIST has more test digits than MNIST, after MNIST's own.

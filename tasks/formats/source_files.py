@@ -87,7 +87,7 @@ def combine(found: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest(path: str, size: int, changed: int, share: float) -> str:
-  """Returns a file's digest, cached by the arguments.
+  """Returns a digest of a `share` of a file, cached by the arguments.
 
   `changed` is the time of modification, so that a changed file is read again.
   """

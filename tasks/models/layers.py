@@ -109,8 +109,8 @@ def lstm(
   """Returns an LSTM's outputs from a zero state, float[length, n, units].
 
   Inputs are float[length, n, size]; the kernels, [size, 4 * units] and [units,
-  4 * units], have quarters for i, f, a and o. A step whose mask, bool[length,
-  n], is false keeps the state.
+  4 * units], have quarters for the input, forget, cell and output gates (i, f,
+  a, o). A step whose mask, bool[length, n], is false keeps the state.
   """
   units = recurrent_kernel.shape[0]
   masks = () if mask is None else (mask[..., tf.newaxis],)
