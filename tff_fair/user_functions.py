@@ -121,7 +121,7 @@ def entry_points(
 
 
 def check(name: str) -> None:
-  """Checks that the named file defines the function, without running it."""
+  """Checks that the file of `name` defines the function, without running it."""
   path = file_of(name)
   function = short_name(name)
   try:
@@ -134,7 +134,7 @@ def check(name: str) -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-  """Imports and returns the named function or class."""
+  """Imports and returns the function or class called `name`."""
   if not may_run(name):
     raise FieldError(name, "does not run while a record is read.")
   path = file_of(name)

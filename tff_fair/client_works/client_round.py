@@ -23,7 +23,7 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# What a client reports: its result, and its terms of sums over clients by name.
+# What a client reports: its result, and by name its terms of sums over clients.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]

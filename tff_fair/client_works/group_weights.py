@@ -70,12 +70,12 @@ class GroupWeights:
 
   @property
   def rho(self) -> np.ndarray:
-    """The groups' shares of all examples, float64[G], with sum 1."""
+    """The groups' shares of all examples, float64[groups], with sum 1."""
     shares = np.asarray(self.shares, np.float64)
     return shares / shares.sum()
 
   def example_weights(self, state: Mapping[str, Any]) -> tf.Tensor:
-    """Returns w_a, the weight of an example of each group, float64[G]."""
+    """Returns w_a, the weight of an example of each group, float64[groups]."""
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
@@ -262,7 +262,7 @@ class WeightedModel(local_model.LocalModel):
     data: batches.ClientData,
     batch_size: int | None,
   ) -> tf.Tensor:
-    """Sums losses and counts examples by group; returns both, float64[2, G]."""
+    """Sums losses and counts examples by group; returns float64[2, groups]."""
 
     def of_group(
       sums: tf.Tensor, group: tf.Tensor, examples: batches.Batch

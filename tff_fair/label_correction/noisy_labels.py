@@ -86,7 +86,7 @@ def relabel(
   confidence: float,
   eligible: np.ndarray | None = None,
 ) -> np.ndarray:
-  """Returns labels, int[n], in which confident predictions replace some.
+  """Returns labels, int[n], some replaced by confident predictions.
 
   An example's prediction is the class with the largest of its `probabilities`,
   float[n, C]; it is confident if that probability is at least theta,

@@ -34,7 +34,7 @@ from tff_fair.kernels import inner_product, min_norm_point, min_norm_solve
 from tff_fair.methods import building
 
 _RELATIVE_RESIDUAL = 1e-6
-# A norm counts as larger than another only if it is so by this share.
+# Two norms count as equal up to this relative difference.
 _NORM_TOLERANCE = 1e-9
 # A coefficient counts as negative if it is below 0 by more than this share of
 # the sum of all magnitudes.

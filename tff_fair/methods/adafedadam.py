@@ -139,7 +139,7 @@ def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
 def _reported_certainty(
   certainty: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns the measurements of C, and for the finalizer C, or its floor."""
+  """Returns the measurements of C, and C, at least 1e-3, for the finalizer."""
   held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
   return (
     collections.OrderedDict(

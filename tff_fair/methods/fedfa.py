@@ -147,7 +147,7 @@ def build_fedfa(
 def _with_momentum(
   place: str, optimizer: rounds.Optimizer, momentum: float
 ) -> rounds.Optimizer:
-  """Returns SGD at an optimizer's rate with a momentum.
+  """Returns SGD with an optimizer's learning rate and a momentum.
 
   A momentum of 0 returns the optimizer unchanged; otherwise it must be plain
   SGD. `place` is "client" or "server", for errors.

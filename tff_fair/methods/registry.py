@@ -196,7 +196,7 @@ def method(name: str) -> Method:
 
 
 def short_name(name: str) -> str:
-  """Returns a method's name for folders: of user code, the part after ":"."""
+  """Returns a method's name for folders; for user code, the part after ":"."""
   return name.rpartition(":")[2]
 
 
@@ -237,7 +237,7 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns the name of each installed package method's code, by method.
+  """Returns the names of installed packages' code, by the name of the method.
 
   Built-in names are left out.
   """

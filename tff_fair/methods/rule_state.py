@@ -17,7 +17,7 @@ def get(state: Any) -> Mapping[str, Any]:
 
 
 def with_values(state: Any, **parts: Any) -> Any:
-  """Returns a process's state in which `parts` replace parts of the rule's."""
+  """Returns a process's state with `parts` of the rule's state replaced."""
   moved = collections.OrderedDict(get(state), **parts)
   if "rule" in state.aggregator:
     moved = collections.OrderedDict(state.aggregator, rule=moved)

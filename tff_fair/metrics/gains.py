@@ -361,7 +361,7 @@ def _terms_of_numbers(
 ) -> Vector:
   """Returns a row per example: 1, its two errors, and the label's moments.
 
-  The errors are the mean squared and the mean absolute one over the numbers.
+  The errors are the mean squared and mean absolute errors over the numbers.
   """
   y = np.asarray(labels, np.float64).reshape(len(labels), -1)
   error = y - outputs.reshape(len(labels), -1)

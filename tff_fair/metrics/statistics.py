@@ -143,8 +143,8 @@ STATISTICS: Mapping[str, Statistic] = {
   "entropy": _entropy,
 }
 
-# The upper bounds, over accuracies, of the statistics whose unit or bound
-# differs from that of the accuracies, which are at most 1.
+# The upper bounds of statistics of accuracies; statistics without an entry are
+# at most 1.
 UPPER_BOUNDS: Mapping[str, float] = {
   "std": 0.5,
   "variance": 0.25,
@@ -156,7 +156,7 @@ UPPER_BOUNDS: Mapping[str, float] = {
   ),
 }
 
-# The statistics of errors, of which the largest are the worst.
+# The statistics of errors; the worst clients have the largest errors.
 ERROR_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   **{f"worst_{q}": STATISTICS[f"best_{q}"] for q in TAIL_PERCENTS},

@@ -194,7 +194,7 @@ def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
 def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
   """Returns the clients' weights, float64[K], with mean 1.
 
-  `values` is the checked argument by name, with which the numbers must match.
+  `values` is one checked argument by name; `num_examples` must match it.
   """
   (value,) = values.values()
   if num_examples is None:

@@ -58,7 +58,7 @@ def value(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns the score `goal` of decisions from counts, broadcast together.
+  """Returns the score `goal` of decisions; their counts are broadcast together.
 
   The score is NaN under the conditions of `class_scores.value`.
   """

@@ -33,7 +33,7 @@ class LearningRateDecay:
   option: str = "learning_rate_decay"  # The option's name in errors.
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
-    """Returns an optimizer's hyperparameters in round t, int64[], 0 or more.
+    """Returns an optimizer's hyperparameters in round `round_num`, int64[].
 
     Raises `FieldError` if they do not include a learning rate.
     """

@@ -367,7 +367,7 @@ def _groups(
 def _check_groups(
   personal_lam: float | None, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises `FieldError` if an option does not go with weights by group."""
+  """Raises `FieldError` if an option excludes weights by group."""
   for option, is_given, reason in (
     ("personal_lam", personal_lam is not None, "personal models have none"),
     ("dp", dp is not None, "the losses of groups get no noise"),

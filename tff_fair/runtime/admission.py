@@ -290,7 +290,7 @@ def check_function(message: Message) -> None:
 def check_function_runs_once(message: Message) -> None:
   """Checks all TensorFlow graphs in a function that runs once per graph run.
 
-  Unlike for `check_function`, they may draw random numbers without a seed.
+  Unlike in `check_function`, graphs may draw random numbers without a seed.
   """
   for graph_def in _graphs(message):
     check_graph(graph_def, _KNOWN | RANDOM_OPS)

@@ -63,7 +63,7 @@ class StepwiseComputation:
 def _map_all_equal(
   function: Callable[[Any], Any], value: Any, type_spec: tff.Type
 ) -> Any:
-  """Replaces each part that is equal at all clients by `function` of it."""
+  """Applies `function` to each part of a value that is equal at all clients."""
   if isinstance(type_spec, tff.StructType):
     return tuple(
       _map_all_equal(function, member, member_type)

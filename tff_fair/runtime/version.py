@@ -10,7 +10,7 @@ _PROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
 
 
 def find() -> str:
-  """Returns the project's version: of the source tree, else as installed."""
+  """Returns the version in the source tree, or else the installed version."""
   if _PROJECT.exists():
     return str(tomllib.loads(_PROJECT.read_text("utf-8"))["project"]["version"])
   return importlib.metadata.version("tff-fair")

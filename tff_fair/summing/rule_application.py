@@ -200,9 +200,9 @@ def _unless_empty(
   no_coefficients: tf.Tensor,
   state: types.TensorStructure,
 ) -> types.RuleOutput:
-  """Returns `apply()` if there are clients, or else an output for none.
+  """Returns `apply()` if there are clients, otherwise an empty output.
 
-  The latter has `no_coefficients`, the old state, and missing measurements.
+  An empty output has `no_coefficients`, the old state and missing measurements.
   """
   reported: list[Mapping[str, tf.Tensor]] = []
 

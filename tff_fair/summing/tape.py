@@ -194,7 +194,7 @@ def gram_of_cohort(taped: TapedRound) -> np.ndarray:
 def _has_remembered(
   taped: TapedRound, ids: np.ndarray, ages: np.ndarray
 ) -> bool:
-  """Returns whether the rule that ran remembered just these updates."""
+  """Returns whether the taped rule remembered exactly these updates."""
   return np.array_equal(taped.get("remembered_id", []), ids) and np.array_equal(
     taped.get("remembered_age", []), ages
   )
