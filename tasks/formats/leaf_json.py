@@ -89,7 +89,7 @@ def _parsed(
 
 
 def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
-  """Returns the list `name`, which is parallel to `users`, as values by user."""
+  """Returns the list `name`, which is parallel to `users`, as a dictionary."""
   try:
     users, values = [str(user) for user in leaf["users"]], list(leaf[name])
   except (TypeError, KeyError) as error:
