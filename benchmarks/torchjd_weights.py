@@ -39,7 +39,7 @@ UNIQUE = ("imtl_g", "nash_mtl", "aligned_mtl")
 
 
 def update_sets(number: int) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields `number` random kinds and updates of m clients, float64[m, d]."""
+  """Yields `number` random kinds and updates, float64[clients, weights]."""
   rng = np.random.default_rng(0)
   for place in range(number):
     kind = KINDS[place % len(KINDS)]
