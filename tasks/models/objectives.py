@@ -162,7 +162,8 @@ _ACCURACY = "sparse_categorical_accuracy"
 _cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy
 
 # Returns losses, float32[n], from class numbers, int32[n], and logits,
-# [n, classes]; or from numbers and predictions, both float32[n] or [n, t].
+# [n, classes]; or from one or t numbers per example and their predictions, both
+# float32[n] or [n, t].
 LossFn = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 

@@ -21,7 +21,7 @@ _MOST_CLASSES = 20
 class Labels:
   """The labels of all rows, and their meaning."""
 
-  # Class numbers, int32[rows], or numbers, float32[rows] or float32[rows, t].
+  # Class numbers, int32[rows], or one or t numbers, float32[rows] or [rows, t].
   y: np.ndarray
   class_names: Sequence[str] | None = None  # None for numbers.
   mean: float = 0.0  # The label at y = 0, in its own units.

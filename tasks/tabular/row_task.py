@@ -176,7 +176,7 @@ def build_task(
     _split(half, labels, load_x, load_raw, groups)
     for half in (clients.train, clients.test)
   )
-  numbers = labels.y.shape[1:]  # [t] if a label has several numbers.
+  numbers = labels.y.shape[1:]  # [t] if a label has t numbers.
   return task.Task(
     name=name,
     description=(

@@ -251,8 +251,8 @@ def _text(value: Any) -> str:
 def _labels(y: np.ndarray, place: str) -> np.ndarray:
   """Returns labels as an array of a single kind, or raises a `DataError`.
 
-  The kinds are class numbers, truth values, strings, and numbers to predict,
-  float[n] or float[n, t].
+  The kinds are class numbers, truth values, strings, and one or t numbers to
+  predict, float[n] or float[n, t].
   """
   if y.dtype.kind == "O" and y.ndim == 1:
     if _has_missing(y):
