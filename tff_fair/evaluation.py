@@ -52,11 +52,11 @@ def build_client_evaluation(
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
     <client_id=int64[K], num_examples=int64[K], loss=float32[K],
     accuracy=float32[K]>@SERVER). It maps the model weights and the clients'
-    data, as `tff_fair.client_dataset` returns it, to rows in ascending order of
-    client id. Losses are means over examples; accuracies are in [0, 1], or NaN
-    if the model has none; both are in inference mode. A client without examples
-    has no row. A column for each of `sums` follows, then one for each of the
-    ranges of `outputs`.
+    data, as `tff_fair.client_dataset` returns it, to K rows in ascending order
+    of client id. Losses are means over examples; accuracies are in [0, 1], or
+    NaN if the model has none; both are in inference mode. A client without
+    examples has no row. A column for each of `sums` follows, then one for each
+    of the ranges of `outputs`.
 
   Raises:
     TypeError: If an argument has the wrong type.

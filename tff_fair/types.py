@@ -199,7 +199,7 @@ class Geometry(enum.Enum):
 
 
 class RuleOutput(NamedTuple):
-  """The result of a rule.
+  """The result of a rule for a cohort of m clients.
 
   Attributes:
     coefficients: float64[m], c_k, in the order of the cohort; float64[m + r]
@@ -339,14 +339,14 @@ class SeparableRule(Rule):
 
   @abc.abstractmethod
   def log_weight(self, cohort: Cohort) -> tf.Tensor:
-    """Returns l_k, float64[m]; each entry is a function of client k only.
+    """Returns l_k, float64[clients]; each entry is a function of client k only.
 
     Args:
       cohort: The cohort; its `weight` is not normalized here: n_k, or 1.
     """
 
   def covariate(self, cohort: Cohort) -> tf.Tensor | None:
-    """Returns x_k, float64[m], or `None` if c_k is exp(l_k) times u."""
+    """Returns x_k, float64[clients], or `None` if c_k is exp(l_k) times u."""
     del cohort
     return None
 
@@ -357,7 +357,7 @@ class SeparableRule(Rule):
       cohort: As in `log_weight`.
 
     Returns:
-      float64[m] each; entry k must be a function of client k only.
+      float64[clients] each; entry k must be a function of client k only.
     """
     del cohort
     return {}
@@ -410,7 +410,7 @@ class ComparingRule(Rule):
 
   @abc.abstractmethod
   def phase(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the vectors that clients add to a phase's sum, float64[m, n].
+    """Returns the vectors that m clients add to a phase's sum, float64[m, n].
 
     Args:
       cohort: The cohort; its `weight` is not normalized here: n_k, or 1. Each
@@ -420,7 +420,7 @@ class ComparingRule(Rule):
 
   @abc.abstractmethod
   def factors(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns e_kj, float64[m, num_factors], from the arguments of `phase`."""
+    """Returns e_kj, [clients, num_factors], from the arguments of `phase`."""
 
   @abc.abstractmethod
   def levels(
@@ -436,7 +436,7 @@ class ComparingRule(Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BinningRule(ComparingRule):
-  """A rule that compares losses by their bins, which cut [-B, B] evenly.
+  """A rule that compares losses by their bins in [-B, B], B = `loss_bound`.
 
   Attributes:
     num_bins: The number of bins, all of the same width.
@@ -453,7 +453,7 @@ class BinningRule(ComparingRule):
   num_bins: ClassVar[int]
 
   def bins(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the index of the bin of each loss, int64[m].
+    """Returns the index of the bin of each loss, int64[clients].
 
     A loss outside of [-B, B] is in the nearest bin.
     """

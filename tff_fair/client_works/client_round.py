@@ -48,8 +48,8 @@ class _TrainedClient(NamedTuple):
   measures: local_training.Measures
   post_training: PostTrainingState
   metrics: types.TensorStructure  # The model's metrics during training.
-  # theta minus the weights at the snapshot, float[1, d]; `None` if none is
-  # taken.
+  # theta minus the weights at the snapshot, float[1, weights]; `None` if none
+  # is taken.
   snapshot: tf.Tensor | None
   # By group, the sum of losses under theta and the number of examples,
   # float64[2, groups]; `None` without groups.

@@ -4,7 +4,7 @@ TFF's clients keep nothing between rounds, so these tables are part of the
 process state. Real clients would keep their rows themselves; this simulation
 broadcasts a table, of which each client reads only its own row. If a cohort is
 cut into parts, each part's computation gets only the rows of its clients. A
-client has no row before its first round.
+client has no row before its first round. T clients have rows of d numbers.
 """
 
 import collections
@@ -19,8 +19,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import mergeable_aggregate
 
 _Value = TypeVar("_Value")
-# The column `client_id` of T clients, int64[T], and a named column of rows of d
-# numbers, float[T, d].
+# The column `client_id`, int64[T], and a named column of rows, float[T, d].
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # A client's id, int64[n], and its new row, float[n, d]; n is 1, or 0 if the
 # client keeps its old row.

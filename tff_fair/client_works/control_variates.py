@@ -59,7 +59,7 @@ class Controls(NamedTuple):
 
 
 def row_spec(weights_type: Any) -> tf.TensorSpec:
-  """Returns the spec of a control as a vector, float[d]."""
+  """Returns the spec of a control as a vector, float[weights]."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return stacking.row_spec(specs)
 
@@ -86,7 +86,7 @@ def client_controls(
 def change(
   counts: tf.Tensor, before: TensorStructure, after: TensorStructure
 ) -> tf.Tensor:
-  """Returns c_k+ - c_k, float[d], or zeros if the client keeps c_k.
+  """Returns c_k+ - c_k, float[weights], or zeros if the client keeps c_k.
 
   A client keeps c_k if `counts` is false (it is excluded) or c_k+ not finite.
   """

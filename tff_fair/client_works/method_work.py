@@ -109,7 +109,7 @@ class MethodWork(training.Training):
     """Builds the process in which clients keep state.
 
     Its state is <training=S, NAME=<client_id=int64[T], ...=float[T, d]>,
-    ...>@SERVER, with a row for each client that was ever included.
+    ...>@SERVER, with a row of d numbers for each of T clients ever included.
     """
     round_of_own = self.build_round()
     state_type, *others, _ = self._stateful_parameter

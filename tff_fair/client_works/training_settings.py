@@ -276,11 +276,11 @@ class RoundState(TypedDict):
   # int64[], the settings' seed; 0 if there is none. The seed is in the state so
   # that one compiled round serves all seeds.
   shuffle_seed: tf.Tensor
-  # float[d], the server's control, if clients correct their steps; see
+  # float[weights], the server's control, if clients correct their steps; see
   # `control_variates`.
   control: NotRequired[tf.Tensor]
-  # float[d], theta minus the mean of the clients' weights at the last round's
-  # snapshot, if `takes_snapshot`.
+  # float[weights], theta minus the mean of the clients' weights at the last
+  # round's snapshot, if `takes_snapshot`.
   snapshot: NotRequired[tf.Tensor]
   # float64[groups], mu, if examples are weighted by group.
   mixture: NotRequired[tf.Tensor]

@@ -136,7 +136,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
 
   Args:
     client_ids: int64[m].
-    trials: The losses of r clients, usually among them these m.
+    trials: The losses of r clients, usually these m among them, by t steps.
 
   Returns:
     float32[m, t], in the order of `client_ids`; NaN for a client that `trials`

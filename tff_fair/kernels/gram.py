@@ -28,7 +28,7 @@ class Columns:
   """
 
   def __init__(self, matrices: Sequence[tf.Tensor]) -> None:
-    """Stores matrices [m_i, d] whose rows, in order, are the vectors."""
+    """Stores matrices whose rows, in order, are the vectors."""
     self._matrices = _check_matrices(matrices)
     self._length = tf.shape(self._matrices[0])[1]
     self._joined: tf.TensorArray | None = None
@@ -62,7 +62,7 @@ class Columns:
     return self
 
   def read(self, index: tf.Tensor) -> tf.Tensor:
-    """Returns the block `index` of all vectors, float64[m, columns]."""
+    """Returns the block `index` of all vectors, [num_rows, columns]."""
     if self._joined is None:
       return tf.cast(self._cut(index), tf.float64)
     return tf.cast(self._joined.read(index), tf.float64)
@@ -90,7 +90,7 @@ def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-  """Returns the inner product <x, y> of two vectors [m] as a scalar.
+  """Returns the inner product <x, y> of two vectors as a scalar.
 
   `tf.tensordot` would create five times as many operations. A rule has hundreds
   of inner products, and each operation takes time when a process is built.
@@ -114,9 +114,9 @@ def inner_products(
 def combine_rows(
   coefficients: tf.Tensor, vectors: Columns | Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes sum_k c_k * row_k, [d], rounded once, to the dtype of the rows.
+  """Computes the vector sum_k c_k * row_k, rounded once, to the rows' dtype.
 
-  The coefficients, float64[m], may have any size and sign. All rows must be
+  The coefficients c, float64, may have any size and sign. All rows must be
   finite, even those with the coefficient 0. If the rows' dtypes differ, the
   result is float64. Raises the errors of `gram_matrix`.
   """
@@ -149,7 +149,7 @@ def combine_rows(
 def _products(columns: Columns, num_rows: tf.Tensor) -> tf.Tensor:
   """Returns inner products of all vectors with the first `num_rows` of them.
 
-  The result is float64[m, num_rows].
+  The result is float64[vectors, num_rows].
   """
 
   def add_products(

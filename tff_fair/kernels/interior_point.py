@@ -1,7 +1,7 @@
 """An interior-point method for convex quadratic programs on a box-simplex.
 
 Mehrotra's predictor-corrector method ("On the implementation of a primal-dual
-interior point method", SIAM J. Optim. 2, 1992) for
+interior point method", SIAM J. Optim. 2, 1992) for m variables:
 
   minimize x^T G x + q^T x,  x = lower + width * t,
   subject to  sum_k width_k t_k = total,  0 <= t <= 1.

@@ -16,7 +16,7 @@ def squared_norm(update: Any) -> tf.Tensor:
 
 
 def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
-  """Returns 1/||Delta_k||, float64[m], from squared norms; 0 for 1/0."""
+  """Returns each 1/||Delta_k||, float64, from squared norms; 0 for 1/0."""
   return tf.math.reciprocal_no_nan(tf.sqrt(squared_norm))
 
 

@@ -27,7 +27,7 @@ from tff_fair.optimizers import optimizer_checks
 from tff_fair.runtime import mergeable_aggregate
 
 # What a model predicts for a client's examples, in their order: `client_id`,
-# int64[n], the same in all rows; and `probabilities`, float32[n, C], a
+# int64[n], the same in all rows; and `probabilities`, float32[n, classes], a
 # distribution over the classes.
 Predictions: TypeAlias = evaluation.Rows
 
@@ -39,10 +39,9 @@ def build_predictions(
   """Builds a computation of a model's predictions, with one row per example.
 
   Its type is (<W@SERVER, {<int64, B>*}@CLIENTS> -> <client_id=int64[N],
-  probabilities=float32[N, C]>@SERVER), from the weights and the clients' data.
-  Rows are sorted by client id, and a client's rows are in the order of its
-  examples. `with_softmax` says that the model's outputs are logits, not
-  probabilities.
+  probabilities=float32[N, C]>@SERVER), from the weights and the clients' data:
+  N examples, C classes. Rows are sorted by client id, then as in the data.
+  `with_softmax` says that the model's outputs are logits, not probabilities.
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)

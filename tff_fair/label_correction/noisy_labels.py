@@ -26,10 +26,10 @@ _MOST_STEPS = 1000
 
 
 def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
-  """Returns which clients are noisy, bool[K], from their dimensions.
+  """Returns which clients are noisy, bool[clients], from their dimensions.
 
-  `cumulative_dimension`, float64[K], is the sum of each client's mean LID over
-  the iterations so far. A client without an estimate (NaN) is not noisy.
+  `cumulative_dimension`, float64[clients], sums each client's mean LID over the
+  iterations so far. A client without an estimate (NaN) is not noisy.
   """
   return is_in_upper_group(
     np.where(np.isfinite(cumulative_dimension), cumulative_dimension, np.nan)
@@ -39,8 +39,8 @@ def noisy_clients(cumulative_dimension: np.ndarray) -> np.ndarray:
 def losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
   """Returns the cross entropy of each example, float64[n].
 
-  Probabilities are float[n, C]. If the label's probability is NaN, so is the
-  loss.
+  Probabilities are float[n, classes]. If the label's probability is NaN, so is
+  the loss.
   """
   of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
   return np.abs(-np.log(np.maximum(of_labels, _LEAST_PROBABILITY)))
@@ -54,7 +54,7 @@ def noise_level(example_losses: np.ndarray) -> float:
 
 
 def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
-  """Returns mu for each client's term mu/2 ||w - theta||^2, float32[K].
+  """Returns mu for each client's term mu/2 ||w - theta||^2, float32.
 
   FedCorr's term is beta mu_k ||w - theta||^2, without the factor 1/2.
   """
@@ -89,7 +89,7 @@ def relabel(
   """Returns labels, int[n], some replaced by confident predictions.
 
   An example's prediction is the class with the largest of its `probabilities`,
-  float[n, C]; it is confident if that probability is at least theta,
+  float[n, classes]; it is confident if that probability is at least theta,
   `confidence`. `eligible`, bool[n], marks the examples that may change; None
   marks all.
   """

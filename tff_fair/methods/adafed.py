@@ -46,7 +46,7 @@ _LEAST_RELATIVE_SLOPE = 1e-60
 def adafed_coefficients(
   gram: tf.Tensor, loss: tf.Tensor, gamma: float, *, hull: bool = False
 ) -> tuple[tf.Tensor, collections.OrderedDict[str, tf.Tensor]]:
-  """Returns AdaFed's coefficients, float64[m], and measurements.
+  """Returns AdaFed's coefficients, float64[clients], and measurements.
 
   `gram` is M, and `loss` is f. With `hull`, the convex hull replaces the affine
   one if a coefficient would be negative. The measurements are whether the

@@ -89,7 +89,7 @@ class AdaFedAdamRule(types.SeparableRule):
     return self._log_improvement(cohort) + tf.math.log(_inverse_rate(cohort))
 
   def _log_improvement(self, cohort: types.Cohort) -> tf.Tensor:
-    """Returns log p_k + alpha log I_k, float64[m]; its softmax is w.
+    """Returns log p_k + alpha log I_k, float64[clients]; its softmax is w.
 
     It is -inf if w_k is 0. A constant factor of all p_k does not change w.
     """
@@ -125,7 +125,7 @@ class AdaFedAdamRule(types.SeparableRule):
 def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
   """Returns log(eta / eta'_k) = 1 - C_k; 0 for a client that does not move.
 
-  `scale` is 1/eta'_k, float64[m].
+  `scale` is 1/eta'_k, float64[clients].
   """
   moves = scale > 0
   return tf.where(

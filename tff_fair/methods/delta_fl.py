@@ -38,7 +38,7 @@ _SUM_ROUNDING = 1e-8  # Relative rounding error of the bins' total weight.
 def weighted_upper_quantile(
   values: tf.Tensor, weights: tf.Tensor, share: float
 ) -> tf.Tensor:
-  """Returns the (1 - share) quantile of `values`, float64[m], as float64[].
+  """Returns the (1 - share) quantile of m `values`, float64[m], as float64[].
 
   It is the smallest value such that the weights of larger values add up to at
   most `share`. Weights are positive and sum to 1.

@@ -22,7 +22,7 @@ _LOG_OF_ZERO = -1000.0
 
 
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
-  """Returns log(f_k^q), float64[m], with a finite number instead of -inf.
+  """Returns log(f_k^q), float64[clients], with a finite number for -inf.
 
   So if all losses are 0, the softmax of log p_k + log(f_k^q) is p.
   """

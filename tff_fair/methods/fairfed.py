@@ -35,7 +35,7 @@ _UNSEEN = -1.0  # A client's weight before its first round.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FairFedRule(types.PopulationRule):
-  """Chooses FairFed's coefficients; the state has w and delta, float64[N]."""
+  """Chooses FairFed's coefficients; the state has all clients' w and delta."""
 
   beta: float = declared.value(
     1.0,
@@ -105,7 +105,7 @@ def with_deviations(
 ) -> Any:
   """Returns the state with the deviations of the next round's clients.
 
-  `deviations`, float64[m], are the delta_k of `client_ids`, computed by
+  `deviations`, float64[clients], are the delta_k of `client_ids`, computed by
   `tff_fair.metrics.group_gaps.deviations`.
   """
   values = np.array(rule_state.get(state)["deviations"])

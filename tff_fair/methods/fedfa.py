@@ -29,7 +29,7 @@ _LEAST_ARGUMENT = 1e-6
 
 
 class ParticipationCounts(NamedTuple):
-  """In how many rounds each client took part, int64[K], by ascending id."""
+  """In how many rounds each client took part, by ascending client id."""
 
   client_id: tf.Tensor
   count: tf.Tensor
@@ -38,7 +38,7 @@ class ParticipationCounts(NamedTuple):
 def count_participation(
   counts: ParticipationCounts, client_id: tf.Tensor
 ) -> tuple[ParticipationCounts, tf.Tensor]:
-  """Returns the counts after a round, and s_k, int64[m], of its cohort."""
+  """Returns the counts after a round, and s_k of its clients, int64."""
   ids, places = tf.unique(tf.concat([counts.client_id, client_id], 0))
   total = tf.math.unsorted_segment_sum(
     tf.concat([counts.count, tf.ones_like(client_id)], 0),
@@ -54,7 +54,7 @@ def count_participation(
 
 
 def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
-  """Returns -log2 of shares, float64[m], normalized to sum 1.
+  """Returns -log2 of shares, float64[clients], normalized to sum 1.
 
   Shares are clipped to [1e-6, 1]; the result is uniform if every surprisal is
   0.

@@ -41,7 +41,7 @@ _RELATIVE_ROUNDING = 1e-13
 def project_internal_conflicts(
   gram: tf.Tensor, order: tf.Tensor, keeps: tf.Tensor
 ) -> tf.Tensor:
-  """Projects each update onto the normal planes of those it conflicts with.
+  """Projects m updates onto the normal planes of those they conflict with.
 
   Row i of the result, float64[m, m], is the projected update g_i as
   coefficients of the Delta_j. `order`, int32[m], is the order of the projection
@@ -173,7 +173,7 @@ class FedFvRule(types.Rule):
     )
 
   def _targets(self, loss: tf.Tensor, round_num: tf.Tensor) -> tf.Tensor:
-    """Returns the order of the projection targets, int32[m]."""
+    """Returns the order of the projection targets, int32[clients]."""
     if self.order == "reverse":
       return tf.argsort(loss, direction="DESCENDING", stable=True)
     if self.order == "random":
@@ -186,7 +186,7 @@ class FedFvRule(types.Rule):
     return tf.argsort(loss, stable=True)
 
   def _keeps(self, loss: tf.Tensor) -> tf.Tensor:
-    """Returns which clients' updates are not projected, bool[m]."""
+    """Returns which clients' updates are not projected, bool[clients]."""
     num_clients = tf.size(loss)
     if self.alpha == 0:
       return tf.zeros_like(loss, tf.bool)

@@ -32,7 +32,7 @@ def qfedavg_coefficients(
 ) -> tf.Tensor:
   """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
 
-  The arguments and c are float64[m]; q = 0 recovers the unweighted mean.
+  The arguments and c are float64[clients]; q = 0 recovers the unweighted mean.
   """
   # Not by `tf.cast`, which would first round a Python number to float32.
   exponent = tf.constant(q, loss.dtype)
@@ -53,7 +53,7 @@ def _curvature(
 ) -> tf.Tensor:
   """Returns q (f_k/s)^(q-1) ||w_k||^2 / s; 0 if q or the update is 0.
 
-  `relative` is f_k / s, 0 or more, float64[m]; `scale` is s, float64[].
+  `relative` is f_k / s, 0 or more, float64[clients]; `scale` is s, float64[].
   """
   exponent = tf.constant(q, relative.dtype)
   return tf.where(

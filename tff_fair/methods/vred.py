@@ -25,7 +25,7 @@ from tff_fair.methods import building
 def _output(
   deviation: tf.Tensor, weight: tf.Tensor, beta: float, state: tuple[()]
 ) -> types.RuleOutput:
-  """Returns the output c_k and beta_max, from a_k and p_k, float64[m].
+  """Returns the output c_k and beta_max, from a_k and p_k, [clients].
 
   No coefficient is negative for beta up to beta_max, which is infinite if no
   beta makes a coefficient negative.

@@ -13,12 +13,12 @@ TIE = float(np.finfo(np.float32).eps)
 
 
 def accuracy_tie(before: Vector, after: Vector) -> Vector:
-  """Returns each client's largest difference that counts as a tie, [K]."""
+  """Returns each client's largest difference of accuracies that is a tie."""
   return np.full(np.broadcast(before, after).shape, TIE)
 
 
 def error_tie(before: Vector, after: Vector) -> Vector:
-  """Returns each client's largest difference of errors that counts as a tie.
+  """Returns each client's largest difference of errors that is a tie.
 
   It is proportional to the smaller error.
   """
@@ -39,8 +39,8 @@ def compare_clients(
   Federated Learning" (2024).
 
   Args:
-    baseline: float[K], accuracies in [0, 1] of the reference run, usually
-      FedAvg.
+    baseline: float[K], accuracies in [0, 1] of K clients in the reference run,
+      usually FedAvg.
     other: float[K], accuracies in [0, 1] of the other run. Clients are paired
       by position.
 
@@ -81,8 +81,8 @@ def compare_errors(
   (1.2e-7 of the smaller one) are equal.
 
   Args:
-    baseline: float[K], errors in [0, inf] of the reference run; inf if the
-      model diverged.
+    baseline: float[K], errors in [0, inf] of K clients in the reference run;
+      inf if the model diverged.
     other: float[K], errors in [0, inf] of the other run. Clients are paired by
       position.
 
@@ -116,7 +116,7 @@ def compare_signed(
   1 minus the value is compared as an error, see `compare_errors`.
 
   Args:
-    baseline: float[K], values of the reference run.
+    baseline: float[K], values of K clients in the reference run.
     other: float[K], values of the other run. Clients are paired by position.
 
   Returns:
@@ -152,7 +152,7 @@ def share_not_worse(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
   """Returns rho_t, the share of the cohort whose training loss did not rise.
 
   Args:
-    before: float[m], f_k(theta_t), losses of the cohort's clients before the
+    before: float[m], f_k(theta_t), losses of the cohort's m clients before the
       round. A client whose loss is not finite was not in the cohort and is left
       out.
     after: float[m], f_k(theta_{t+1}), losses after the round, paired by

@@ -92,7 +92,7 @@ class Outputs(NamedTuple):
 
   # Classes, int[n], or numbers, float[n] or float[n, t].
   labels: npt.NDArray[np.generic]
-  # The first model's outputs: logits, float[n, C]; or numbers, like the labels.
+  # The first model's outputs: logits, [n, classes]; or numbers, like labels.
   before: Vector
   after: Vector  # The other model's outputs.
 
@@ -298,7 +298,7 @@ def _terms(
 ) -> Vector:
   """Returns what each example adds to the sums of a score, float64[n, ...].
 
-  For AUC and average precision, it is the example's ranks by class, [n, C].
+  For AUC and average precision, it is the example's rank in each class.
   """
   if name in class_scores.WITH_HISTOGRAM:
     # Computed in the outputs' dtype, as for the histograms of clients.
@@ -311,7 +311,7 @@ def _terms(
 
 
 def log_odds(logits: Vector) -> Vector:
-  """Returns the log odds of each class against the others, float64[n, C]."""
+  """Returns the log odds of each class against the others, [n, classes]."""
   columns = [
     logits[:, c] - np.logaddexp.reduce(np.delete(logits, c, 1), axis=1)
     for c in range(logits.shape[1])

@@ -35,7 +35,7 @@ LEAST_EXAMPLES = 20
 
 
 class GroupCounts(NamedTuple):
-  """Counts of examples by group, int64[G] each.
+  """Counts of examples by group, int64[groups] each.
 
   Attributes:
     examples: All examples.
@@ -79,7 +79,7 @@ def count(
 ) -> GroupCounts:
   """Counts examples by group, from classes and groups, int[n] each.
 
-  Groups are below `num_groups`, G; `positive` is the positive class, if any.
+  Groups are below `num_groups`; `positive` is the positive class, if any.
   """
   y, found = np.asarray(labels), np.asarray(predicted)
 
@@ -97,7 +97,7 @@ def count(
 
 
 def shares(counts: GroupCounts) -> dict[str, tuple[_Counts, _Counts]]:
-  """Returns the numerator and denominator of each share by name, int64[G] each.
+  """Returns, by name, each share's numerator and denominator, int64[groups].
 
   The names are `accuracy`, `positive_rate`, `true_positive_rate` and
   `false_positive_rate`.
@@ -178,9 +178,9 @@ def weighted_gap(
 ) -> npt.NDArray[np.float64]:
   """Returns a gap over weighted clients, float64[...], without an interval.
 
-  Counts are int64[K, G], weights float64[..., K], and `shown`, bool[G], marks
-  the groups to compare. The gap is NaN if the denominator of a share of such a
-  group is 0.
+  Counts are int64[K, G] for K clients and G groups, weights float64[..., K];
+  `shown`, bool[G], marks the groups to compare. The gap is NaN if the
+  denominator of a share of such a group is 0.
   """
   found, all_shares = [], shares(counts)
   with np.errstate(divide="ignore", invalid="ignore"):
@@ -194,7 +194,7 @@ def weighted_gap(
 def has_enough_examples(
   name: str, counts: GroupCounts
 ) -> npt.NDArray[np.bool_]:
-  """Returns which groups have enough examples for a gap's shares, bool[G]."""
+  """Returns whether each group has enough examples for a gap's shares."""
   all_shares = shares(counts)
   enough = [all_shares[s][1] >= LEAST_EXAMPLES for s in _SHARES[name]]
   return np.asarray(np.all(enough, axis=0))
@@ -208,9 +208,9 @@ def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
     counts: The counts of each client, for the same groups.
 
   Returns:
-    float64[K], |G - G_k|, with G the gap of the sums over clients. If G is
-    undefined, or a client does not have examples of two groups to compare, its
-    deviation is |accuracy_k - accuracy|.
+    float64[clients], |G - G_k|, with G the gap of the sums over clients. If G
+    is undefined, or a client does not have examples of two groups to compare,
+    its deviation is |accuracy_k - accuracy|.
   """
   total = GroupCounts(
     *(np.sum(column, 0) for column in zip(*counts, strict=True))

@@ -14,7 +14,7 @@ import numpy as np
 
 from tff_fair.metrics.vectors import Vector, mean
 
-# Maps the clients' values, float64[K], and weights, float64[..., K], to a
+# Maps K clients' values, float64[K], and their weights, float64[..., K], to a
 # statistic for each weighting, float64[...].
 Statistic = Callable[[Vector, Vector], Vector]
 

@@ -1,4 +1,4 @@
-"""Checks vectors with one entry per client, and computes their mean.
+"""Checks vectors with an entry for each of K clients; computes their mean.
 
 The other modules of metrics use it. The functions take lists, tuples, arrays
 and pandas Series of any real dtype, and compute in float64.

@@ -179,7 +179,7 @@ class ScalarReader:
     return dict(zip(self.columns, columns, strict=True))
 
   def _weight(self, client_id: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
-    """Returns the clients' weights, not normalized, float64[m]."""
+    """Returns the clients' weights, not normalized, float64[clients]."""
     if isinstance(self.client_weighting, ClientNumbers):
       return self.client_weighting.lookup(client_id)
     if self.client_weighting == UNIFORM:

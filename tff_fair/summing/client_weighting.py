@@ -29,7 +29,7 @@ class ClientNumbers(NamedTuple):
   numbers: tuple[float, ...]
 
   def lookup(self, client_id: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of clients, float64[m]; fails if one has none."""
+    """Returns the numbers of m clients, float64[m]; fails if one has none."""
     ids = tf.constant(self.ids, tf.int64)
     place = tf.minimum(tf.searchsorted(ids, client_id), len(self.ids) - 1)
     is_known = tf.equal(tf.gather(ids, place), client_id)

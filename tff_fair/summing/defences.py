@@ -231,7 +231,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
 
 
 def _counted_rows(value: object) -> tf.Tensor:
-  """Returns a value flattened, [1, d]; [0, d] if it is zero or not finite."""
+  """Returns a value as one row; as no row if it is zero or not finite."""
   row = stacking.flatten_update(value)
   counts = tf.logical_and(
     norms.all_finite(row), tf.reduce_any(tf.not_equal(row, 0))

@@ -14,7 +14,7 @@ from tff_fair.kernels import stacking
 class RememberedCohort(NamedTuple):
   """A round's updates, without those of clients that sent one in a later round.
 
-  `client_id` is int64[r], and `updates` is float[r, d].
+  For r updates of d weights, `client_id` is int64[r], `updates` float[r, d].
   """
 
   client_id: tf.Tensor
@@ -45,7 +45,7 @@ def empty(num_rounds: int, row_spec: tf.TensorSpec) -> Memory:
 
 
 def ids_and_ages(memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the updates' client ids, int64[r], and ages in rounds, int32[r]."""
+  """Returns r updates' client ids, int64[r], and ages in rounds, int32[r]."""
   ids = tf.concat([cohort.client_id for cohort in memory.cohorts], 0)
   ages = tf.concat(
     [

@@ -31,7 +31,7 @@ def apply_rule(
   *,
   tape: bool = False,
 ) -> types.RuleOutput:
-  """Applies a rule to a cohort, whose rows may be in any order.
+  """Applies a rule to a cohort of m clients, whose rows may be in any order.
 
   `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
   needs it. `remembered` holds the client ids, int64[r], and the ages, int32[r],
@@ -114,9 +114,9 @@ def round_output(
   """Returns the state, the result and the measurements of an aggregation.
 
   If clients have ids, the measurements include the ascending `client_ids`,
-  int64[m], and in the same order `coefficients`, float32[m]; if clients report
-  losses, also `client_losses`, float32[m]. If the direction is not finite,
-  neither is the reported norm, and the server takes no step.
+  int64[m] for m clients, and in the same order `coefficients`, float32[m]; if
+  clients report losses, also `client_losses`, float32[m]. If the direction is
+  not finite, neither is the reported norm, and the server takes no step.
   """
   num_clients = tf.size(rows.client_id)
   measurements = collections.OrderedDict(

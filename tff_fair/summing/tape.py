@@ -22,11 +22,11 @@ from tff_fair.summing import memory as memory_lib
 PREFIX = "tape_"  # Begins the tape's names in a round's measurements.
 _REMEMBERED = ("remembered_id", "remembered_age")
 
-# One round as arrays by name: the fields of the `tff_fair.types.Cohort` that
-# the rule got, and the rule's choice: `coefficients` (float64[m], or [m + r]
-# with r remembered updates), `slopes` (float64[m]) and `direction_norm`
-# (float64[]). A tape with updates also has `updates` (float[m, d]) and
-# `direction` (float[d]). Clients are in ascending order of their ids.
+# A round of m clients, as arrays by name: the fields of the cohort, and the
+# rule's choice: `coefficients` (float64[m], or [m + r] with r remembered
+# updates), `slopes` (float64[m]) and `direction_norm` (float64[]). A tape with
+# updates also has `updates` (float[m, d]) and `direction` (float[d]), of d
+# weights. Clients are in ascending order of their ids.
 TapedRound: TypeAlias = Mapping[str, np.ndarray]
 
 
@@ -59,7 +59,7 @@ def record_updates(
 ) -> dict[str, tf.Tensor]:
   """Returns the measurements that record the updates and the direction.
 
-  `client_id` is int64[m], `updates` float[m, d], and `direction` float[d].
+  `client_id` is int64[m], `updates` [m, weights], and `direction` [weights].
   """
   order = tf.argsort(client_id, stable=True)
   return {
@@ -71,8 +71,8 @@ def record_updates(
 class ReplayedStep(NamedTuple):
   """The step that a rule would have taken in a round."""
 
-  coefficients: np.ndarray  # float64[m], c_k of the cohort's updates.
-  slopes: np.ndarray  # float64[m], <Delta_k, d>.
+  coefficients: np.ndarray  # float64[clients], c_k of the cohort.
+  slopes: np.ndarray  # float64[clients], <Delta_k, d>.
   direction_norm: float  # ||d||.
   # The angle between d and the direction that the round took, in degrees; NaN
   # if one of them is zero.
@@ -186,7 +186,7 @@ def _computation(rule: types.Rule, cohort: TapedRound) -> tff.Computation:
 
 
 def gram_of_cohort(taped: TapedRound) -> np.ndarray:
-  """Returns the Gram matrix of a round's cohort, float64[m, m]."""
+  """Returns the Gram matrix of a round's cohort, [clients, clients]."""
   num_clients = taped["client_id"].size
   return taped["gram"][:num_clients, :num_clients]
 

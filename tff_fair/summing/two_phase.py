@@ -147,8 +147,8 @@ def scale_update(
 ) -> types.TensorStructure:
   """Returns a client's update times the client's coefficient.
 
-  The coefficients, float64[m], are in the order of `rows`. An excluded client
-  has no `row`, and its update becomes zero, even if it is NaN.
+  The coefficients, float64[clients], are in the order of `rows`. An excluded
+  client has no `row`, and its update becomes zero, even if it is NaN.
   """
 
   def own_coefficient() -> tf.Tensor:
@@ -176,7 +176,7 @@ def scale_update(
 # The type of the ids of clients that the second phase left out.
 LEFT_OUT_TYPE = tff.FederatedType(tff.TensorType(np.int64, [None]), tff.SERVER)
 # What the first phase chooses: `rows`, the cohort's rows, and `coefficients`,
-# float64[m], in the same order.
+# float64[clients], in the same order.
 CohortCoefficients = collections.OrderedDict[str, Any]
 
 
