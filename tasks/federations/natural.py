@@ -22,7 +22,7 @@ def _table_of_r(
 ) -> Callable[[Source], pd.DataFrame]:
   """Returns a reader of an R data set, without its columns `dropped`.
 
-  `patterns` are those of `_named`.
+  `patterns` are passed to `_named`.
   """
   return lambda _: _named(
     from_r(package, name).drop(columns=[*dropped]), **patterns

@@ -106,7 +106,7 @@ def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
   return by_user
 
 
-# The functions above read single files; `Users` are those of a whole folder.
+# The functions above read single files; `Users` has a whole folder's users.
 
 ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
 

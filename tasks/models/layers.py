@@ -29,7 +29,7 @@ def he_normal(seed: int) -> Iterator[tf.keras.initializers.Initializer]:
 
 
 def int32_seeds(seed: int, count: int) -> list[int]:
-  """Returns `count` seeds below 2^31, unrelated to those of other `seed`s."""
+  """Returns `count` seeds below 2^31, unrelated for different `seed`s."""
   # Hashed, so that layer 1 with seed 0 differs from layer 0 with seed 1.
   words = np.random.SeedSequence(seed).generate_state(count, np.uint32)
   return [int(word >> 1) for word in words]

@@ -35,7 +35,7 @@ class Table(Protocol):
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
   ) -> Iterator[columns.Chunk]:
-    """Yields chunks of rows: the columns `names`, those in `texts` as texts."""
+    """Yields chunks of the columns `names`; columns in `texts` are texts."""
 
   def find_text_columns(self, names: Sequence[str]) -> Collection[str]:
     """Returns which of `names` have texts in the first rows."""
@@ -116,7 +116,7 @@ class FolderTable:
     }
     if client not in known and client not in self._constant:
       self._constant[client] = self._names_of_files(client, known)
-    # The columns in the files, and those from the names of folders or files.
+    # The columns in the files, then columns from names of folders or files.
     self.names: Sequence[str] = [
       *[name for name in known if name not in self._constant],
       *self._constant,
