@@ -28,7 +28,7 @@ from typing import Any, Self, TypedDict
 Value = int | float | str | bool | None
 Names = tuple[str, ...]  # As text, separated by commas.
 
-# What errors and help texts call each type of value.
+# The names of types of values in errors and help texts.
 _WORDS: Mapping[Any, str] = {
   int: "an integer",
   float: "a finite number",

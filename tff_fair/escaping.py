@@ -38,7 +38,7 @@ def _escape_sequence(match: re.Match[str]) -> str:
 # link. Of links, only the bracket before the address is escaped, so [0, 1]
 # stays unchanged.
 _MARKDOWN = re.compile(r"[\\|*`<_~&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.", re.I)
-# What begins a heading, quotation, list or rule at the start of a paragraph.
+# Characters that make the start of a paragraph a heading, quote, list or rule.
 _BLOCK = re.compile(r"^(\s*)(#|>|[-+](?=\s)|[-=](?=[-=]+\s*$))")
 _NUMBERED = re.compile(r"^(\s*\d+)([.)])(?=\s)")
 

@@ -165,7 +165,7 @@ class ClientRound:
     states: OptimizerStates | None,
     correction: local_model.Trainable | None,
   ) -> _TrainedClient:
-    """Trains the model from `weights`; `states` are those of the optimizer."""
+    """Trains the model from `weights`; `states` are the optimizer's."""
     model = self.model
     theta = local_model.flatten(weights.trainable)
     model.receive(weights)

@@ -200,7 +200,7 @@ class MethodWork(training.Training):
 
   @property
   def _stateful_parameter(self) -> tuple[tff.FederatedType, ...]:
-    """The types of a round's arguments; those of clients' tables come last."""
+    """The types of a round's arguments; the clients' tables come last."""
     state, *of_clients = self.parameter
     own = self._tables_type
     of_all = [(TRAINING, state.member), *tff.structure.iter_elements(own)]

@@ -100,7 +100,7 @@ def _label_numbers(outputs: Outputs, labels: tf.Tensor) -> tf.Tensor:
 def _without_padding(
   outputs: Outputs, labels: tf.Tensor, values: tf.Tensor
 ) -> tf.Tensor:
-  """Returns `values` flattened, without those whose labels are padding."""
+  """Returns `values` as a vector, without values whose labels are padding."""
   flat = tf.reshape(values, [-1])
   if outputs.padding is None:
     return flat

@@ -26,7 +26,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers import optimizer_checks
 from tff_fair.runtime import mergeable_aggregate
 
-# What a model predicts for a client's examples, in their order: `client_id`,
+# A model's predictions for a client's examples, in their order: `client_id`,
 # int64[n], the same in all rows; and `probabilities`, float32[n, classes], a
 # distribution over the classes.
 Predictions: TypeAlias = evaluation.Rows

@@ -292,7 +292,7 @@ def title(
 
 
 def unknown_message(name: str) -> str:
-  """Returns what is wrong with a method's name, with a hint at valid names."""
+  """Returns the problem with a method's name, and a hint at valid names."""
   if _code(name) is not None:
     try:
       method(name)

@@ -183,7 +183,7 @@ RATIOS = (
   "gini",
   "entropy",
 )
-# The statistics of values of any sign; those of ratios to the mean are NaN.
+# The statistics of values of any sign; `RATIOS` are NaN.
 SIGNED_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   "variance": _signed_variance,

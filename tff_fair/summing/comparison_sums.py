@@ -195,7 +195,7 @@ def _known_type(phases: Sequence[_Phase]) -> tff.Type:
 
 @dataclasses.dataclass(frozen=True)
 class _Computations:
-  """What clients and the server compute in a round, except sums."""
+  """The computations of clients and the server in a round, except sums."""
 
   reader: client_scalars.ScalarReader
   rule: types.ComparingRule

@@ -278,7 +278,7 @@ def _certificate(
 
 
 def missing_value(value: tf.Tensor) -> tf.Tensor:
-  """Returns what a measurement reports without clients: NaN, or integer 0."""
+  """Returns a measurement's value without clients: NaN, or integer 0."""
   zero = tf.zeros([], value.dtype)
   return zero * math.nan if value.dtype.is_floating else zero
 
