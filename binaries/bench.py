@@ -325,7 +325,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
       columns=[column],
       question=_QUESTION.value,
     )
-    clear = [r for r in compared if r.verdict != "neither"]
+    clear = [r for r in compared if r.verdict in ("gain", "loss")]
     plain = [
       r
       for r in compared

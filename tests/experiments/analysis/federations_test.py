@@ -6,6 +6,7 @@ from scipy import stats
 from tff_fair.experiments.analysis import federations, paired
 from tff_fair.experiments.analysis.federations import Result
 from tff_fair.experiments.analysis.paired import Difference, Part
+from tff_fair.experiments.presenting import fair_bench
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, RMSE
 
 pytestmark = pytest.mark.pure
@@ -134,7 +135,7 @@ def test_the_better_fedavg_is_the_baseline_of_each_measure():
 def _result(gain, *, federation="f", method="m", p_value=1.0):
   difference = Difference(gain, (Part(1.0, 2.0),), 3, 6)
   return Result(
-    federation, method, "worst_10", "rmse", 0.0, difference, p_value, gain
+    federation, method, "worst_10", "rmse", 50.0, difference, p_value, gain
   )
 
 
@@ -180,6 +181,30 @@ def test_over_federations_each_counts_once_in_its_spread():
   p_values = [first.p_value, second.p_value]
   factors = np.array(paired.holm_factors(p_values))
   assert [first.p_holm, second.p_holm] == pytest.approx(factors * p_values)
+
+
+@pytest.mark.parametrize("error", [np.nan, np.inf, 1e9])
+def test_a_method_whose_error_is_huge_or_not_finite_has_diverged(error):
+  results = _results({"m": 0.0, "n": 0.1}, score="rmse")
+  is_first = (results["method"] == "m") & (results["seed"] == 0)
+  results.loc[is_first, "score_worst_10"] = error
+  found = federations.compare(results, columns=["worst_10"])
+  assert [r.verdict for r in found] == ["diverged", "loss"]
+  both = [*found, *(r._replace(federation="g") for r in found)]
+  spreads = dict.fromkeys(["made_up", "g"], 1.0)
+  first, _ = federations.summarize_methods(both, spreads)
+  assert (first.diverged, first.losses) == (2, 0)
+  assert first.median < -1e6
+  assert first.p_value == 0.5
+  table = fair_bench.method_table([first])
+  assert "| m | 2 | 0 | 0 | 0 | 2 |" in table
+
+
+def test_a_worst_accuracy_of_0_is_not_a_divergence():
+  results = _results({"m": 0.2})
+  results["score_worst_10"] -= results["score_worst_10"].min()
+  (found,) = federations.compare(results, columns=["worst_10"])
+  assert found.verdict == "gain"
 
 
 def test_spreads_are_those_of_the_baselines_clients():

@@ -8,6 +8,7 @@ on the other methods.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ BETTER_FEDAVG = "the better FedAvg"
 # A column of `rows`: 0 in runs that select a setting, above 0 in repetitions.
 MODEL_SEED = "model_seed"
 _MOST_ENUMERATED = 16
+_DIVERGED = 10  # See `Result.verdict`.
 
 
 def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
@@ -115,7 +117,15 @@ class Result(NamedTuple):
 
   @property
   def verdict(self) -> str:
-    """A significant "gain" or "loss" over the baseline, or "neither"."""
+    """A significant "gain" or "loss", "neither", or "diverged".
+
+    A method has diverged if its error is not finite, or more than ten times the
+    baseline's; seeds then differ too much for any loss to be significant.
+    """
+    is_error = not BY_NAME[self.score].higher_is_better
+    of_baseline = self.value - self.difference.estimate
+    if is_error and not self.value <= _DIVERGED * of_baseline:
+      return "diverged"
     if not self.p_holm < comparison_table.LEVEL:
       return "neither"
     return "gain" if self.gain > 0 else "loss"
@@ -194,7 +204,9 @@ def _results_by_seed(rows: pd.DataFrame, criterion: str) -> ResultsBySeed:
   """Returns a method's results by seed, in the form that `paired` takes."""
   found = {}
   ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
-  known = rows[rows[f"score_{criterion}"].notna()]
+  known = rows
+  if BY_NAME[rows["score"].iloc[0]].needs:  # Some clients have no score.
+    known = rows[rows[f"score_{criterion}"].notna()]
   for seed, of_seed in known.groupby("seed"):
     order = of_seed["client"].map(ids).to_numpy(np.int64)
     places = np.argsort(order)
@@ -217,13 +229,19 @@ class MethodSummary(NamedTuple):
   num_federations: int
   gains: int  # Federations with a significant gain.
   losses: int  # Federations with a significant loss.
+  diverged: int  # Federations on which the method diverged.
   median: float  # The median of `standardized_gain`.
   p_value: float  # From Wilcoxon's test; NaN with fewer than two federations.
   p_holm: float  # The p-value with Holm's correction for the methods.
 
 
 def standardized_gain(result: Result, spread: float) -> float:
-  """Returns a gain in units of `spread`, a standard deviation over clients."""
+  """Returns a gain in units of `spread`, a standard deviation over clients.
+
+  It is -inf if the method diverged to a result that is not finite.
+  """
+  if np.isnan(result.gain):
+    return -math.inf
   return result.gain / spread if spread > 0 else 0.0
 
 
@@ -246,6 +264,7 @@ def summarize_methods(
         len(of_method),
         verdicts.count("gain"),
         verdicts.count("loss"),
+        verdicts.count("diverged"),
         float(np.median(gains)),
         signed_rank_p(gains),
         np.nan,
@@ -261,7 +280,7 @@ def summarize_methods(
 def signed_rank_p(differences: Sequence[float]) -> float:
   """Returns the two-sided p-value of Wilcoxon's signed-rank test."""
   values = np.asarray(differences, np.float64)
-  if values.size < 2 or not np.isfinite(values).all():
+  if values.size < 2 or np.isnan(values).any():
     return float("nan")
   if not values.any():
     return 1.0

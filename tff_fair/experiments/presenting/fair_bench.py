@@ -18,6 +18,7 @@ _SHOWN = {"mean": "mean", "worst_10": "worst 10 %", "std": "std"}
 _WIDTH, _HEIGHT, _LEFT, _TOP = 74, 30, 164, 56
 # Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 _FILLS = {"gain": "#9fd0ee", "loss": "#f3b58a", "neither": "#f2f2f2"}
+_FILLS["diverged"] = _FILLS["loss"]
 _DIGITS = 3
 
 
@@ -35,6 +36,8 @@ def method_title(name: str) -> str:
 
 def difference_cell(result: Result) -> str:
   """Returns a difference and its interval, in bold if it is significant."""
+  if result.verdict == "diverged":
+    return "diverged"
   found = result.difference
   text = _signed_text(result, found.estimate)
   if not math.isnan(found.low):
@@ -71,16 +74,21 @@ def federation_table(
 def method_table(summaries: Sequence[MethodSummary]) -> str:
   """Returns the methods' summaries over all federations, as Markdown."""
   heads = ["method", "federations", "clear gain", "clear loss", "neither"]
+  shows_diverged = any(of.diverged for of in summaries)
+  if shows_diverged:
+    heads.append("diverged")
   rows = [[*heads, "median gain, in std", "p", "p, Holm"]]
   for of in summaries:
-    neither = of.num_federations - of.gains - of.losses
-    counts = (of.num_federations, of.gains, of.losses, neither)
+    neither = of.num_federations - of.gains - of.losses - of.diverged
+    counts = [of.num_federations, of.gains, of.losses, neither]
+    if shows_diverged:
+      counts.append(of.diverged)
     rows.append(
       [
         method_title(of.method),
         *map(str, counts),
         number_text.short(of.median, _DIGITS, "+"),
-        *(number_text.short(p, _DIGITS) for p in of[5:]),
+        *(number_text.short(p, _DIGITS) for p in (of.p_value, of.p_holm)),
       ]
     )
   return _markdown(rows)
@@ -129,7 +137,9 @@ def picture(
         _TOP + _HEIGHT * federations.index(result.federation),
         _FILLS[result.verdict],
         "#ffffff" if result.verdict == "neither" else "#000000",
-        _signed_text(result, result.difference.estimate),
+        "diverged"
+        if result.verdict == "diverged"
+        else _signed_text(result, result.difference.estimate),
       )
       for result in chosen
     ],
