@@ -3,12 +3,12 @@
 python -m benchmarks.pictures worst_clients FOLDER PICTURE METHOD[:WEIGHTS] ...
 python -m benchmarks.pictures stationarity FOLDER PICTURE
 
-worst_clients  The picture of the README: the accuracy of the worst clients by
+worst_clients  The picture in the README: the accuracy of the worst clients by
                round, for the finished runs in FOLDER, such as those of a sweep.
-               A line is a method's mean over its seeds, with a band of one
-               standard deviation. The picture needs no other file, and fits
-               light and dark mode.
-stationarity   The picture of docs/certificates.md: three runs and their
+               A line is a METHOD with its client WEIGHTS (fedavg:uniform): the
+               mean over its seeds, with a band of one standard deviation. The
+               picture needs no other file, and fits light and dark mode.
+stationarity   The picture in docs/certificates.md: three runs and their
                certificates. Runs missing in FOLDER are trained first, with all
                clients of a small task in every round, and without minibatches,
                so that no random draw hides the geometry.

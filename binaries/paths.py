@@ -19,7 +19,7 @@ _LONGEST_NAME = 255  # The longest name of a file or folder on Linux, in bytes.
 
 
 def prefixing_output_dir() -> contextlib.AbstractContextManager[None]:
-  """Turns each `RunError`, which names the folder, into a `UsageError`."""
+  """Turns `RunError` "PATH: ..." into `UsageError` "--output_dir=PATH: ..."."""
   return prefixing_errors("--output_dir=", RunError)
 
 

@@ -39,7 +39,7 @@ clients = [tff_fair.client_dataset(k, images) for k, images in enumerate(data)]
 evaluate = tff_fair.evaluation.build_client_evaluation(model_fn)
 fed_avg = tff_fair.aggregators.FedAvgFactory()
 fed_mgda_plus = tff_fair.aggregators.FedMgdaPlusFactory(epsilon=1.0)
-# Of 0.05, 0.2, 0.5 and 1, each method has the rate with its best mean accuracy.
+# Each method's rate is its best of 0.05, 0.2, 0.5 and 1, by mean accuracy.
 for name, factory, weights, rate in (
   ("FedAvg", fed_avg, "NUM_EXAMPLES", 1.0),
   ("FedAvg, equal weights", fed_avg, "UNIFORM", 0.5),

@@ -123,7 +123,7 @@ def insert(source, where, name, code):
 
 
 def is_place(node, name):
-  """Returns whether a statement assigns `name` or is the import meant by it."""
+  """Returns whether `node` assigns `name` or, for "import", lists modules."""
   match node:
     case ast.ImportFrom() if name == "import":
       return node.names[0].lineno > node.lineno

@@ -57,7 +57,7 @@ def shell(code: str) -> None:
 
 
 def fail(code: str, text: str) -> None:
-  """Runs commands that must all fail, because the data `text` is missing."""
+  """Runs commands without their data: each must fail, and print `text`."""
   for command in code_blocks.commands(code):
     done = _run(command)
     if done.returncode != 2 or text not in done.stdout:
@@ -81,7 +81,7 @@ def compare(expected: str) -> None:
 
 
 def rough(line: str) -> str:
-  """Returns a line of output without its numbers and marks."""
+  """Returns a line with # for its numbers, no asterisks and single spaces."""
   return " ".join(_NUMBER.sub("#", line).replace("*", " ").split())
 
 

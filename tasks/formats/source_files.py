@@ -40,7 +40,7 @@ def recording() -> Iterator[Mapping[pathlib.Path, None]]:
 
 
 def note(*paths: pathlib.Path) -> None:
-  """Notes files that a reader is about to read."""
+  """Adds files to the current `recording`, if any; call before reading."""
   if (found := _noted.get()) is not None:
     found |= dict.fromkeys(paths)
 

@@ -28,7 +28,7 @@ RULES_AND_SUMS = [
 
 
 def kind_of_sum(pair):
-  """Returns the way to sum, and the properties of a rule that affect it."""
+  """Returns the kind of a (name, way): the way and properties of the rule."""
   name, way = pair
   rule = RULE_CLASSES[name]
   kinds = types.SeparableRule, types.ComparingRule, types.PopulationRule

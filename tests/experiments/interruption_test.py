@@ -103,7 +103,7 @@ def test_an_error_in_the_wake_of_a_signal_is_the_signal():
 
 
 def interrupted(work, number=signal.SIGINT):
-  """Sends a signal to `work`, which records it; returns the steps done."""
+  """Calls `work(done)` after recording a signal; returns the list `done`."""
 
   done = []
   with (

@@ -1,4 +1,4 @@
-"""Tests of FedMDFG's rule, against the vectors themselves."""
+"""Tests of FedMDFG's rule: the direction's length, zero updates, guidance."""
 
 import numpy as np
 import pytest

@@ -47,7 +47,7 @@ class OptimizerStates(NamedTuple):
 def initial_states(
   optimizer: tff.learning.optimizers.Optimizer, weights: Trainable
 ) -> OptimizerStates:
-  """Returns an optimizer's initial states for `weights` and for the probe."""
+  """Returns an optimizer's initial states for `weights` and `PROBE_START`."""
   return OptimizerStates(
     initial_state(optimizer, weights), initial_state(optimizer, PROBE_START)
   )

@@ -107,7 +107,7 @@ class Call:
     """Cancels the computation, and waits a moment for it to end."""
     with self._lock:
       self._is_cancelled = True
-      # Under the lock, so that no `on_cancel` block ends during its call.
+      # Under the lock, so no `on_cancel` block ends while its `cancel` runs.
       for cancel in self._cancels:
         cancel()
     concurrent.futures.wait([self.result], timeout=_SECONDS_TO_END)

@@ -1,4 +1,4 @@
-"""Converted data load through TFF's own loaders."""
+"""TFF's own loaders can read converted data."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Joins a table of many runs, for users' own plots and statistics."""
+"""Joins many runs' tables into one, for users' own plots and statistics."""
 
 from __future__ import annotations
 

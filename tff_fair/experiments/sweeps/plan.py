@@ -24,7 +24,7 @@ from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
-# Names and values of the settings that are equal if runs are identical.
+# Names and values of a run's settings. Runs with equal ones are identical.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, declared.Field]
 
