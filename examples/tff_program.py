@@ -1,7 +1,6 @@
 """A fair method in TensorFlow Federated's own training program.
 
-`train_model` saves a state after each round. Start it again with more rounds,
-and it resumes.
+`train_model` saves a state after each round. With more rounds, it resumes.
 
     python examples/tff_program.py --output_dir=outputs/program --rounds=10
 """
