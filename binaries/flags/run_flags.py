@@ -109,8 +109,8 @@ class _ComputeOptions:
   engine: Literal["local", "dask"] | None = declared.value(
     None,
     "Where to compute: in this program (local), or in the workers of a Dask "
-    "cluster (dask). By default dask with a --scheduler, else local. Does not "
-    "change results.",
+    "cluster (dask). By default dask with --scheduler or --dask_workers, else "
+    "local. Does not change results.",
   )
   scheduler: str | None = declared.value(
     None,

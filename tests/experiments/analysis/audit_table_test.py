@@ -78,6 +78,7 @@ REFUSED = [
   (["client,correct", "a,9"], "no column 'n'"),
   (["client,n,hits", "a,9,9"], "no column 'correct', 'accuracy' or 'loss'"),
   (["client,n, n,correct", "a,9,9,9"], "two columns 'n'"),
+  (["client,n,correct,correct", "a,9,9,9"], "two columns 'correct'"),
   ([COUNTS], "no rows"),
   ([""], "not a CSV table"),
   ([COUNTS, "a,9,9,9,9"], "not a CSV table"),

@@ -126,8 +126,9 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
   try:
     if path.exists() and not path.is_file():
       raise _file_error(path, "is not a file; name a CSV file.")
-    # Cells are read as text, so that messages show them as in the file.
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    # Cells are read as text, so that messages show them as in the file; titles,
+    # too, as pandas would rename a second one.
+    table = pd.read_csv(path, header=None, dtype=str, keep_default_na=False)
   except FieldError:
     raise
   except OSError as error:
@@ -137,12 +138,8 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
   except (ValueError, OverflowError) as error:
     reason = " ".join(str(error).split())
     raise _file_error(path, f"is not a CSV table: {reason}.") from error
-  if not isinstance(table.index, pd.RangeIndex):
-    raise _file_error(
-      path, "is not a CSV table: a row has more cells than titles."
-    )
-  table.columns = table.columns.str.strip()
-  return table
+  table.columns = table.iloc[0].str.strip()
+  return table.iloc[1:].reset_index(drop=True)
 
 
 def _check_columns(
