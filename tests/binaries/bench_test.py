@@ -434,7 +434,7 @@ def test_all_methods_are_those_that_any_table_can_train(program):
 @pytest.mark.parametrize(
   ("results", "picture"),
   [
-    ("fair_bench.csv.gz", None),
+    ("fair_bench_model_seeds.csv.gz", None),
     pytest.param(
       "fair_bench_numpy.csv.gz", "fair_bench.svg", marks=pytest.mark.long
     ),
