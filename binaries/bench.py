@@ -12,11 +12,11 @@ import zlib
 import pandas as pd
 
 from binaries import command_line, paths
-from binaries.command_line import UsageError
+from binaries.command_line import UsageError, prefixing_errors
 from tasks import federations
 from tff_fair import methods
 from tff_fair.declared import FieldError
-from tff_fair.experiments import interruption
+from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.analysis import (
   comparison_table,
   federations as analysis,
@@ -148,6 +148,9 @@ def main() -> None:
     for flag in (_RESULTS, _PICTURE)
     if flag.value is not None
   }
+  for name, path in outputs.items():  # Before the training.
+    with prefixing_errors(f"--{name}=", OSError):
+      atomic.check_regular(path)
   if _READ.value is not None:
     found = _read(paths.parse("read", _READ.value))
   else:
@@ -159,8 +162,12 @@ def main() -> None:
     if _BASELINES.value:
       bench_baselines.train_missing(planned)
     found = collect_results(planned)
+    with prefixing_errors(f"{planned.folder}: ", ValueError):
+      analysis.check(found)
+    _tell_left_out(planned)
   if _RESULTS.name in outputs:
-    write_results(outputs[_RESULTS.name], found)
+    with prefixing_errors(f"--{_RESULTS.name}=", OSError):
+      write_results(outputs[_RESULTS.name], found)
   if _CALIBRATION.value is not None:
     print(calibration(found, _CRITERION.value))
     return
@@ -169,7 +176,15 @@ def main() -> None:
   compared = analysis.compare(
     found, baseline, criterion=_CRITERION.value, question=_QUESTION.value
   )
+  if not compared:
+    raise UsageError(
+      f"--baseline={_BASELINE.value}: no federation has results of this "
+      "baseline and of another method."
+    )
   titles = _titles(found)
+  if _PICTURE.name in outputs:
+    text = fair_bench.picture(compared, titles)
+    paths.write_output(outputs[_PICTURE.name], text, _PICTURE.name)
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
   rows = analysis.summarize_methods(compared, spreads)
   print(
@@ -183,9 +198,6 @@ def main() -> None:
     fair_bench.method_table(rows),
     sep="\n\n",
   )
-  if _PICTURE.name in outputs:
-    text = fair_bench.picture(compared, titles)
-    paths.write_output(outputs[_PICTURE.name], text)
 
 
 def _check_combinations() -> None:
@@ -229,12 +241,27 @@ def _bench_of_flags() -> bench.Bench:
     try:
       methods.method(swept.algorithm)
     except FieldError as error:
-      raise UsageError(f"--algorithms: {error.problem}") from error
+      raise UsageError(
+        f"--algorithms: {swept.algorithm}: {error.problem}"
+      ) from error
   return asked
+
+
+def _tell_left_out(asked: bench.Bench) -> None:
+  """Tells which methods have no results on federations of numbers."""
+  done = {(item.table.federation, item.method.name) for item in asked.items()}
+  for name in asked.federations:
+    names = [m.name for m in asked.swept_methods if (name, m.name) not in done]
+    if names:
+      progress.say(
+        f"{name}: has no results of {', '.join(names)}, since its labels are "
+        "numbers: no accuracies."
+      )
 
 
 def _show(asked: bench.Bench) -> None:
   """Prints the settings to try, by kind of label, and the numbers of runs."""
+  _tell_left_out(asked)
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)
@@ -271,7 +298,7 @@ def collect_results(asked: bench.Bench) -> pd.DataFrame:
   ]
   if _BASELINES.value:
     parts += [
-      (one.item, pd.read_csv(one.path))
+      (one.item, pd.read_csv(one.path, converters={"client": str}))
       for one in bench_baselines.list_all(asked)
     ]
   found = []
@@ -289,7 +316,7 @@ def collect_results(asked: bench.Bench) -> pd.DataFrame:
 
 def _read(path: pathlib.Path) -> pd.DataFrame:
   try:
-    found = pd.read_csv(path)
+    found = pd.read_csv(path, converters={"client": str})
   except (OSError, ValueError, EOFError, zlib.error) as error:
     reason = " ".join(str(error).split())[:100]
     raise UsageError(f"--read={path}: cannot be read: {reason}.") from error
@@ -325,6 +352,11 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
       columns=[column],
       question=_QUESTION.value,
     )
+    if not compared:
+      raise UsageError(
+        "--calibration: no federation has results of fedavg and of another "
+        "method."
+      )
     clear = [r for r in compared if r.verdict in ("gain", "loss")]
     plain = [
       r

@@ -102,12 +102,14 @@ def exit_if_changed(found: FoundRuns) -> None:
     sys.exit(1)
 
 
-def write_output(path: pathlib.Path, content: str) -> None:
-  """Writes the file that --output names, either completely or not at all."""
+def write_output(
+  path: pathlib.Path, content: str, flag: str = "output"
+) -> None:
+  """Writes the file that a flag names, either completely or not at all."""
   try:
     atomic.write(path, content)
   except OSError as error:
     raise UsageError(
-      f"--output={path}: cannot be written: {error.strerror or error}."
+      f"--{flag}={path}: cannot be written: {error.strerror or error}."
     ) from error
   progress.say(f"{path}: written.")

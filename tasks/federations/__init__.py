@@ -19,7 +19,12 @@ def get(name: str) -> Federation:
   """Returns a federation by its name, or from a user's function."""
   if user_functions.is_name(name):
     with user_functions.report_errors_as("federations", name):
-      found = user_functions.load(name)()
+      function = user_functions.load(name)
+      try:
+        found = function()
+      except Exception as error:  # Users' code may raise any error.
+        path = user_functions.file_of(name)
+        raise user_functions.user_code_error(name, path, error) from error
   elif name in NAMES:
     found = FEDERATIONS[name]
   else:

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import pathlib
-import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -12,7 +11,7 @@ import pandas as pd
 
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files
-from tff_fair.declared import Value
+from tff_fair.declared import FieldError, Value
 
 Source = pathlib.Path | None
 # How clients differ: in the level of the label, or in the label's dependence on
@@ -44,6 +43,10 @@ class Federation:
   # Digest of the table from which published results were computed.
   sha256: str | None = None
 
+  def __post_init__(self) -> None:
+    if self.kind not in ("classes", "number"):
+      raise FieldError("kind", "expected classes or number.", value=self.kind)
+
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns the options of the task `table` that read a prepared table."""
     return {
@@ -67,12 +70,18 @@ class Federation:
         frame = self.read(source)
     except DataError:
       raise
-    except (LookupError, ValueError, tarfile.TarError) as error:
+    except Exception as error:  # `read` may be a user's function.
       reason = data_files.reason(error)[:100]
+      expected = f"; expected {self.files}" if self.files else ""
       raise DataError(
         source or self.title,
-        f"cannot be read as {self.title} ({reason}); expected {self.files}.",
+        f"cannot be read as {self.title} ({reason}){expected}.",
       ) from error
+    if not isinstance(frame, pd.DataFrame):
+      raise DataError(
+        source or self.title,
+        f"`read` returns a {type(frame).__name__}; expected a DataFrame.",
+      )
     return frame.to_csv(index=False, lineterminator="\n")
 
   def prepare(

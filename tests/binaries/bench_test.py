@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import bench_levels, choice_accuracy, numpy_methods
-from binaries import bench
+from binaries import bench, prepare_data
 from tasks import federations
 from tests import source_tree
 from tests.binaries import in_process
@@ -407,6 +407,14 @@ def test_a_dry_run_counts_the_runs_of_all_model_seeds(program, tries, number):
     (lambda f: f[1:], "other clients"),
     (lambda f: f[:0], "no row"),
     (lambda f: f.assign(score_mean="much"), "score_mean"),
+    (lambda f: f.assign(num_examples="x"), "num_examples"),
+    (lambda f: f.drop(columns="num_examples"), "lacks num_examples"),
+    (lambda f: f.assign(seed=f["seed"] + 0.5), "seed has"),
+    (
+      lambda f: f.assign(score=f["score"].where(f["seed"] == 0, "rmse")),
+      "more than one score",
+    ),
+    (lambda f: f[f["method"] == "fedavg"], "--baseline=better"),
   ],
 )
 def test_damaged_results_are_refused_in_a_line(
@@ -421,6 +429,115 @@ def test_damaged_results_are_refused_in_a_line(
   cut = tmp_path / "cut.csv.gz"
   cut.write_bytes((folder / "out.csv.gz").read_bytes()[:150])
   assert "cut.csv.gz" in program(f"--read={cut}").refusal
+
+
+@pytest.mark.parametrize(
+  ("damage", "problem"),
+  [
+    (lambda f: f[:-1], "other clients"),
+    (lambda f: f.assign(setting=f["setting"].where(f.index < 2, 1)), "lacks"),
+    (lambda f: f[:0], "lacks rows"),
+    (lambda f: pd.concat([f, f[:1]]), "twice"),
+    (lambda f: f.drop(columns="accuracy"), "lacks accuracy"),
+    (lambda f: f.drop(columns=[*f]), "cannot be read"),
+    (lambda f: f.assign(client=f["client"] + "x"), "other clients"),
+  ],
+)
+def test_a_damaged_file_of_an_item_is_refused_in_a_line(
+  done, tmp_path, monkeypatch, damage, problem
+):
+  shutil.copytree(done[0], tmp_path / "bench")
+  monkeypatch.chdir(tmp_path / "bench")
+  path = pathlib.Path("outputs/fair_bench/opposites/fedavg/seed-1.csv")
+  damage(pd.read_csv(path)).to_csv(path, index=False)
+  refusal = in_process.run(bench, *_SMALL).refusal
+  assert problem in refusal
+  assert "outputs/fair_bench" in refusal
+
+
+def test_clients_may_have_names_of_other_kinds(done, tmp_path, monkeypatch):
+  shutil.copytree(done[0], tmp_path / "bench")
+  monkeypatch.chdir(tmp_path / "bench")
+  for path in pathlib.Path("outputs/fair_bench/opposites").rglob("*.csv"):
+    names = {"a": "01", "b": "2", "c": "NA"}
+    rows = pd.read_csv(path)
+    rows.assign(client=rows["client"].map(names)).to_csv(path, index=False)
+  found = in_process.run(bench, *_SMALL, "--results=names.csv")
+  assert found.stdout == done[1]
+  assert in_process.run(bench, "--read=names.csv").stdout == done[1]
+  assert ",01," in pathlib.Path("names.csv").read_text()
+
+
+_RULES = """
+import dataclasses
+from tff_fair import types
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mean(types.Rule):
+  signals = ("accuracy",)
+  def coefficients(self, cohort, state):
+    return types.RuleOutput(cohort.weight, state)
+
+mean = Mean
+"""
+
+
+def test_two_methods_or_versions_have_no_file_in_common(tmp_path):
+  _prepare(tmp_path)
+  path = tmp_path / "rules.py"
+  path.write_text(_RULES)
+  upper, lower = f"{path}:Mean", f"{path}:mean"
+  for names in ((upper, lower), ("term", "term")):
+    with pytest.raises(RunError, match="two methods"):
+      _bench_of(tmp_path, algorithms=names).record()
+  _bench_of(tmp_path, algorithms=(upper,)).record()
+  _bench_of(tmp_path, algorithms=("term", upper)).record()
+  with pytest.raises(RunError, match="another version"):
+    _bench_of(tmp_path, algorithms=(lower,)).record()
+  path.write_text(f"{_RULES}# Edited.")
+  with pytest.raises(RunError, match="another version"):
+    _bench_of(tmp_path, algorithms=(upper,)).record()
+  federation = tmp_path / "opposites.py"
+  federation.write_text(_FEDERATION.replace('"classes"', '"number"'))
+  with pytest.raises(RunError, match="another version of"):
+    _bench_of(tmp_path).record()
+
+
+def test_a_dry_run_says_which_methods_numbers_exclude(program):
+  text = pathlib.Path("opposites.py").read_text()
+  pathlib.Path("opposites.py").write_text(text.replace("classes", "number"))
+  planned = program(*_SMALL, "--algorithms=fedavg,fedfa", "--dry_run")
+  assert "no results of fedfa" in planned.stderr
+
+
+@pytest.mark.parametrize("flag", ["--results", "--picture"])
+def test_outputs_that_cannot_be_written_are_refused_in_a_line(
+  done, program, flag
+):
+  words = f"--read={done[0] / 'out.csv.gz'}", f"{flag}=opposites.py/out"
+  assert flag in program(*words).refusal
+  # A folder is refused before any training.
+  assert program(*_SMALL, f"{flag}=.").refusal.startswith(f"bench: {flag}=.")
+  assert not pathlib.Path("outputs").exists()
+
+
+@pytest.mark.parametrize(
+  ("before", "after", "problem"),
+  [
+    ('kind="classes"', 'kind="auto"', "expected classes or number"),
+    ("rng.normal(", "rng.norm(", "AttributeError"),
+    ("lambda source: frame", "lambda source: [1]", "returns a list"),
+    ("lambda source: frame", "lambda: frame", "TypeError"),
+  ],
+)
+def test_a_wrong_federation_is_refused_in_a_line(
+  tmp_path, monkeypatch, before, after, problem
+):
+  monkeypatch.chdir(tmp_path)
+  text = _FEDERATION.replace(before, after)
+  pathlib.Path("wrong.py").write_text(text)
+  words = "--federation=wrong.py:opposites", "--data_dir=."
+  assert problem in in_process.run(prepare_data, *words).refusal
 
 
 def test_all_methods_are_those_that_any_table_can_train(program):

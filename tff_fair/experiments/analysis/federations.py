@@ -79,15 +79,17 @@ def check(results: pd.DataFrame) -> None:
   """Raises `ValueError` for a table of results that `compare` cannot take."""
   keys = ["federation", "method", "seed", "client"]
   scores = [f"score_{criterion}" for criterion in CRITERIA]
-  lacking = {*keys, "score", *scores} - {*results}
+  numbers = ["num_examples", *scores]
+  lacking = {*keys, "score", *numbers} - {*results}
   if lacking:
     raise ValueError(f"lacks {', '.join(sorted(lacking))}")
   if results.empty:
     raise ValueError("holds no row")
-  for name in scores:
+  for name in numbers:
     if not pd.api.types.is_numeric_dtype(results[name]):
       raise ValueError(f"{name} has values that are not numbers")
-  incomplete = results[[*keys, "score"]].isna().any(axis=1)
+  needed = results[[*keys, "score"]]
+  incomplete = (needed.isna() | (needed == "")).any(axis=1)
   twice = results[keys].duplicated()
   if (incomplete | twice).any():
     row = int((incomplete | twice).to_numpy().argmax())
@@ -95,6 +97,11 @@ def check(results: pd.DataFrame) -> None:
     raise ValueError(f"line {row + 2} {problem}")
   if unknown := {*results["score"]} - {*BY_NAME}:
     raise ValueError(f"has the score {min(map(str, unknown))}")
+  if not pd.api.types.is_integer_dtype(results["seed"]):
+    raise ValueError("seed has values that are not whole numbers")
+  several = results.groupby("federation")["score"].nunique() > 1
+  if several.any():
+    raise ValueError(f"has more than one score of {several.idxmax()}")
   clients = results.groupby(keys[:3])["client"].agg(frozenset)
   for federation, found in clients.groupby("federation"):
     if found.nunique() > 1:
@@ -242,7 +249,7 @@ def standardized_gain(result: Result, spread: float) -> float:
   """
   if np.isnan(result.gain):
     return -math.inf
-  return result.gain / spread if spread > 0 else 0.0
+  return 0.0 if spread == 0 else result.gain / spread
 
 
 def summarize_methods(

@@ -28,7 +28,7 @@ import tasks
 from tasks import federations
 from tasks.federations import Federation
 from tasks.formats import source_files
-from tff_fair import declared, methods
+from tff_fair import declared, methods, user_functions
 from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.errors import RunError
@@ -165,6 +165,12 @@ class Bench:
       "share": self.share if self.calibration == "power" else None,
       "rates": {kind: list(rates) for kind, rates in RATES.items()},
     }
+    names = [item.path for item in self.items()]
+    if twice := {path for path in names if names.count(path) > 1}:
+      raise RunError(
+        f"{min(twice)}: would hold the results of two methods or federations; "
+        "name each once, and give your own another name."
+      )
     path = self.folder / "protocol.json"
     before = discovery.read_json_object(path) if path.exists() else found
     for name, value in found.items():
@@ -182,8 +188,42 @@ class Bench:
           f"{self.folder}: holds a bench with another {table.prepared_path()}; "
           "put that version back, or choose another folder."
         )
+    functions = dict(before.get("functions", {}))
+    for place, name, version in self._functions():
+      if functions.setdefault(place, version) != version:
+        raise RunError(
+          f"{self.folder}: holds a bench with another version of {name}; put "
+          "that version back, or choose another folder."
+        )
     self.folder.mkdir(parents=True, exist_ok=True)
-    atomic.write(path, json_text({**found, "tables": tables}))
+    recorded = {**found, "tables": tables, "functions": functions}
+    atomic.write(path, json_text(recorded))
+
+  def _functions(self) -> Iterator[tuple[str, str, object]]:
+    """Yields the users' federations and methods.
+
+    Each is a place in the folder, a name, and what determines results.
+    """
+    for name in filter(user_functions.is_name, self.federations):
+      federation = federations.get(name)
+      options = federation.task_options(pathlib.Path())
+      yield (
+        user_functions.short_name(name),
+        name,
+        [federation.score, *(f"{k}={options[k]}" for k in sorted(options))],
+      )
+    for method in self.swept_methods:
+      name = method.algorithm
+      if user_functions.is_name(name):
+        yield (
+          f"*/{_folder_name(method)}",
+          name,
+          f"{user_functions.short_name(name)} {user_functions.digest(name)}",
+        )
+
+
+def _folder_name(method: SweptMethod) -> str:
+  return re.sub(r"\W+", "_", method.name).strip("_").lower()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,9 +349,8 @@ class Item:
   @property
   def path(self) -> pathlib.Path:
     """The file with the item's results."""
-    method = re.sub(r"\W+", "_", self.method.name).strip("_").lower()
-    folder = self.table.bench.folder / self.table.name / method
-    return folder / f"seed-{self.seed}.csv"
+    folder = self.table.bench.folder / self.table.name
+    return folder / _folder_name(self.method) / f"seed-{self.seed}.csv"
 
   @property
   def is_done(self) -> bool:
@@ -426,8 +465,10 @@ def _run_in_processes(
   bar.update(sum(item.is_done for item in items) - bar.n)
   left = sum(not item.is_done for item in items)
   if left:
+    was_killed = any((process.exitcode or 0) < 0 for process in started)
     raise RunError(
-      f"{bench.folder}: {left} of {len(items)} items failed, see above; the "
+      f"{bench.folder}: {left} of {len(items)} items failed, "
+      f"{'since a process was killed' if was_killed else 'see above'}; the "
       "same command tries them again."
     )
 
@@ -513,4 +554,39 @@ def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
   """Yields each item whose file exists, and the rows of that file."""
   for item in bench.items():
     if item.is_done:
-      yield item, pd.read_csv(item.path)
+      yield item, read_results(item)
+
+
+def read_results(item: Item) -> pd.DataFrame:
+  """Returns the rows of an item's file; `RunError` if some are missing."""
+  try:
+    # The names of clients are texts, even if they look like numbers, or as NA.
+    rows = pd.read_csv(item.path, converters={CLIENT: str})
+    problem = _problem(item, rows)
+  except (OSError, ValueError) as error:
+    problem = f"cannot be read: {' '.join(str(error).split())[:100]}"
+  if problem:
+    raise RunError(
+      f"{item.path}: {problem}; remove it, and repeat the command."
+    )
+  return rows
+
+
+def _problem(item: Item, rows: pd.DataFrame) -> str:
+  """Returns what an item's rows lack, or an empty text."""
+  score = item.table.score.name
+  keys = [SETTING, analysis.MODEL_SEED, CLIENT]
+  needed = (*keys, "num_examples", score, f"validation_{score}")
+  if lacking := [name for name in needed if name not in rows]:
+    return f"lacks {', '.join(lacking)}"
+  bench = item.table.bench
+  runs = rows.groupby(keys[:2])[CLIENT].agg(frozenset)
+  seeds = [seed for _, seed in runs.index]
+  if (
+    seeds.count(0) != bench.tries
+    or {*seeds} != {*range(bench.model_seeds)}
+    or runs.nunique() != 1
+    or rows[keys].duplicated().any()
+  ):
+    return "lacks rows, or has some twice"
+  return ""

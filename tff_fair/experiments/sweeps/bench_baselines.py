@@ -49,7 +49,7 @@ class Baselines:
     from tff_fair.experiments.training import execution  # noqa: PLC0415
 
     table, score = self.item.table, self.item.table.score
-    chosen = analysis.chosen_rows(pd.read_csv(self.item.path), score)
+    chosen = analysis.chosen_rows(bench.read_results(self.item), score)
     shared = table.spec().replace(seed=self.item.seed)
     tried = bench.settings(self.item.method, shared, table.bench.tries)
     found = [
