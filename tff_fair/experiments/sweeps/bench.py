@@ -8,6 +8,7 @@ continues with the items without a file. The runs of an item share one compiled
 graph for each value of the method's hyperparameter.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -165,8 +166,8 @@ class Bench:
       "share": self.share if self.calibration == "power" else None,
       "rates": {kind: list(rates) for kind, rates in RATES.items()},
     }
-    names = [item.path for item in self.items()]
-    if twice := {path for path in names if names.count(path) > 1}:
+    uses = collections.Counter(item.path for item in self.items())
+    if twice := [path for path, number in uses.items() if number > 1]:
       raise RunError(
         f"{min(twice)}: would hold the results of two methods or federations; "
         "name each once, and give your own another name."
@@ -560,7 +561,7 @@ def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
 def read_results(item: Item) -> pd.DataFrame:
   """Returns the rows of an item's file; `RunError` if some are missing."""
   try:
-    # The names of clients are texts, even if they look like numbers, or as NA.
+    # Clients' names are strings, even if they look like numbers or are NA.
     rows = pd.read_csv(item.path, converters={CLIENT: str})
     problem = _problem(item, rows)
   except (OSError, ValueError) as error:
