@@ -164,7 +164,7 @@ def main() -> None:
     found = collect_results(planned)
     with prefixing_errors(f"{planned.folder}: ", ValueError):
       analysis.check(found)
-    _tell_left_out(planned)
+    _report_left_out(planned)
   if _RESULTS.name in outputs:
     with prefixing_errors(f"--{_RESULTS.name}=", OSError):
       write_results(outputs[_RESULTS.name], found)
@@ -247,8 +247,8 @@ def _bench_of_flags() -> bench.Bench:
   return asked
 
 
-def _tell_left_out(asked: bench.Bench) -> None:
-  """Tells which methods have no results on federations of numbers."""
+def _report_left_out(asked: bench.Bench) -> None:
+  """Reports the methods without results on federations with numeric labels."""
   done = {(item.table.federation, item.method.name) for item in asked.items()}
   for name in asked.federations:
     names = [m.name for m in asked.swept_methods if (name, m.name) not in done]
@@ -261,7 +261,7 @@ def _tell_left_out(asked: bench.Bench) -> None:
 
 def _show(asked: bench.Bench) -> None:
   """Prints the settings to try, by kind of label, and the numbers of runs."""
-  _tell_left_out(asked)
+  _report_left_out(asked)
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
     kinds.setdefault(str(table.spec().task_options["kind"]), table)

@@ -574,7 +574,7 @@ def read_results(item: Item) -> pd.DataFrame:
 
 
 def _problem(item: Item, rows: pd.DataFrame) -> str:
-  """Returns what an item's rows lack, or an empty text."""
+  """Returns what is wrong with an item's rows, or an empty string."""
   score = item.table.score.name
   keys = [SETTING, analysis.MODEL_SEED, CLIENT]
   needed = (*keys, "num_examples", score, f"validation_{score}")
