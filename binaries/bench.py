@@ -204,11 +204,11 @@ def _check_combinations() -> None:
   """Raises `UsageError` for a flag that has no effect with the other flags."""
   kind, reads = _CALIBRATION.value, _READ.value is not None
   for is_excluded, excluded, reason in (
-    (reads, _OF_TRAINING, "does not go with --read, which trains nothing"),
-    (kind is None, (_COPIES,), "goes with --calibration"),
-    (kind != "power", (_SHARE,), "goes with --calibration=power"),
-    (kind, (_PICTURE, _BASELINE), "does not go with --calibration"),
-    (_MODEL_SEEDS.value > 1, (_BASELINES,), "goes with --model_seeds=1"),
+    (reads, _OF_TRAINING, "has no effect with --read, which trains nothing"),
+    (kind is None, (_COPIES,), "works only with --calibration"),
+    (kind != "power", (_SHARE,), "works only with --calibration=power"),
+    (kind, (_PICTURE, _BASELINE), "has no effect with --calibration"),
+    (_MODEL_SEEDS.value > 1, (_BASELINES,), "works only with --model_seeds=1"),
   ):
     for flag in excluded:
       if is_excluded and flag.present:
