@@ -15,7 +15,7 @@ from tests.cases import one_of_each
 from tests.methods.settings import FOR_SECURE_SUMS, wrong_values
 from tests.rounds import problem
 from tests.runtime import ways
-from tff_fair import algorithms, declared, runtime, types
+from tff_fair import algorithms, declared, methods, runtime, types
 
 # `fedminmax_test` has data with groups of people.
 NAMES = tuple(name for name in algorithms.names() if name != "fedminmax")
@@ -420,5 +420,11 @@ def test_wrong_hyperparameters_are_named(name):
 
 
 def test_one_method_asks_for_more_than_losses():
-  asking = [name for name in NAMES if algorithms.get(name).needs_accuracy]
+  asking = [
+    name
+    for name in NAMES
+    if "accuracy" in algorithms.get(name).build.rule.signals
+  ]
   assert asking == ["fedfa"]
+  declared_so = [name for name in NAMES if methods.method(name).needs_accuracy]
+  assert declared_so == asking

@@ -44,6 +44,7 @@ class Method:
     sends_controls: Whether clients send control variates, which reveal as much
       as personal models.
     needs_groups: Whether the data must have the group of each example.
+    needs_accuracy: Whether the rule needs the clients' accuracies.
   """
 
   name: str
@@ -55,6 +56,7 @@ class Method:
   sends_models: bool = False
   sends_controls: bool = False
   needs_groups: bool = False
+  needs_accuracy: bool = False
 
   @property
   def module(self) -> str:
@@ -74,7 +76,13 @@ _METHODS = (
   Method("propfair", "PropFair"),
   Method("delta_fl", "Delta-FL", "DeltaFlFactory"),
   Method("gifair", "GiFair-FL", "GiFairFactory"),
-  Method("fedfa", "FedFA", "FedFaFactory", weighs_clients=False),
+  Method(
+    "fedfa",
+    "FedFA",
+    "FedFaFactory",
+    weighs_clients=False,
+    needs_accuracy=True,
+  ),
   Method("ditto", "Ditto", sends_models=True),
   Method("scaffold", "SCAFFOLD", sends_controls=True),
   Method("fedmgda_plus", "FedMGDA+", "FedMgdaPlusFactory"),
@@ -136,11 +144,6 @@ class Algorithm:
   aggregations: tuple[aggregation_kinds.Aggregation, ...]
 
   @property
-  def needs_accuracy(self) -> bool:
-    """Whether the method's rule needs the clients' accuracy."""
-    return "accuracy" in self.build.rule.signals
-
-  @property
   def hparams(self) -> Mapping[str, Any]:
     """The defaults of the method's hyperparameters, by name."""
     return {h.name: h.default for h in self.build.hyperparameters}
@@ -190,8 +193,9 @@ def method(name: str) -> Method:
   entry = Method(name, short_name(name))
   if not _user_functions().may_run(code):
     return entry
+  rule = _load_user_method(code).rule
   return dataclasses.replace(
-    entry, factory=_load_user_method(code).rule.__name__
+    entry, factory=rule.__name__, needs_accuracy="accuracy" in rule.signals
   )
 
 

@@ -152,7 +152,7 @@ class Bench:
       for seed in self.seeds
       for method in self.swept_methods
       if federations.get(table.federation).kind == "classes"
-      or not methods.get(method.algorithm).needs_accuracy
+      or not methods.method(method.algorithm).needs_accuracy
     ]
 
   def record(self) -> None:
@@ -180,31 +180,25 @@ class Bench:
           f"{self.folder}: holds a bench with {name}={before.get(name)} "
           f"(here {value}); choose another folder."
         )
-    tables = dict(before.get("tables", {}))
-    for name in self.federations:
-      table = Table(self, name)
-      (digest,) = source_files.digests([table.prepared_path()]).values()
-      if tables.setdefault(table.short_name, digest) != digest:
+    versions = dict(before.get("versions", {}))
+    for place, source, version in self._sources():
+      if versions.setdefault(place, version) != version:
         raise RunError(
-          f"{self.folder}: holds a bench with another {table.prepared_path()}; "
+          f"{self.folder}: holds a bench with another version of {source}; "
           "put that version back, or choose another folder."
         )
-    functions = dict(before.get("functions", {}))
-    for place, name, version in self._functions():
-      if functions.setdefault(place, version) != version:
-        raise RunError(
-          f"{self.folder}: holds a bench with another version of {name}; put "
-          "that version back, or choose another folder."
-        )
     self.folder.mkdir(parents=True, exist_ok=True)
-    recorded = {**found, "tables": tables, "functions": functions}
-    atomic.write(path, json_text(recorded))
+    atomic.write(path, json_text({**found, "versions": versions}))
 
-  def _functions(self) -> Iterator[tuple[str, str, object]]:
-    """Yields the users' federations and methods.
+  def _sources(self) -> Iterator[tuple[str, object, object]]:
+    """Yields the prepared tables, and the users' federations and methods.
 
     Each is a place in the folder, a name, and what determines results.
     """
+    for table in (Table(self, name) for name in self.federations):
+      path = table.prepared_path()
+      (digest,) = source_files.digests([path]).values()
+      yield f"{table.short_name}/", path, digest
     for name in filter(user_functions.is_name, self.federations):
       federation = federations.get(name)
       options = federation.task_options(pathlib.Path())

@@ -56,7 +56,7 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
 
 def check(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that a task has all that the method and other settings need."""
-  if task.num_classes is None and methods.get(spec.algorithm).needs_accuracy:
+  if task.num_classes is None and methods.method(spec.algorithm).needs_accuracy:
     raise FieldError(
       "algorithm",
       f"needs the accuracies of clients, and the label of {task.name} is a "
