@@ -1,1 +1,1 @@
-"""Benchmarks of speed and memory, as ratios within a run, and of statistics."""
+"""Benchmarks of speed and memory, and of statistical methods."""

@@ -61,7 +61,7 @@ _LEVEL, _POWER = 0.05, 0.8
 def evaluate_seed(
   table: bench.Table, seed: int, known: dict[object, np.ndarray]
 ) -> list[pd.DataFrame]:
-  """Returns all methods' results for `seed`; `known` caches first weights."""
+  """Returns all methods' results for `seed`; `known` caches initial weights."""
   shared = table.spec().replace(seed=seed)
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
@@ -89,7 +89,7 @@ def evaluate_seed(
 
 
 def summary(found: pd.DataFrame) -> str:
-  """Returns, as text, how often methods differ from FedAvg, and the coverage.
+  """Returns tables of significant differences from FedAvg, and of coverage.
 
   Methods differ even if all clients are alike, since some converge more slowly.
   So intervals are judged by coverage: how often they contain the mean
@@ -128,7 +128,7 @@ def summary(found: pd.DataFrame) -> str:
 
 
 def _misses_mean(differences: pd.Series) -> np.ndarray:
-  """Returns which of the differences' intervals miss the mean estimate."""
+  """Returns whether each difference's interval misses the mean estimate."""
   estimates = np.array([d.estimate for d in differences])
   if len(estimates) < 2:
     return np.full(len(estimates), np.nan)

@@ -63,7 +63,7 @@ def _specs(
 
 
 def _runs(table: bench.Table, folder: pathlib.Path) -> Iterator[pd.DataFrame]:
-  """Trains a federation's runs; yields rows with their margins."""
+  """Trains a federation's runs; yields a table of margins for each method."""
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
   shared = table.spec().replace(validation_fraction=None, data_seed=0)

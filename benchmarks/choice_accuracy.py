@@ -10,10 +10,10 @@ With power, the labels of --share of the clients are also inverted. With none,
 federations are unchanged, and a draw is a data seed.
 
 The truth of each draw is computed from the whole grid of fair-bench, eight
-settings per method, on --seeds further seeds. For each method, it is the mean
+settings per method, on --seeds further seeds. A method's true value is the mean
 test score of the worst 10 % of the clients, with the setting for which this
-mean is best on validation rows. The regret of a choice is how far the best
-method is better than the recommended setting, on the same rows and seeds.
+mean is best on validation rows. The regret of a choice is the best true value
+minus the value of the recommended setting, on the same rows and seeds.
 Existing draws are reused. The program prints a line for each draw, then shares
 with 95 % intervals by Clopper and Pearson.
 """

@@ -20,8 +20,8 @@ in an evaluation, and differences are computed as in the project's tables.
 The table has percentages of pairs with p below 0.05; with p below 0.01, which
 is 0.05 after Holm's correction for five methods; and with an interval of zero
 width. For single clients, it has percentages of clients. With --gain, the first
-method of a pair is more accurate by the gain at all clients, and the shares are
-the power of a single comparison and of the first of five.
+method of a pair is more accurate by the gain at all clients, and the first two
+percentages are the power of a single comparison and of one among five.
 """
 
 import itertools
@@ -144,7 +144,7 @@ def differences(
 
 
 def _shares(found: Sequence[Difference]) -> np.ndarray:
-  """Returns the shares of p-values below each level, and of zero widths."""
+  """Returns the shares of p-values below each level, and of widths of zero."""
   p_values = np.array([d.p_value for d in found])
   widths = np.array([d.high - d.low for d in found])
   below = [p_values < level for level in LEVELS]

@@ -208,7 +208,7 @@ def accuracies(
 
 
 def read_results(folder: pathlib.Path) -> pd.DataFrame:
-  """Returns FLamby's accuracies in the form of `accuracies`."""
+  """Returns FLamby's accuracies, with the columns of `accuracies`."""
   found = pd.concat(map(pd.read_csv, sorted(folder.glob("heart_seed*.csv"))))
   center = found["Test"].str.extract(r"client_test_(\d)")[0]
   found = found.assign(center=center).dropna(subset=["center"])
@@ -239,7 +239,7 @@ def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-  """Prints both accuracies as a table, if the data are there."""
+  """Prints FLamby's accuracies and ours as a table; exits without data."""
   source, folder = pathlib.Path(_HEART.value), pathlib.Path(_RESULTS.value)
   if not source.is_file() or not [*folder.glob("heart_seed*.csv")]:
     sys.exit(

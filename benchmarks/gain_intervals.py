@@ -21,8 +21,8 @@ errors.
 **tests**: in each federation, five clients test two models. The table has the
 percentage of federations in which any client's test reports a gain or loss,
 with p below 0.05 after Holm's correction: for models with exchangeable outputs,
-and for models with equal expected scores but different errors. Of the second
-kind, one model is mostly exact and sometimes far off.
+and for models with equal expected scores but different errors. Of the latter
+models, one has mostly small errors, and sometimes large ones.
 """
 
 import functools
@@ -185,8 +185,8 @@ TESTED = ("accuracy", "auc", "f1", "log_loss", "rmse")
 def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
   """Returns predictions of two models with equal expected squared errors.
 
-  One model has normal errors. The other has small errors, except for a large
-  one in ten.
+  One model has normal errors. The other has small errors, but large ones on a
+  tenth of the examples.
   """
   labels = generator.normal(size=size)
   seldom = np.where(generator.random(size) < 0.1, 3.0, 0.3162)
@@ -198,7 +198,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns a function that draws outputs of unlike, equally good models."""
+  """Returns a function that draws outputs of unlike models of equal score."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3

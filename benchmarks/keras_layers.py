@@ -42,7 +42,7 @@ _LAYERS = flags.DEFINE_list("layers", [], "Which layers; by default all.")
 _ALL = flags.DEFINE_bool("all", False, "Also those on the list.")
 
 _CLASSES = 3
-_SIZES = (3, 8, 5, 13, 1, 8)  # Numbers of clients' examples; batches are of 4.
+_SIZES = (3, 8, 5, 13, 1, 8)  # Each client's number of examples.
 _WORDS = 11
 
 # Shapes of one example, without the batch axis.
@@ -192,7 +192,7 @@ def _model(name: str) -> tf.keras.Model:
   tf.keras.utils.set_random_seed(1)
   shape, build = _set_ups()[name]
   x = L.Input(shape)
-  # Dense layers on both sides, so that a layer without weights affects some.
+  # Dense layers on both sides have weights, which the layer between affects.
   hidden = build(L.Dense(shape[-1], "tanh")(x))
   return tf.keras.Model(x, L.Dense(_CLASSES)(L.Flatten()(hidden)))
 

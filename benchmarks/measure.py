@@ -31,7 +31,7 @@ def time_in_turns(
   *,
   repetitions: int,
 ) -> dict[str, list[float]]:
-  """Makes all calls in each repetition; returns each one's seconds by name."""
+  """Calls all functions in turn, `repetitions` times; returns their seconds."""
   seconds: dict[str, list[float]] = {name: [] for name in calls}
   for repetition in range(-_WARM_UP, repetitions):
     for name, call in calls.items():

@@ -226,7 +226,7 @@ def _fedmgda_plus(r: Round) -> np.ndarray:
 
 
 def _adafed(r: Round) -> np.ndarray:
-  """Returns AdaFed's step, from the affine or, if needed, the convex hull."""
+  """Returns AdaFed's step, from the convex hull if the affine one has none."""
   is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
   update = np.where(is_finite[:, None, None], r.update, 0)
   slope = np.where(is_finite[:, None], r.loss ** r.value[:, None], 1)

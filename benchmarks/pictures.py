@@ -61,7 +61,7 @@ text { fill: var(--quiet); font-size: 11.5px; }
 def curve(
   folder: pathlib.Path, title: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns a method's rounds, and mean and std over seeds, in percent."""
+  """Returns rounds, and a method's mean accuracy and std over seeds, in %."""
   runs = [r for r in discovery.find([folder]) if r.title == title]
   seeds = [run.seed for run in runs]
   if not seeds or len(set(seeds)) < len(seeds):
@@ -77,7 +77,7 @@ def curve(
 
 
 def worst_clients(folder: pathlib.Path, methods: Sequence[str]) -> str:
-  """Returns the picture of the worst clients."""
+  """Returns the SVG of the worst clients' accuracy against rounds."""
   titles = [registry.title(*method.split(":")) for method in methods]
   curves = [curve(folder, title) for title in titles]
   last = max(rounds[-1] for rounds, _, _ in curves)

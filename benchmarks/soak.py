@@ -80,7 +80,7 @@ class Program:
     self.said = ""
 
     def prepare() -> None:
-      # If this runs as a background job, its child would ignore SIGINT, too.
+      # A background job ignores SIGINT, and its child would inherit that.
       signal.signal(signal.SIGINT, signal.SIG_DFL)
       resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 

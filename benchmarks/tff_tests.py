@@ -79,8 +79,8 @@ def run_here(
   checkout: pathlib.Path, file: pathlib.Path, context: str, log: pathlib.Path
 ) -> None:
   """Runs a test file in this process, which then exits."""
-  # TFF ends its worker with SIGINT, and waits until it ends. With the inherited
-  # handler, a worker of a script in the background would ignore the signal.
+  # TFF stops its worker with SIGINT, and waits for its end. A background script
+  # ignores SIGINT, and its worker would inherit that.
   signal.signal(signal.SIGINT, signal.default_int_handler)
   # Append the finder, so that Python searches installed modules first.
   sys.meta_path.append(_CheckoutFinder(checkout))
@@ -159,7 +159,7 @@ def _end(text: str) -> str:
 
 
 def differences(theirs: Outcomes, others: Outcomes) -> Mapping[str, str]:
-  """Returns, by test name, a text with both outcomes if they differ."""
+  """Returns both outcomes, as text, of the tests for which they differ."""
 
   def kind(outcome: str) -> str:
     return outcome if outcome in (_PASSED, _SKIPPED) else "failed"

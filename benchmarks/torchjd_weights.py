@@ -6,9 +6,9 @@ r"""Compares the coefficients of Gram rules with those of TorchJD 0.18.
 
 TorchJD needs another version of NumPy than TensorFlow 2.14. So the first
 command, which writes TorchJD's answers for random updates, runs where TorchJD
-is installed, and the second one where this project is. Updates are linearly
-independent, linearly dependent (more clients than weights), or include equal,
-opposite and zero ones, in equally many sets each.
+is installed, and the second one where this project is. The sets of updates are
+of five kinds, equally often: linearly independent, linearly dependent (more
+clients than weights), or with an update equal or opposite to another, or zero.
 
 For each rule, the table has the number of sets for which TorchJD has an answer,
 and the largest distance of this project's result from it: between directions,
@@ -39,7 +39,7 @@ UNIQUE = ("imtl_g", "nash_mtl", "aligned_mtl")
 
 
 def update_sets(number: int) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields `number` random kinds and updates, float64[clients, weights]."""
+  """Yields `number` pairs of a kind and updates, float64[clients, weights]."""
   rng = np.random.default_rng(0)
   for place in range(number):
     kind = KINDS[place % len(KINDS)]
@@ -58,7 +58,7 @@ def _solves(updates: np.ndarray, c: np.ndarray) -> bool:
 
 
 def torchjd_weights() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-  """Returns functions from m updates, [m, d], to TorchJD's weights, by rule."""
+  """Returns each rule's function from updates [m, d] to TorchJD's weights."""
   import torch  # noqa: PLC0415  Not installed here.
   from torchjd import aggregation, linalg  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ import sys
 from tff_fair import shadowing
 
 _TRAINING = ("binaries.train", "tff-fair-train")
-_SHOWING = ("--help", "--list")  # With these, no TensorFlow is imported.
+_SHOWING = ("--help", "--list")  # Flags that do not import TensorFlow.
 
 
 def _is_starting() -> bool:
@@ -35,7 +35,7 @@ if _is_starting():
     sys.exit(str(error))
   if _is_waited_for():
     print("Loading TensorFlow Federated ...", file=sys.stderr, flush=True)
-  # Ctrl-C ends the process at once during the following imports, which take a
-  # second. By default, Python would raise an error in an import, or discard it.
+  # Let Ctrl-C end the process at once during the following imports, which take
+  # a second: by default, an import could raise or discard KeyboardInterrupt.
   if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)

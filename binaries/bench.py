@@ -260,7 +260,7 @@ def _report_left_out(asked: bench.Bench) -> None:
 
 
 def _show(asked: bench.Bench) -> None:
-  """Prints the settings to try, by kind of label, and the numbers of runs."""
+  """Prints each method's settings by label type, and the number of runs."""
   _report_left_out(asked)
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
@@ -338,10 +338,10 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns, in sentences, the percentage of differences that are significant.
+  """Returns text with the percentage of significant differences per measure.
 
-  The baseline is always FedAvg by examples, since a choice of the better of two
-  baselines would depend on the numbers that are compared.
+  The baseline is always FedAvg weighted by numbers of examples: a choice of the
+  better FedAvg would depend on the same results as the comparison.
   """
   lines = []
   for column in analysis.COLUMNS:

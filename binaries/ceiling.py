@@ -3,7 +3,7 @@
 For a model that is linear in its weights, the program computes the least mean
 loss, the least loss of the worst clients and the least largest loss on the
 training data, each with a proven bound on its error. Name a task, or finished
-runs; for models with hidden layers, these layers come from the runs. The
+runs; if the model has hidden layers, these layers come from the runs. The
 program writes ceiling.json into each run's folder, and replaces an earlier one;
 tff-fair-compare, reports and model cards show this file.
 """
@@ -17,7 +17,7 @@ from tff_fair.experiments.analysis.ceiling import WEIGHTINGS
 from tff_fair.experiments.presenting import ceiling as presenting
 from tff_fair.experiments.spec import spec_text
 
-# Errors about `runs` say RUN, as folders of runs are positional arguments.
+# Errors about `runs` name RUN, the positional argument for folders of runs.
 FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(

@@ -1,4 +1,4 @@
-"""Defines and runs the programs; mistakes exit with one line and status 2.
+"""Defines and runs programs; a user's mistake exits with one line, status 2.
 
 Flags and error reports are in the same module because errors name the flag at
 fault. `paths` handles the files and folders that flags name.
@@ -22,7 +22,7 @@ from tff_fair.declared import Field
 from tff_fair.experiments import FieldError, RunError, interruption
 from tff_fair.experiments.spec import spec_text
 
-# The start of absl's error about a boolean flag, whose text is a tuple's repr.
+# How absl's error for a wrong boolean starts: its text is the repr of a tuple.
 _NOT_BOOLEAN = "('Non-boolean argument"
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
@@ -53,7 +53,7 @@ class _Parser(flags.ArgumentParser):
     self._setting = setting
 
   def parse(self, argument: object) -> object:
-    """Parses a string; returns a default, which is a value, unchanged."""
+    """Parses a string; returns a default, which is not a string, unchanged."""
     if not isinstance(argument, str):
       return argument
     try:
@@ -109,7 +109,7 @@ class Flags(flags.FlagValues):
   texts = functools.partialmethod(_define, flags.DEFINE_multi_string)
   # A list of strings, separated by commas.
   names = functools.partialmethod(_define, flags.DEFINE_list)
-  # One of the strings in the argument after the name.
+  # One of the strings in the third argument.
   choice = functools.partialmethod(_define, flags.DEFINE_enum)
   # A boolean flag: --name or --noname.
   switch = functools.partialmethod(_define, flags.DEFINE_boolean)
@@ -160,7 +160,7 @@ class Program(NamedTuple):
 
     The exit status is 0; 2 for a user's mistake, reported in one line: a
     `UsageError`, `FieldError`, `RunError` or `DataError`; 1 if standard output
-    is closed; 130 or 143 after Ctrl-C or SIGTERM.
+    is closed or full; 130 or 143 after Ctrl-C or SIGTERM.
     """
     argv = list(sys.argv if argv is None else argv)
     program = pathlib.Path(argv[0]).stem
@@ -262,7 +262,7 @@ def error_line(
 
 @contextlib.contextmanager
 def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Turns errors of the classes `kinds` into a `UsageError` about `flag`."""
+  """Turns errors of `kinds` into `UsageError`s that begin with `flag`."""
   try:
     yield
   except kinds as error:
@@ -343,7 +343,7 @@ def _with_values_joined(
 def _with_later_assignments(
   words: Sequence[str], namespace: flags.FlagValues
 ) -> list[str]:
-  """Expands flagfiles; drops their assignments that a later one overrides."""
+  """Expands flagfiles; drops NAME=VALUE entries that a later flag replaces."""
   found: list[tuple[str, int, tuple[str, str] | None]] = []
   of_files: set[int] = set()
   for place, word in enumerate(words):

@@ -21,7 +21,7 @@ from tff_fair.experiments.analysis.comparison_table import Table
 from tff_fair.experiments.analysis.method_tables import Target
 from tff_fair.experiments.presenting import text_tables
 
-# Errors about `runs` say RUN, as folders of runs are positional arguments.
+# Errors about `runs` name RUN, the positional argument for folders of runs.
 FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(

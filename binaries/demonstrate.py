@@ -1,4 +1,4 @@
-"""Checks what the papers' theorems and figures claim, on small numbers.
+"""Checks claims of the papers' theorems and figures, on small examples.
 
 Give the name of a demonstration, or no name to list all names. A demonstration
 needs no data and takes seconds. The exit status is 1 if a claim does not hold.

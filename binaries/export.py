@@ -1,8 +1,8 @@
 """Writes the trained model of a run to a file, with a model card beside it.
 
 Give the folder of the run. To use the file you need TensorFlow, but not this
-project. With --form the program writes a round of the run instead, for
-platforms that run TensorFlow Federated's computations.
+project. With --form the program instead writes the computations of one round,
+for platforms that run TensorFlow Federated's computations.
 """
 
 from binaries import command_line, paths

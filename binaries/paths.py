@@ -63,7 +63,7 @@ def new_output(
   endings: Sequence[str] = (),
   makes_folder: bool = False,
 ) -> pathlib.Path:
-  """Returns the path that --output names, if it can be written."""
+  """Returns the path in --output; raises `UsageError` if it is not usable."""
   if not text:
     raise UsageError("--output: is empty; name the file to write.")
   found = parse("output", text)

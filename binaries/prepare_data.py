@@ -17,7 +17,7 @@ from tasks.formats import inventory
 from tff_fair import declared, user_functions
 from tff_fair.experiments import interruption, progress as screen
 
-# Flags whose names differ from those of their fields.
+# The flag of each field, where their names differ.
 FLAG_NAMES = {"source_format": "--convert", "sources": "--source"}
 _FLAGS = command_line.Flags()
 _CONVERT = _FLAGS.choice(

@@ -1,4 +1,4 @@
-"""Demonstrations: check the claims of papers' theorems and figures on numbers.
+"""Demonstrations, which check papers' theorems and figures numerically.
 
 Each demonstration takes seconds, needs no data, and applies the library's
 rules. All demonstrations of a paper are in one file.

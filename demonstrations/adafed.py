@@ -46,7 +46,7 @@ def _descend(rule: typing.Any, theta: np.ndarray) -> np.ndarray:
 
 
 def adafed_figure_1() -> Demonstration:
-  """Shows where MGDA and AdaFed end, and what rotates the least-norm vector."""
+  """Shows where MGDA and AdaFed end, and how lengths rotate MGDA's step."""
   paths = {
     name: [_descend(rule, start) for start in _STARTS]
     for name, rule in (("MGDA", _MGDA), ("AdaFed", _ADAFED))
@@ -145,7 +145,7 @@ def _draw_hull(
 
 
 def adafed_theorem_4_1() -> Demonstration:
-  """Shows that slopes are positive, and proportional to |f_k|^gamma."""
+  """Shows that slopes <g_k, d> are positive and proportional to |f_k|^gamma."""
   rng = np.random.default_rng(0)
   m, gamma = 8, 2.0
   gradients = rng.normal(size=(m, 50)) * rng.lognormal(size=(m, 1))
@@ -271,7 +271,7 @@ def adafed_theorem_5_1() -> Demonstration:
 
 
 def adafed_affine_hull() -> Demonstration:
-  """Shows that d can vanish although every client could still gain.
+  """Shows that d can vanish where a step could lower every client's loss.
 
   d is the least-norm point in the affine hull of the g_k / f_k^gamma. If a
   coefficient is negative, d may vanish far from any Pareto-stationary point.

@@ -75,7 +75,7 @@ def _problem() -> _Problem:
 
 
 def _settings(problem: _Problem) -> certain_adam.CertainAdamSettings:
-  """Returns settings with the largest eta and least beta2 of the theorems."""
+  """Returns the largest eta and the least beta2 that the theorems allow."""
   return certain_adam.CertainAdamSettings(
     learning_rate=_EPSILON / (2 * problem.smoothness),
     beta1=0.0,
@@ -91,7 +91,7 @@ _PseudoGradient: typing.TypeAlias = typing.Callable[
 
 
 class _Path(NamedTuple):
-  """The server's measurements, one value for each step."""
+  """Measurements at each server step, and the initial loss."""
 
   squared_norm: np.ndarray  # ||grad F(x_t)||^2.
   ratio: np.ndarray  # R_t, the least |g_i / grad_i|.
@@ -141,7 +141,7 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def _pseudo_gradient(
   problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
 ) -> _PseudoGradient:
-  """Returns a function that gives a rule's pseudo-gradient and certainty."""
+  """Returns a function from weights to a rule's pseudo-gradient, certainty."""
 
   def pseudo_gradient(x: np.ndarray) -> tuple[np.ndarray, float]:
     updates = np.stack([problem.local_update(x, n) for n in num_steps])
@@ -212,7 +212,7 @@ def adafedadam_theorem_2() -> Demonstration:
     )
   ]
   for name, path in paths.items():
-    # In Algorithm 1, C includes the 1: it is log(eta' / eta) + 1.
+    # C of Algorithm 1, log(eta' / eta) + 1, already includes the theorem's 1.
     scale = 2 / (path.ratio.min() * path.certainty.min())
     checks.append(
       at_most(

@@ -27,7 +27,7 @@ def fedfv_figure_1() -> Demonstration:
   angles = np.radians([90.0, 205.0, 335.0])
   lengths = np.array([3.0, 1.5, 0.8])
   gradients = lengths[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
-  loss = 1 / lengths  # The longest update comes first.
+  loss = 1 / lengths  # The longest update is the first target of projections.
   mean = gradients.mean(axis=0)
   fair = rounds.direction(_FEDFV, gradients, loss)
   units = np.stack([rounds.unit_vector(g) for g in gradients])
@@ -95,7 +95,7 @@ def fedfv_theorem_2() -> Demonstration:
   """Shows the bounds on conflicts, which decrease in the order of projections.
 
   Theorems 1 and 2 are about sets of gradients in which each projection resolves
-  a conflict. Both bound the part of the mean that opposes a client.
+  a conflict. Both bound how much the projected mean opposes each gradient.
   """
   rng = np.random.default_rng(0)
   last = by_first = by_second = rise = 0.0
@@ -160,7 +160,7 @@ def _conflicting_gradients(rng: np.random.Generator) -> np.ndarray:
 
 
 def _projections(gradients: np.ndarray) -> np.ndarray | None:
-  """Returns g_i^(k) for k from 0 to m, float64[m + 1, m, d].
+  """Returns g_i^(k), g_i after the first k targets, float64[m + 1, m, d].
 
   Returns None if a projection has no conflict to resolve, since the theorems
   exclude such sets.
@@ -182,7 +182,7 @@ def _bounds_of_conflicts(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the bounds of Theorems 1 and 2 for each gradient, float64[m].
 
-  The first bounds conflicts with g_k / ||g_k||, the second those with g_k.
+  Theorem 1 bounds -g_k g' / ||g_k||, Theorem 2 -g_k g'; g' is the direction.
   """
   m = len(gradients)
   units = np.stack([rounds.unit_vector(g) for g in gradients])

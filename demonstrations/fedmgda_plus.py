@@ -23,11 +23,11 @@ _NUM_STEPS = 200
 
 
 def fedmgda_plus_theorem_1() -> Demonstration:
-  """Shows that the direction vanishes if its variance over cohorts does.
+  """Shows that the direction vanishes if its variance over cohorts vanishes.
 
   One client is missing in round t with a probability that falls like 1 / t. So
-  the standard deviation sigma_t falls like the root of 1 / t, and sigma_t eta_t
-  is summable.
+  the standard deviation sigma_t falls like 1 / sqrt(t), and sigma_t eta_t is
+  summable.
   """
   rng = np.random.default_rng(0)
   w = np.array([6.0, -5.0])

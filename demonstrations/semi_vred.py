@@ -95,7 +95,7 @@ def semi_vred_lemma_3() -> Demonstration:
 
 
 def semi_vred_example_1() -> Demonstration:
-  """Shows that a minority class gains if a single client has it."""
+  """Shows that Semi-VRed lowers the loss of a class that one client holds."""
   ends = {
     name: scipy.optimize.minimize_scalar(
       function, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10}
@@ -138,9 +138,9 @@ def semi_vred_example_1() -> Demonstration:
 
 
 def _class_losses(threshold: float) -> np.ndarray:
-  """Returns the losses of a logistic model with slope 2 on both classes.
+  """Returns a logistic model's loss on each class, float64[2]; its slope is 2.
 
-  Inputs of the classes are normal with unit variance around -1 and 1.
+  The classes' inputs are normal with means -1 and 1 and unit variance.
   """
   first = np.logaddexp(0, 2 * (_POINTS - 1 - threshold)) @ _WEIGHTS
   second = np.logaddexp(0, -2 * (_POINTS + 1 - threshold)) @ _WEIGHTS

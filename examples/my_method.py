@@ -26,7 +26,7 @@ class MaxFl(types.SeparableRule):
   takes_gaps = True
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
-    """Returns log q_k with q_k = s_k (1 - s_k), where s_k = sigmoid(gap_k)."""
+    """Returns log q_k: q_k = s_k (1 - s_k), s_k = sigmoid(sharpness gap_k)."""
     distance = self.sharpness * tf.abs(cohort.loss)
     return -distance - 2.0 * tf.math.softplus(-distance)
 
@@ -38,5 +38,5 @@ class MaxFl(types.SeparableRule):
     return types.RuleOutput(q / (tf.reduce_sum(q) + 1e-8), state)
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
-    """Returns the level in c_k = level q_k, the same rule with secure sums."""
+    """Returns c_k / q_k from sums over clients, for secure sums."""
     return types.SumsOutput(1.0 / (sums.scale + 1e-8))

@@ -1,6 +1,6 @@
 """A fair method on your own client data, in your own training loop.
 
-Three hospitals measure the same five things. The third has few patients, and a
+Three hospitals measure the same five values. The third has few patients, and a
 device that shows larger numbers.
 
     python examples/own_data.py

@@ -4,7 +4,7 @@ r"""A task of your own: a function returns it, and a run names the function.
     python -m binaries.train --task=examples/own_task.py:hospitals \
       --task_option=shift=3
 
-Three hospitals measure the same five things. The third has few patients, and a
+Three hospitals measure the same five values. The third has few patients, and a
 device that shows larger numbers.
 """
 

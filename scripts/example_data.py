@@ -1,10 +1,10 @@
-"""Writes the artificial data of docs/own_data.md, which are always the same.
+"""Writes the artificial data of docs/own_data.md, using a fixed seed.
 
     python scripts/example_data.py examples
 
 clinics.csv has 3,200 patients of twelve clinics, one row each. Clinics differ
-in size and in their patients, and one of them in the meaning of high blood
-pressure. sensors.npz has 720 windows of two signals measured at 18 machines.
+in size and in their patients; in one of them, high blood pressure lowers the
+risk. sensors.npz has 720 windows of two signals measured at 18 machines.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ _SEED = 2026
 
 
 def clinics() -> pd.DataFrame:
-  """Returns patients with their clinics, features and outcomes."""
+  """Returns a row for each patient: clinic, features and outcome."""
   generator = np.random.default_rng(_SEED)
   parts = []
   for number, share in enumerate(generator.dirichlet(np.full(12, 1.5))):
@@ -34,7 +34,7 @@ def clinics() -> pd.DataFrame:
     days = generator.gamma(2, 2.2, n) * np.where(
       referral == "emergency", 1.5, 1
     )
-    # One clinic treats high blood pressure early: its effect is reversed there.
+    # One clinic treats high blood pressure early, so there it lowers the risk.
     sign = -1 if number == 7 else 1
     score = (
       0.05 * (age - 60)
@@ -66,7 +66,7 @@ def clinics() -> pd.DataFrame:
 
 
 def sensors() -> dict[str, np.ndarray]:
-  """Returns windows of two signals, with their states and machines."""
+  """Returns windows `x` of two signals, states `y`, and machines `client`."""
   generator = np.random.default_rng(_SEED)
   number = 720
   machine = generator.integers(0, 18, number)
@@ -89,7 +89,7 @@ def sensors() -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-  """Writes both files into a folder."""
+  """Writes both files into the folder that the first argument names."""
   folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
   clinics().to_csv(folder / "clinics.csv", index=False)
   np.savez_compressed(folder / "sensors.npz", **sensors())

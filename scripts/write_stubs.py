@@ -1,9 +1,9 @@
-"""Writes the stubs of packages whose functions are generated.
+"""Writes the type stubs (.pyi) of packages with generated functions.
 
   python -m scripts.write_stubs
 
-Builders and factories take rules' declared hyperparameters as keyword
-arguments. Stubs make these known to type checkers and editors.
+Builders and factories take the hyperparameters that their rules declare as
+keyword arguments. Stubs show these arguments to type checkers and editors.
 """
 
 import inspect
@@ -61,7 +61,7 @@ __all__: list[str]
 
 
 def stubs() -> dict[pathlib.Path, str]:
-  """Returns the text of each stub by file."""
+  """Returns the text of each stub file, by its path."""
   return {
     ROOT / "algorithms" / "__init__.pyi": "\n".join(
       [_ALGORITHMS, *_builders()]
@@ -152,7 +152,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def main() -> None:
-  """Writes the files."""
+  """Writes the stub files."""
   for path, text in stubs().items():
     path.write_text(text, encoding="utf-8")
 

@@ -5,8 +5,8 @@ examples are grouped by client; `central` and `cuts` divide other data sets
 among clients; and `tabular` reads tables. `formats` reads files, `downloads`
 fetches them, `conversions` writes data in TFF's format, `models` has Keras
 models, `user_code` runs users' functions, and `registry` finds tasks and models
-by name. Except for models and layers, modules import TensorFlow only in
-functions, so that reading a task's options does not load it.
+by name. Except for `models` and `tabular.layers`, modules import TensorFlow
+only in functions, so that reading a task's options does not load it.
 """
 
 from tasks.client_source import ClientSource as ClientSource

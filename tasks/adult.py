@@ -8,8 +8,8 @@ Logistic regression predicts whether a person earns more than $50,000.
 Only the training file defines the features: one for each value of a
 categorical column. A value that occurs only in the test file has no feature.
 AFL uses only the categorical columns, and so does the default. Columns of
-numbers are standardized to mean 0 and deviation 1. A missing value, "?", is a
-category of its own, or its row is left out (option `missing`).
+numbers are standardized to mean 0 and standard deviation 1. A missing value,
+"?", is a category of its own, or its row is left out (option `missing`).
 """
 
 import dataclasses

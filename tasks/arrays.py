@@ -162,7 +162,7 @@ def _check(
 def _as_texts(
   path: pathlib.Path, name: str, array: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-  """Returns the distinct values as strings, and each example's value index."""
+  """Returns distinct values as strings, and each example's index into them."""
   if array.dtype.kind not in "biufUS":
     raise DataError(
       path, f"{name} must be numbers or texts, found {array.dtype}."

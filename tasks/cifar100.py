@@ -2,12 +2,12 @@
 
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009),
 divided by this task, or by TFF among 500 clients (Reddi et al., ICLR 2021). The
-default has the clients of AdaFed's first set-up; AdaFed's second set-up and
+default is the partition of AdaFed's first set-up; AdaFed's second set-up and
 Semi-VRed have concentration 0.05 and 50 clients. Semi-VRed tests on a share of
-each client's training images (test_data=local); AdaFed is assumed to do so.
+each client's training images (test_data=local); presumably, AdaFed does so too.
 
 TFF's 100 test clients are not among its 500 training clients. With partition
-"users", each training client gets test images with its training labels.
+"users", each training client gets test images in its own label proportions.
 """
 
 import dataclasses

@@ -3,9 +3,9 @@
 --task=client_data --task_option=file=images.sqlite --data_dir=DIR
 
 An example has a label called y, label or target: a class number, or a float to
-predict. Its only other numeric feature becomes x: integers are the bytes of an
-image, and are divided by 255. The shape of x comes from the option `shape` or,
-without it, from the feature of that name.
+predict. The only other numeric feature, besides `shape` and further labels,
+becomes x: integers are the bytes of an image, and are divided by 255. The shape
+of x comes from the option `shape`, the feature `shape` or the size of x.
 """
 
 import dataclasses
@@ -100,10 +100,7 @@ def _linear(
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
-  """Describes the clients and the splits of a file that are left out.
-
-  `num_clients` is the number of clients that are only in train or in test.
-  """
+  """Describes left-out splits, and `num_clients` clients in only one half."""
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
@@ -129,7 +126,7 @@ def _roles(
 ) -> tuple[str, str]:
   """Returns the names of the features that become x and y."""
   labels = [k for k in example if k in LABELS and example[k].size == 1]
-  # No other label becomes x: CIFAR-100 has label and coarse_label.
+  # Another label must not become x: CIFAR-100 has label and coarse_label.
   inputs = [k for k in example if k != _SHAPE and "label" not in k]
   inputs = [k for k in inputs if k not in labels]
   if len(labels) != 1 or len(inputs) != 1:

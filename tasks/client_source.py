@@ -33,7 +33,7 @@ _task_lock = threading.Lock()  # Tasks need not be thread-safe.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientSource:
-  """One part of a task's data, given by the task's name and options.
+  """One split of a task's data, described by the task's name and options.
 
   Attributes:
     task: The name of the task, for `tasks.load`.
@@ -88,9 +88,9 @@ class ClientSource:
   def version(self) -> str:
     """A digest of the data as this process finds it, 64 hexadecimal digits.
 
-    It covers every client's number of examples in this part and its level of
-    label noise. It also covers the names and the examples of 8 clients, evenly
-    spaced from the first to the last.
+    It covers every client's number of examples in `split` and level of label
+    noise, and the names and examples of 8 clients, evenly spaced from the first
+    to the last.
 
     Raises:
       ValueError: If the task cannot be loaded.

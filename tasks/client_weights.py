@@ -10,7 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns the weight that all of a client's rows must share, by client."""
+  """Returns clients' weights by name; a client's rows must share one weight."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))
@@ -51,8 +51,8 @@ def of_parts(
 ) -> np.ndarray:
   """Returns the weights of the clients `names`, float64[clients].
 
-  `halves` has each client's train rows, then each client's test rows; a row is
-  a position in `values`.
+  `values` has a weight for each row. `halves` has the clients' train rows, then
+  their test rows, each as positions in `values`.
   """
   rows = dict(
     zip(names, map(np.concatenate, zip(*halves, strict=True)), strict=True)

@@ -1,11 +1,11 @@
 """Clothing1M, a million images with noisy labels, divided among clients.
 
 Xiao et al., "Learning from Massive Noisy Labeled Data for Image Classification"
-(CVPR 2015). Training uses the noisy labels, testing the clean ones. The number
-of clients, 500, is that of FedCorr (Xu et al., CVPR 2022), whose setting AdaFed
+(CVPR 2015). Training uses the noisy labels, testing the clean ones. The default
+of 500 clients is from FedCorr (Xu et al., CVPR 2022), whose setting AdaFed
 follows. FedCorr's code gives a client each class with probability 0.7, and
-divides each class among its clients by Dirichlet(10). The defaults here are
-Dirichlet(0.5), and a ResNet-18 instead of a ResNet-50 trained on ImageNet.
+divides each class by Dirichlet(10) among the clients that have it. The defaults
+here are Dirichlet(0.5), and a ResNet-18 instead of a pretrained ResNet-50.
 """
 
 import dataclasses

@@ -19,9 +19,9 @@ def data_digests(task: Task) -> dict[str, str]:
     task: The task.
 
   Returns:
-    The digests of the files that the task read, by path. If it read none, one
-    digest of its examples: those of all clients, or if there are more than
-    5,000, those of 1,000 clients.
+    The digests of the files that the task read, by path. If it read no file,
+    one digest, "examples", of the examples of all clients, or of 1,000 clients
+    if there are more than 5,000.
 
   Raises:
     DataError: If the data cannot be read.

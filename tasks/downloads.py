@@ -1,4 +1,4 @@
-"""Downloads files over HTTP, and TFF's data sets to where TFF looks for them.
+"""Downloads files over HTTP, and TFF's data sets into the folders TFF reads.
 
 An interrupted HTTP download leaves NAME.part, and the file's version according
 to the server in NAME.part.version. The download resumes only if the server
@@ -40,7 +40,7 @@ def from_url(
   sha256: str | None = None,
   on_progress: OnProgress = lambda *_: None,
 ) -> None:
-  """Downloads a file, checks it by `sha256`, and moves it into place."""
+  """Downloads a file, checks it by `sha256`, and moves it to `path`."""
   data_files.check_free(path, overwrite=False)
   part = path.with_name(f"{path.name}.part")
   version = path.with_name(f"{path.name}.part.version")
@@ -160,7 +160,7 @@ def _range_start(response: http.client.HTTPResponse) -> int | None:
   return int(match[1]) if match else None
 
 
-# TFF's native data sets. TFF's own loaders cannot resume interrupted downloads.
+# Downloads of TFF's native data sets: TFF's own loaders cannot resume them.
 
 
 class Archive(NamedTuple):
@@ -212,8 +212,8 @@ def fetch_missing(
 ) -> None:
   """Downloads a file of a TFF data set; several programs may do so at once.
 
-  If that fails, the error says that TFF keeps the file in the folder
-  `cached_in`.
+  The error of a failed download suggests copying the file from `cached_in`, the
+  folder to which TFF itself downloads.
   """
   directory = path.parent
   try:
@@ -273,7 +273,7 @@ def fetch(
       shutil.copyfileobj(data_files.limit_size(source, packed), file)
     if staged.suffix == ".sqlite":
       sqlite_file.check(staged)
-  # Keeps archives of tables, which TFF checks and unpacks at every load.
+  # Keeps archives of word and tag counts, which TFF unpacks at every load.
   if packed.suffix == ".lzma":
     packed.unlink()
   return path

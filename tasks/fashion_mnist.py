@@ -1,4 +1,4 @@
-"""Fashion-MNIST: three classes as clients, or all divided among clients.
+"""Fashion-MNIST: three classes as clients, or all ten divided among clients.
 
 Xiao et al., "Fashion-MNIST" (2017). The three clients shirt, pullover and
 T-shirt are those of Mohri et al., "Agnostic Federated Learning" (ICML 2019).

@@ -1,6 +1,6 @@
 """Handwritten letters a ... j over 100 clients with five letters each.
 
-FEMNIST-skewed of AdaFed, after the FEMNIST of Li et al., "Federated
+This is AdaFed's FEMNIST-skewed, after the FEMNIST of Li et al., "Federated
 Optimization in Heterogeneous Networks" (MLSys 2020). The letters come from
 TFF's Federated EMNIST or from EMNIST "byclass" (Cohen et al., 2017), with all
 writers pooled. As in TFF, the background of images is 1; TFF's pixels are

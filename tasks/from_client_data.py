@@ -53,7 +53,7 @@ def from_client_data(
   name: str = "client_data",
   seed: int = 0,
 ) -> Task:
-  """Returns a task of a program's own clients and model.
+  """Returns a task with a program's own clients and model.
 
   Args:
     train: Training data by client, one of:
@@ -61,7 +61,7 @@ def from_client_data(
       - a `tff.simulation.datasets.ClientData`. An element is one example:
         `(x, y)`, or a mapping of two tensors, of which one is called y, label
         or target. Counting reads each client once; a client is read again when
-        it takes part.
+        its data is needed.
       - a mapping of clients to arrays `(x, y)`, or to mappings of two arrays.
       - a pandas DataFrame or its `groupby`, or a Hugging Face dataset, which
         are held in memory.
@@ -89,8 +89,8 @@ def from_client_data(
       treats groups. It is not a feature, unless listed in `features`.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, and the squared error for floats. For your own, pass
-      `tasks.Objective(model_fn=...)`, whose function builds TFF's form of a
-      Keras model.
+      `tasks.Objective(model_fn=...)` with a function that turns Keras models
+      into TFF models.
     class_weights: The weight of an example of each class in the cross entropy,
       in the order of the classes; by default 1.
     loss: Your own function instead of the cross entropy or the squared error.
@@ -190,10 +190,9 @@ def _clients(
 def _select_clients(
   clients: "_Clients", least: int
 ) -> tuple[dict[str, list[ClientCounts]], int]:
-  """Returns the counts of clients with enough examples, by name.
+  """Returns counts by client, and the number of clients that are left out.
 
-  Both halves must have `least` examples. Also returns the number of other
-  clients.
+  Clients with fewer than `least` examples in a half are left out.
   """
   places = range(clients.num_halves)
   everyone = dict.fromkeys(k for place in places for k in clients.names(place))

@@ -1,7 +1,7 @@
-"""Label noise as an option of tasks, and tasks whose labels are replaced.
+"""Adds label noise to a task's training labels, or replaces these labels.
 
-Every task with class labels has the option. Label correction replaces labels by
-`with_labels`.
+Every task with class labels has the `Options` below. Label correction replaces
+labels by `with_labels`.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022). Client k is noisy with probability rho; its level is
@@ -73,7 +73,7 @@ NAMES = tuple(options.fields_of(Options))
 def draw_levels(
   num_clients: int, noisy_clients: float, least: float, seed: int
 ) -> np.ndarray:
-  """Draws the levels mu_k, float64[num_clients].
+  """Draws each client's noise level mu_k, float64[num_clients].
 
   A client's level does not depend on `num_clients`.
   """
@@ -128,8 +128,8 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
 def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   """Returns a task in which the clients in `labels` train on these labels.
 
-  Used by label correction. The result's `train.true_labels` are those of `task`
-  or, if it has none, the labels of `task`.
+  Label correction uses it. The new `train.true_labels` are the true labels of
+  `task` or, if it has none, the labels that `task` loads.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
@@ -199,7 +199,7 @@ _X = TypeVar("_X")
 def replace_labels(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
-  """Returns data with labels from `relabel`, and the old as `true_labels`."""
+  """Returns data relabelled by `relabel`; `true_labels` are the originals."""
 
   def with_y(
     read: Callable[[int], tuple[_X, np.ndarray]],

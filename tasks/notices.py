@@ -22,7 +22,7 @@ def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
 def notify_left_out(
   place: object, files: Iterable[pathlib.Path], taken: Sequence[str]
 ) -> None:
-  """Warns of ignored files, if any; files that end in `taken` are read."""
+  """Notifies the user of ignored files, if any; the task reads only `taken`."""
   found = endings(files)
   if not found:
     return

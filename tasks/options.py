@@ -18,7 +18,7 @@ _Options = typing.TypeVar("_Options", bound="TaskOptions")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-  """Base of all options; checks each value, and converts it to its type."""
+  """Base class of a task's options; checks values and converts their types."""
 
   def __post_init__(self) -> None:
     for name, field in fields_of(type(self)).items():
@@ -39,7 +39,7 @@ class TaskOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClientOptions(TaskOptions):
-  """Options of tasks whose data comes by client."""
+  """Options of tasks whose data is already grouped by client."""
 
   num_clients: int | None = declared.positive_integer(
     None, "Number of clients, chosen at random; none means all."
@@ -109,7 +109,7 @@ def parse(
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:
-  """Returns a shape from "28x28" (one channel) or "32x32x3"; else None."""
+  """Parses "28x28" to (28, 28, 1), "32x32x3" to (32, 32, 3), others to None."""
   sides = text.split("x")
   if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):
     return None

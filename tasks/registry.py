@@ -26,7 +26,7 @@ from tasks.user_code.user_task import UserTask
 from tff_fair import declared, spelling, user_functions
 from tff_fair.declared import FieldError
 
-# Each one is a module of this package with the same name, `Options` and `load`.
+# Each name is also a module of this package, which has `Options` and `load`.
 _NAMES = (
   "digits",
   "emnist_character",
@@ -51,12 +51,12 @@ _NAMES = (
   "client_data",
 )
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
-# The task that reads files with an ending, and its options besides `file`.
+# By file ending: the task that reads such files, and options besides `file`.
 _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),
 }
-# Tasks without label noise: the label of an example is several words or tags.
+# Tasks without options of label noise: each label is several words or tags.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
@@ -101,7 +101,7 @@ def _unknown(name: str) -> FieldError:
 
 
 def names() -> tuple[str, ...]:
-  """Returns the names of all tasks; those of installed packages come last."""
+  """Returns the names of all tasks, ending with tasks of installed packages."""
   return (*_NAMES, *_installed())
 
 
@@ -240,7 +240,7 @@ def parse_options(
 def check_options(
   name: str, options: Mapping[str, object]
 ) -> dict[str, task_options.Value]:
-  """Checks options together, like `load`, but without reading data.
+  """Checks options and their combination, as `load` does, but reads no data.
 
   Args:
     name: The task's name, as for `load`.
@@ -254,7 +254,7 @@ def check_options(
       names the option.
   """
   if _may_not_run(name):
-    return dict(options)  # type: ignore[arg-type]  # As recorded.
+    return dict(options)  # type: ignore[arg-type]  # Unchecked, as recorded.
   options_type = _options_type(name, options)
   checked = task_options.build(options_type, options).to_dict()
   return {option: checked[option] for option in options}
@@ -263,17 +263,17 @@ def check_options(
 def _options_type(
   name: str, given: Iterable[str] = ()
 ) -> type[task_options.TaskOptions]:
-  """Returns the class of a task's options, with those of label noise.
+  """Returns the class of a task's options.
 
-  A task without class labels has no options of label noise; for it, raises a
-  `ValueError` if `given` has any.
+  If labels are classes, it includes the options of label noise; otherwise, such
+  an option in `given` raises a `ValueError`.
   """
   base_type = _module(name).Options
   if name in _WITHOUT_CLASS_LABELS:
     if set(label_noise.NAMES) & set(given):
       raise label_noise.no_class_labels(name)
     return base_type
-  return label_noise.extend_options(base_type)  # type: ignore[arg-type]  # Classes hash.
+  return label_noise.extend_options(base_type)  # type: ignore[arg-type]  # Classes are hashable.
 
 
 def _module(name: str) -> TaskModule:
@@ -310,7 +310,7 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
   # An empty string would mean the working directory.
   if not os.fspath(data_dir):
     raise DataError("data_dir", "is empty; name a directory or leave it out.")
-  # Leaves an unknown home directory unchanged; the error below names it.
+  # Unlike pathlib, leaves an unknown user's ~ in the path; the error names it.
   directory = pathlib.Path(os.path.expanduser(data_dir))
   with reporting_unreadable(directory):
     next(directory.iterdir(), None)
@@ -319,7 +319,7 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
 
 @functools.cache
 def _installed() -> Mapping[str, str]:
-  """Returns the tasks of packages, except those named like this project's."""
+  """Returns the function of each task of an installed package, by task name."""
   return user_functions.entry_points("tff_fair.tasks", "task", _NAMES)
 
 

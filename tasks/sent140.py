@@ -5,11 +5,11 @@ as LEAF's JSON (Caldas et al., 2018): x is the text, or a list whose fifth entry
 is the text; y is 0 for negative, 1 or 4 for positive. The model has two LSTMs
 of 100 units, as in LEAF and AdaFedAdam, over the first 25 words, as in LEAF.
 
-Words are those of LEAF: runs of letters, digits and apostrophes, and each of
-".,!?;"; but in lower case, as in GloVe. The vocabulary is the most frequent
-words of the training data, with ties in alphabetical order. The file `glove`,
-if given, has vectors of words, which are not trained; words without a vector
-are unknown. Without this file, the model trains an embedding.
+Words are runs of letters, digits and apostrophes, and each of ".,!?;", as in
+LEAF, but in lower case, as in GloVe. The vocabulary is the most frequent words
+of the training data, with ties in alphabetical order. The file `glove`, if
+given, has word vectors, which are not trained; words without a vector are
+unknown. Without this file, the model trains an embedding.
 """
 
 import collections
@@ -136,7 +136,8 @@ def _read_glove(
 ) -> tuple[list[str], np.ndarray]:
   """Returns the words that have vectors, and the vectors of all tokens.
 
-  The first vectors are those of padding (zeros) and unknown words (the mean).
+  The first vector is zeros, for padding; the second is the mean of the words'
+  vectors, for unknown words.
   """
   wanted = set(words)
   vectors: dict[str, np.ndarray] = {}

@@ -10,9 +10,9 @@ consecutive characters are an example, and the next character is the label. With
 character is a label.
 
 `LEAF_CHARACTERS` are the 80 characters of LEAF (Caldas et al., 2018), numbered
-from 0; other characters are left out. The 86 characters of TFF's baseline are
-numbered from 1; 0 is padding, and three more numbers stand for any other
-character, and for the beginning and the end of a text.
+from 0; other characters are left out or, in LEAF's JSON, become spaces. The 86
+characters of TFF's baseline are numbered from 1; 0 is padding, and three more
+numbers stand for any other character, and for a text's beginning and its end.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from tff_fair import declared
 
 # A pattern of files with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
-# LEAF's authors train on this share of a role's samples, the first ones.
+# LEAF's authors train on the first samples of a role: this share of them.
 _LEAF_TRAIN_SHARE = 0.8
 
 
@@ -76,9 +76,9 @@ class Options(options.LstmOptions, options.ClientOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; x is int32[n, sequence_length], y like x or int32[n].
+  """Builds the task; x is int32[n, sequence_length], y is int32[n] or like x.
 
-  With predict "every", y is like x, 0 at padding. `data_dir` has LEAF's `train`
+  With predict "every", y is like x; 0 is padding. `data_dir` has LEAF's `train`
   and `test` or `*by_role.json.gz` (source "leaf"), or TFF's
   `shakespeare.sqlite`, which is downloaded if it is missing; None means TFF's
   own cache, ~/.tff.

@@ -1,4 +1,4 @@
-"""Tag prediction on Stack Overflow, by user: logistic regression, many labels.
+"""Tag prediction on Stack Overflow, by user, with logistic regression.
 
 Reddi et al., "Adaptive Federated Optimization" (ICLR 2021), on TFF's native
 data set. As in `tff.simulation.baselines.stackoverflow`, the input is the share
@@ -6,7 +6,7 @@ of each known word in a sentence and its post's title, and the labels are the
 post's known tags.
 
 The accuracy is recall at 5, as is usual for this task: over a client's
-examples, the share of known tags that are among the five largest logits.
+examples, the share of known tags that have one of the five largest logits.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def load(
 ) -> task.Task:
   """Builds the task; x is int32[n, max_words], y is float32[n, num_tags].
 
-  x has the numbers 1 ... V of an example's known words, padded with 0; y has
+  x has the numbers, from 1, of an example's known words, padded with 0; y has
   zeros and ones. `data_dir` has `stackoverflow.sqlite`,
   `stackoverflow.word_count` and `stackoverflow.tag_count`; missing files are
   downloaded. None means the default locations of TFF's loaders.

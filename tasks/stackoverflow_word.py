@@ -1,11 +1,11 @@
 """Next-word prediction on Stack Overflow, by user.
 
 The data set is TFF's, as in Reddi et al., "Adaptive Federated Optimization"
-(ICLR 2021), and in VRed and Semi-VRed, with 20 users and a random split into
+(ICLR 2021); VRed and Semi-VRed use 20 of its users and a random split into
 halves. Words become numbers as in `tff.simulation.baselines.stackoverflow`: 0
-is padding, 1 ... V are the known words, followed by numbers for unknown words,
-for the beginning and for the end of a sentence. Unlike there, a client's
-examples are whole arrays, and the loss excludes padding.
+is padding, then come the known words, from 1, and one number each for unknown
+words, the beginning and the end of a sentence. Unlike in that baseline, a
+client's examples are whole arrays, and the loss excludes padding.
 """
 
 import dataclasses

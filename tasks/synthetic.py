@@ -6,15 +6,15 @@ There are two generators, as in their authors' code:
   Heterogeneous Networks" (MLSys 2020), with 30 clients, and of q-FedAvg (ICLR
   2020). Client k has W_k, b_k ~ N(u_k, 1) with u_k ~ N(0, alpha), and inputs
   x ~ N(v_k, Sigma) with v_k ~ N(B_k, 1), B_k ~ N(0, beta), Sigma diagonal with
-  j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard deviations as in
-  the code, not variances as in the paper. The IID version has the same W and b
-  for all clients, and v_k = 0. Sizes are 50 + lognormal(4, 2).
+  entries j^-1.2; y = argmax(W_k x + b_k). alpha and beta are standard
+  deviations as in the code, not variances as in the paper. The IID version has
+  the same W and b for all clients, and v_k = 0. Sizes are 50 + lognormal(4, 2).
 - "leaf": Caldas et al., "LEAF" (2018): one cluster of clients with nearly the
   same W_k, and with inputs that differ as above with beta = 1. Sizes are 5 +
   lognormal(3, 2), at most 1,000: with 100 clients, as in AdaFedAdam, about
   10,100 examples on average. LEAF has two versions; this is the one with the
-  softmax over classes. With the other, over a client's examples, no linear
-  model comes near the published accuracies.
+  softmax over classes. In the other, the softmax is over a client's examples,
+  and no linear model comes near the published accuracies.
 
 All numbers come from `standard_normal` of NumPy's `Generator` (PCG64), in
 float64. NumPy guarantees the bits of PCG64 forever, and the values of

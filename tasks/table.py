@@ -1,8 +1,8 @@
 """A user's own table: each row is an example, one column is the client.
 
-It is a CSV file, compressed or not, or a Parquet file. `tasks.tabular.features`
-describes how columns become x, with the moments of all clients' training rows.
-The label becomes a class, or a number that is standardized to mean 0 and
+The table is a Parquet file, a CSV file, compressed or not, or a folder of such
+files. `tasks.tabular.features` describes how columns become x. The label
+becomes a class, or a number that is standardized to mean 0 and standard
 deviation 1 over the training rows.
 """
 
@@ -282,7 +282,7 @@ def _feature_names(config: Options, table: table_folder.Table) -> list[str]:
 
 
 def _may_be_id(config: Options, name: str) -> bool:
-  """Returns whether a column is left out if it has ids or row numbers."""
+  """Returns whether the task may leave out a column as ids or row numbers."""
   if config.features or name == config.group:
     return False
   lists = (config.keep, config.categories, config.units)
@@ -386,7 +386,7 @@ def _groups(
 
 
 class _Preprocessing:
-  """Encodes columns with Keras layers, by statistics of the training rows."""
+  """Encodes columns with Keras layers and statistics of the training rows."""
 
   columns: Mapping[str, Literal["number", "text"]]
   typical: Mapping[str, float | str]
@@ -413,7 +413,7 @@ class _Preprocessing:
     return layers.model(inputs, layers.in_label_units(outputs, self.labels))
 
   def encoder(self) -> "tf.keras.Model":
-    """Returns the part before the model, which maps raw values to x."""
+    """Returns a Keras model of only the preprocessing, from raw values to x."""
     from tasks.tabular import layers  # noqa: PLC0415
 
     inputs = layers.inputs(self.columns)

@@ -29,8 +29,9 @@ def element_spec(
   y_shape: Sequence[int] = (),
   y_dtype: str = "int32",
 ) -> ElementSpec:
-  """Returns the specs of a client's whole arrays `(x, y)`, from the shapes of
-  one input and one label.
+  """Returns the specs of the arrays `(x, y)` of any number of examples.
+
+  `x_shape` and `y_shape` are the shapes of one example's x and y.
   """
   import tensorflow as tf  # noqa: PLC0415
 
@@ -45,14 +46,14 @@ class Split:
   """One part (train, test or validation) of every client's data.
 
   Attributes:
-    num_examples: The number of examples by client id, int64[num_clients], at
-      least one each for training and testing. Known without reading any
-      client's data.
+    num_examples: Each client's number of examples, int64[num_clients], known
+      without reading any client's data. It is at least 1 in training and test
+      data, but may be 0 in validation data.
     load: Maps a client id to that client's whole arrays `(x, y)`, both with
-      `num_examples[client_id]` rows. Called only for clients that take part.
-    raw: If the task has a `preprocessing`, maps a client id to the raw values
-      from which `load` computes x, in the same order: the original columns, and
-      the class numbers or the labels in their own units.
+      `num_examples[client_id]` rows. Called only when this data is needed.
+    raw: If the task has a `preprocessing`, maps a client id to the original
+      columns, from which `load` computes x, and to the labels: class numbers,
+      or numbers in their own units. The examples are in the order of `load`.
     true_labels: If labels were replaced (`tasks.label_noise`), maps a client id
       to the original labels, in the order of `load`.
     groups: If the task has groups of people, maps a client id to the groups of
@@ -71,7 +72,7 @@ class Split:
 
 
 def count_examples(train: Split, test: Split, unit: str = "examples") -> str:
-  """Returns the total numbers of training and test examples in words."""
+  """Returns a text such as "1,347 train and 450 test examples"."""
   return (
     f"{train.num_examples.sum():,} train and {test.num_examples.sum():,} test "
     f"{unit}"
@@ -98,10 +99,10 @@ class Objective:
     model_fn: Maps a function that returns a new Keras model, and the specs of
       the data, to `Task.model_fn`.
     functional_model_fn: Maps the same arguments to `Task.functional_model_fn`;
-      None if no functional model is faster.
+      None if a functional model would not be faster.
     activation: Turns the model's outputs into probabilities, as the loss does;
       None if the outputs are the predictions.
-    padding: The class of padding labels in sequences.
+    padding: The class number of padding in sequences of labels, if any.
   """
 
   model_fn: Callable[[KerasModelFn, ElementSpec], ModelFn]
@@ -113,7 +114,7 @@ class Objective:
 
 
 class Preprocessing(Protocol):
-  """Converts raw values to a model's input, and outputs to labels' own units.
+  """Converts raw values to a model's x, and its outputs to labels' own units.
 
   Attributes:
     columns: The kind of each column of raw values, by name: "number" for
@@ -154,16 +155,16 @@ class Task:
     element_spec: Specs of the whole arrays `(x, y)`, whose leading dimension is
       None; equal to the model's `input_spec`.
     num_classes: The number of classes of labels and of the model's outputs;
-      None if the label is a number, and the model has one output.
+      None if the label is one or t numbers, and the model outputs as many.
     keras_model_fn: Returns a new Keras model, uncompiled; its initial weights
-      depend only on the task's seed.
+      depend only on the task's model seed.
     objective: The loss and the metric of the model.
-    label_scale: If the label is a number, one unit of y in the label's own
-      units, so that errors times this value are in these units.
+    label_scale: If the label is a number, the size of one unit of y in the
+      label's own units: an error of y times this value is in these units.
     class_names: Names of the classes, if the data has them.
     group_names: Names of the groups of people in the test examples, if the data
       has groups; see `Split.groups`.
-    preprocessing: How raw values become x, if the task has raw values.
+    preprocessing: The conversion of raw values to x, if the task has it.
     client_weights: Each client's weight by id, float64[num_clients], if the
       data has weights; used with `client_weighting="column"`.
     validation: Training examples that are held out for choosing settings (see
@@ -232,7 +233,7 @@ class Task:
 
   @functools.cached_property
   def label_counts(self) -> np.ndarray:
-    """Training examples by client and class, int64[num_clients, num_classes].
+    """Numbers of training examples, int64[num_clients, num_classes].
 
     Only for a task with `has_class_labels`. Reads every client's data once.
     """

@@ -4,8 +4,8 @@
 
 Images become floats by the option `pixels`, texts become bags of words, and
 several features become the columns of a table (`tasks.tabular.features`).
-The clients are artificial, as the option `partition` says, or those of the
-feature that the option `client` names.
+The clients are artificial (option `partition`), or the values of the feature
+that the option `client` names.
 """
 
 import dataclasses
@@ -29,7 +29,8 @@ from tff_fair import declared, spelling
 from tff_fair.declared import FieldError
 
 _NUM_CLIENTS = 10
-_WITHOUT_CLASSES = ("iid", "power_law", "users")  # For numeric labels.
+# The partitions that work with numeric labels.
+_WITHOUT_CLASSES = ("iid", "power_law", "users")
 # The class of an example without a label, as in tensorflow-datasets; also the
 # code of an empty text in a column.
 _NO_LABEL = -1

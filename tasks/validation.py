@@ -18,9 +18,9 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
   """Returns a task in which a share of the training examples is held out.
 
   Each client's examples are drawn separately, stratified by class if each
-  example has one class. A client whose share rounds to zero trains on all its
-  examples. Statistics that a task computes before the draw, such as the moments
-  of columns, include the held-out examples.
+  example has one class. A client with one example, or whose share rounds to
+  zero, trains on all its examples. Statistics that a task computes before the
+  draw, such as the means of columns, include the held-out examples.
 
   Args:
     task: The task.
@@ -32,7 +32,7 @@ def with_validation(task: Task, fraction: float, seed: int) -> Task:
     the held-out examples, and whose `train` has the others.
 
   Raises:
-    FieldError: If the share rounds to zero for every client.
+    FieldError: If no client has an example to hold out.
   """
   if not fraction:
     return task
@@ -75,7 +75,7 @@ def draw(
 ) -> np.ndarray:
   """Draws `number` of `num_examples` positions, all with equal probability.
 
-  With `labels`, the draw is stratified by class, rounding up or down.
+  With `labels`, each class gets its share of `number`, rounded up or down.
   """
   order = rng.permutation(num_examples)
   if labels is not None:
@@ -86,7 +86,7 @@ def draw(
 
 
 def _in_words(number: np.ndarray) -> str:
-  """Describes how many examples are held out, and of how many clients."""
+  """Describes how many examples are held out, and at how many clients."""
   lacking = np.count_nonzero(number == 0)
   text = (
     f"{number.sum():,} of the train examples set aside for validation, at "

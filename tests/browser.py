@@ -20,7 +20,7 @@ _ARGUMENTS = (
   *("--disable-component-update", "--disable-sync", "--window-size=1280,900"),
 )
 _SECONDS = 60
-# The name under which the protocol hands elements back and forth.
+# The key of an element's id in the protocol's messages.
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 ENTER, TAB, SPACE, RIGHT = "\ue007", "\ue004", " ", "\ue014"  # Keys.
 

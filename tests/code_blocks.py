@@ -12,7 +12,7 @@ see, says otherwise:
   <!-- without data: TEXT -->          each command fails, and names TEXT
   <!-- file: NAME -->                  written to a file first
 
-A comment with "from here" after its first words holds up to the next "from
+A comment with "from here" after its first words applies up to the next "from
 here" of the page, or its end: <!-- not run from here: REASON -->.
 """
 

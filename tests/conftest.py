@@ -1,4 +1,4 @@
-"""The tiers of the tests, and the runtime of those that need it."""
+"""Sorts tests into tiers, and sets up the runtime for those that need it."""
 
 import contextlib
 import functools
@@ -19,8 +19,8 @@ import tff_fair  # Imports TensorFlow Federated only on demand.
 _CACHE_VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 os.environ[_CACHE_VARIABLE] = "0"
 
-# A shell has its background jobs ignore Ctrl-C. The programs that tests start
-# would inherit that, and tests interrupt them.
+# Background jobs of a shell ignore Ctrl-C. The programs that tests start and
+# interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
   signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,7 +42,7 @@ TIERS = ("program", "tff", "pure")
 # A process that began one of these last would keep the others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 # Files whose computations TensorFlow optimizes, as it does for users, although
-# no programs share them. In other files that would take a third of the time.
+# no programs share them. In other files, optimizing takes a third of the time.
 _OPTIMIZED_FILES = (
   "aggregators/hostile_signals_test.py",
   "runtime/tff_internals_test.py",
@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(
   for item in items:
     tier = tier_of(item.path)
     item.add_marker(tier)
-    # It comes first, because fixtures of a module may compute already.
+    # This fixture comes first, because a module's fixtures may compute.
     fixtures = getattr(item, "fixturenames", [])
     if tier != "pure" and "local_execution" not in fixtures:
       fixtures.insert(0, "local_execution")
@@ -129,7 +129,7 @@ def _read_protocols_once() -> None:
 
 
 def _keep_no_stacks() -> None:
-  """Stops operations from storing a stack trace, another eighth of the time."""
+  """Stops operations from storing traces, which took an eighth of the time."""
   from tensorflow.python.framework import ops  # noqa: PLC0415
 
   make = ops._create_c_op
@@ -179,7 +179,7 @@ def shared_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared_caches(shared_folder):
-  """Returns variables by which runs and programs share their caches.
+  """Returns environment variables by which runs and programs share caches.
 
   All processes of this test run share these caches.
   """

@@ -188,7 +188,7 @@ def test_in_float32_a_number_must_be_finite_and_no_excluded_bound(
 
 
 def test_in_float32_bounds_that_are_allowed_pass_before_they_are_rounded():
-  # 0.7 is less in float32, and 0.3 is more.
+  # Rounding to float32 lowers 0.7 and raises 0.3.
   declared.check_number("x", 0.7, minimum=0.7, in_float32=True)
   declared.check_number("x", 0.3, maximum=0.3, in_float32=True)
   declared.check_number("x", 1e-46, minimum=0, in_float32=True)

@@ -1,4 +1,4 @@
-"""Tests of the documentation: the files, tests and links it names exist."""
+"""Tests that the files, tests and links in the documentation exist."""
 
 import ast
 import builtins
@@ -31,7 +31,7 @@ def page_id(path):
 
 
 def commands(path):
-  """Returns a page's text with the loops of its commands written out."""
+  """Returns a page's text with the loops in its commands unrolled."""
 
   def unroll(loop):
     name, values, body = loop.groups()

@@ -1,4 +1,4 @@
-"""User texts in each output, compared with what its reader would see."""
+"""Tests of users' texts in each output, compared with what a reader sees."""
 
 import csv
 import functools
@@ -48,7 +48,7 @@ def test_letters_of_all_scripts_stay():
   assert escaping.lines("a\nb\r") == "a\nb\\r"
 
 
-# Markdown that CommonMark and its tables show as the given text.
+# Maps a text to Markdown that CommonMark, also in tables, shows as the text.
 MARKDOWN = {
   "![x](http://e/i.png)": r"![x\](http\://e/i.png)",
   "[x](javascript:a)": r"[x\](javascript:a)",

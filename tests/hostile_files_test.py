@@ -83,7 +83,7 @@ def write(path, parts):
       archive.writestr(name, content)
 
 
-# Each adds to the layers of a model, or changes them.
+# Each function adds to the layers of a model, or changes them.
 IN_CONFIG = {
   "lambda": lambda found, mark: found.append(shell(mark)),
   "nested": lambda found, mark: found.append(
@@ -394,7 +394,7 @@ def test_to_read_a_run_imports_nothing(field, form, tmp_path, monkeypatch):
   assert spec.replace(seed=1).effective()["seed"] == 1
   assert len(pickle.loads(pickle.dumps(spec)).vary(seed=[1, 2])) == 2
   assert in_process.run(compare, str(path)).status == 0
-  # These programs read the run's settings before they miss its tables.
+  # These programs read the run's settings, then stop for lack of its tables.
   in_process.run(report, str(path), f"--output={tmp_path / 'page.html'}")
   in_process.run(replay, str(path), "--algorithms=qfedavg")
   outcome = in_process.run(

@@ -79,7 +79,7 @@ def test_a_script_with_a_round_needs_little_and_hears_nothing_of_tensorflow():
 def test_who_set_the_level_hears_what_they_asked_for():
   result = run("import tff_fair, tensorflow_federated", level="0")
   assert "tensorflow/core" in result.stderr
-  # And TFF's own context, which the program did not use, ends in silence.
+  # TFF's own context, which the program did not use, ends without a message.
   assert "Exception ignored" not in result.stderr
 
 

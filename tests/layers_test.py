@@ -14,7 +14,7 @@ pytestmark = pytest.mark.pure
 
 
 class Layer(NamedTuple):
-  """The imports that a part may have, besides the standard library."""
+  """The imports that a layer may have, besides the standard library."""
 
   project: tuple[str, ...] = ()
   packages: tuple[str, ...] | None = ()  # None: any that is declared.
@@ -22,10 +22,10 @@ class Layer(NamedTuple):
 
 TF = ("numpy", "tensorflow")
 TFF = (*TF, "tensorflow_federated")
-# Packages that experiments need; flags belong to programs. A sweep imports
-# scikit-learn ahead of its runs.
+# Packages that experiments need; absl's flags belong to programs. A sweep
+# imports scikit-learn ahead of its runs.
 WITHOUT_FLAGS = (*TFF, "matplotlib", "pandas", "scipy", "sklearn", "tqdm")
-# They come with TensorFlow.
+# Packages for event files, for pages, and for files of data and models.
 EVENTS = ("tensorboard",)
 PAGES = ("jinja2", "markupsafe")
 FILES = ("google", "h5py", "keras")
@@ -230,8 +230,8 @@ def test_imports_keep_to_the_layers():
   assert found == []
 
 
-# The rooms of `tff_fair.experiments`, from the lowest to the highest. Modules
-# beside them are below all; the package itself, which hands out names, above.
+# The subpackages ("rooms") of `tff_fair.experiments`, from the lowest to the
+# highest. Its modules are below all rooms; its __init__ is above all.
 EXPERIMENTS = "tff_fair.experiments"
 ROOMS = (
   *("spec", "runs", "texts", "analysis", "training", "sweeps"),
@@ -240,7 +240,7 @@ ROOMS = (
 
 
 def height(module: str) -> int:
-  """Returns how high the room of a module of experiments is."""
+  """Returns the index in `ROOMS` of a module's room; -1 if it has no room."""
   if module == EXPERIMENTS:
     return len(ROOMS)
   room = module.removeprefix(f"{EXPERIMENTS}.").split(".")[0]
@@ -336,7 +336,7 @@ def test_the_private_room_needs_its_imports():
   assert found == {"tensorflow_federated.python"}
 
 
-# A class as the project has them, and one of TFF's, which is not in its files.
+# A class like the project's; its base is TFF's, so not in the project's files.
 CLASSES = """
 class Ours(tff.framework.RemoteExecutor):
   _KIND = "ours"

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from tests import source_tree
 from tests.source_tree import PACKAGES, ROOT
 
-# TensorFlow Federated 0.87 asks for a jaxlib that can no longer be downloaded.
+# TensorFlow Federated 0.87 requires a jaxlib that can no longer be downloaded.
 UNMET = {("tensorflow-federated", "jax"), ("tensorflow-federated", "jaxlib")}
 OF_USERS = ("dask", "parquet", "search", "slurm", "wandb")
 EXTRAS = ("experiments", "dev", *OF_USERS)

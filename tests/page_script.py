@@ -1,4 +1,4 @@
-"""Turns a page's code blocks into a script; has the functions that it calls."""
+"""Turns a page's code blocks into a script; defines what the script calls."""
 
 import os
 import re

@@ -64,7 +64,7 @@ def foreign(source: str, hierarchies: Hierarchies) -> Iterator[str]:
 
 
 def _attribute(node: ast.AST) -> tuple[str, str]:
-  """Returns whose attribute a node reads or sets, and the attribute's name."""
+  """Returns the owner and the name of the attribute that a node accesses."""
   match node:
     case ast.Attribute(value=owner, attr=name):
       return _last_name(owner), name
@@ -88,7 +88,7 @@ def _within_classes(
 
 
 def _defined(tree: ast.AST) -> set[str]:
-  """Returns the private names that a file or a class gives a meaning."""
+  """Returns the private names that a file or a class defines."""
   names = set()
   for node in ast.walk(tree):
     match node:

@@ -36,7 +36,7 @@ def ids_of(cohort):
 
 @pytest.fixture(scope="module")
 def process():
-  # Its state grows from round to round.
+  # The state of this process grows from round to round.
   return small_problem.process("fedfv", hparams={"tau": 1})
 
 

@@ -1,4 +1,4 @@
-"""The methods once more, in NumPy float64, written from their definitions.
+"""The methods, implemented again in NumPy (float64) from their definitions.
 
 Nothing here is shared with the library: local training is plain SGD on softmax
 regression, AdaFed is the paper's orthogonalization, FedMGDA+'s program is
@@ -197,8 +197,8 @@ def least_on_simplex(objective, gradient, start, bounds=None):
 def adafed(clients, gamma=1.0, hull=False):
   """Orthogonalizes with slopes, then weights by 1/norm^2: Eqs. 5, 6, 14.
 
-  With `hull`, a direction with a negative coefficient gives way to the point of
-  least norm in the convex hull.
+  With `hull`, the point of least norm in the convex hull replaces a direction
+  with a negative coefficient.
   """
   _, f, updates = _arrays(clients)
   slopes = np.abs(f) ** gamma
@@ -263,7 +263,7 @@ def gifair(clients, fraction=0.5):
 
 
 def fairfed(clients, memory, beta=1.0, num_clients=None):
-  """Returns the direction if all deviations are 0; no caller measures any."""
+  """Returns FairFed's direction for deviations of 0, which all callers have."""
   del beta, num_clients
   p, _, updates = _arrays(clients)
   w = [
@@ -524,7 +524,7 @@ def aligned_mtl(clients):
 
 
 def searched_factor(clients, theta, d, server_rate, line_search):
-  """Returns the factor of FedMDFG's step, by the losses where it would lead."""
+  """Returns FedMDFG's step factor, chosen by the losses after each step."""
   data = small_problem.client_arrays()
   movable = [c for c in clients if c.update.any()]
   factors = [2.0**j for j in range(line_search, -line_search - 1, -1)]

@@ -1,4 +1,4 @@
-"""Expects errors about values and data: where the fault is, and the facts."""
+"""Contexts that expect errors, and check the place and the facts they name."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""One line says that a user's own package hides one of ours."""
+"""Tests that one line reports a user's package that hides one of ours."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Builds once the parts that several processes of a test share.
+"""Builds only once the parts that several processes of a test share.
 
 Clients do the same work under most rules, and TensorFlow optimizes the graphs
 of that work each time a process is compiled, which takes a third of the time of
@@ -14,7 +14,7 @@ from unittest import mock
 
 import tensorflow_federated as tff
 
-# TensorFlow Federated calls it by this name; there is no public one.
+# TensorFlow Federated calls the optimizer by this name, which is not public.
 from tensorflow.python.grappler import tf_optimizer
 
 from tests import small_problem
@@ -74,7 +74,7 @@ def unoptimized() -> Iterator[None]:
 
 @contextlib.contextmanager
 def optimized() -> Iterator[None]:
-  """Compiles computations as for users after all, within `unoptimized`."""
+  """Compiles computations as for users, inside a block of `unoptimized`."""
   with mock.patch.object(sys.modules[__name__], "_optimizes", True):
     yield
 

@@ -77,7 +77,7 @@ def empty(client_id: int) -> tf.data.Dataset:
 
 
 def batched(client_id: int, batch_size: int = BATCH_SIZE) -> tf.data.Dataset:
-  """Returns a client's data in minibatches, for processes without a size."""
+  """Returns a client's minibatches, for processes without a batch size."""
   arrays = client_arrays()[client_id]
   return client_dataset(
     client_id, tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
@@ -154,7 +154,7 @@ def process(name: str, model_fn=None, **options):
 
 
 def flat(structure) -> np.ndarray:
-  """Returns the numbers of a structure as float64; only trainable weights."""
+  """Returns a structure as a float64 vector; of models, trainable weights."""
   if isinstance(structure, tff.learning.models.ModelWeights):
     structure = structure.trainable
   return np.concatenate(

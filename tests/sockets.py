@@ -4,8 +4,8 @@ import contextlib
 import os
 import pathlib
 
-# Of each table, the column of a socket's number, and the mark of one that
-# listens.
+# For each table, the column of a socket's number, and the state of a socket
+# that listens.
 _TABLES = {"tcp": (9, "0A"), "tcp6": (9, "0A"), "unix": (6, "00010000")}
 
 

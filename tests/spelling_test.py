@@ -1,4 +1,4 @@
-"""Names in people's own spellings."""
+"""Tests of names in other spellings, and of suggestions for unknown names."""
 
 import pytest
 import tensorflow as tf

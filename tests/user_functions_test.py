@@ -1,4 +1,4 @@
-"""Tests of a user's functions, by names that a command line takes."""
+"""Tests of users' functions that a command line names."""
 
 import pickle
 import sys

@@ -3,7 +3,7 @@
 An import takes five seconds of a processor, which is most of a short program.
 Here one process imports it, and each program is a fork of that process: with
 arguments, variables, folder and streams of its own, up to the end of Python.
-For tests of programs whose subject is not their start.
+It is for tests of programs that do not test how programs start.
 
 `shared` yields the path of an executable that stands for `sys.executable`. It
 hands its arguments to the process, passes signals on, and ends as the program.
@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterator
 
 _WORDS = 2**20  # The most bytes of a program's arguments and variables.
-# The stand-in: it imports little, since it takes the time of a start again.
+# The stand-in imports little, since every program waits for its start.
 _STAND_IN = """\
 #!{python} -IS
 import os, signal, socket, sys
@@ -118,7 +118,7 @@ class _Server:
     self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     self._listener.bind(address)
     self._listener.listen(100)
-    # By the descriptor of a program's process: its id and its connection.
+    # Maps the descriptor of a program's process to its id and connection.
     self._programs: dict[int, tuple[int, socket.socket]] = {}
 
   def serve(self) -> list[str] | None:
@@ -221,7 +221,7 @@ def _run(words: list[str]) -> None:
 
 
 def _import() -> None:
-  """Imports others' packages, and none of the project's: a test may copy it."""
+  """Imports no package of the project, since a test may run a copy of it."""
   import matplotlib.figure  # noqa: F401, PLC0415
   import pandas as pd  # noqa: F401, PLC0415
   import sklearn.datasets  # noqa: F401, PLC0415

@@ -1,7 +1,7 @@
 """Fair federated learning on TensorFlow Federated.
 
-Methods that aim at uniform performance across clients, and their parts. Each
-method is a TFF learning process built from federated computations.
+The package has methods that aim at uniform performance across clients. Each
+method builds a TFF learning process from federated computations.
 
 By default, TensorFlow logs missing hardware and each session. If a program
 imports this package before TensorFlow, TensorFlow logs neither, unless the user
@@ -27,7 +27,7 @@ if "tensorflow" not in sys.modules:
 
 @atexit.register
 def _let_tff_end() -> None:
-  """Replaces TFF's default context, so that the old one ends its worker now.
+  """Replaces TFF's default context so that the old context ends its worker now.
 
   Otherwise the old context would try to end the worker after Python has removed
   the modules that the context needs, and fail.

@@ -4,7 +4,7 @@
   class TermRule(types.SeparableRule):
     t: float = declared.value(1.0, "Tilt; 0 recovers FedAvg.")
 
-Checks, keywords, help, flags and parsers all derive from such a declaration.
+Checks, keyword arguments, help texts, flags and parsers use the declarations.
 Methods' hyperparameters and runs' settings are declared like this. An
 annotation is int, float, bool, str, `Literal[...]` or `Names`, or a union of
 these and None. Every wrong value raises `FieldError`. This module does not need
@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypedDict
 
 Value = int | float | str | bool | None
-Names = tuple[str, ...]  # As text, separated by commas.
+Names = tuple[str, ...]  # In a string: names separated by commas.
 
-# The names of types of values in errors and help texts.
+# The words by which errors and help texts describe each type.
 _WORDS: Mapping[Any, str] = {
   int: "an integer",
   float: "a finite number",
@@ -39,16 +39,16 @@ _WORDS: Mapping[Any, str] = {
 }
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False}
 _KEY = "declared"
-_MOST_LETTERS = 100  # Letters of a value that an error shows.
+_MOST_LETTERS = 100  # The most characters of a value in an error.
 
 
 class FieldError(ValueError):
-  """A value is not valid.
+  """Raised if an argument, option or setting has an invalid value.
 
   Attributes:
     field: The argument, option, setting or user function at fault.
-    key: The key within the field, if that is a mapping such as `hparams`.
-    value: The value found; None if there is none to show.
+    key: The key within the field, if the field is a mapping such as `hparams`.
+    value: The invalid value; None if the error shows no value.
     problem: The expected values, or how to fix the problem.
   """
 
@@ -74,18 +74,18 @@ class FieldError(ValueError):
     return make, (self.field, self.problem)
 
   def within(self, mapping: str, value: object = None) -> Self:
-    """Returns this error for a mapping in which the field is a key.
+    """Returns this error as one about a mapping that has the field as a key.
 
     Args:
       mapping: The name of the mapping.
-      value: The value found; by default this error's value.
+      value: The invalid value; by default this error's value.
     """
     found = self.value if value is None else value
     return type(self)(mapping, self.problem, key=self.field, value=found)
 
 
 def _abbreviate(value: object) -> str:
-  """Returns a value as text for errors; if long, shortened or only its type."""
+  """Returns a value's `repr` for errors; if long, a part of it or the type."""
   text = repr(value)
   if len(text) <= _MOST_LETTERS:
     return text
@@ -99,9 +99,9 @@ def _abbreviate(value: object) -> str:
 
 
 def as_float32(number: float) -> float:
-  """Returns a number as float32: 1e39 becomes infinite, 1e-46 zero."""
+  """Returns a number rounded to float32: 1e39 becomes infinite, 1e-46 zero."""
   try:
-    # Both `float`, given a large integer, and `pack` may overflow.
+    # `float` overflows for very large integers, and `pack` for large floats.
     single: float = struct.unpack("f", struct.pack("f", float(number)))[0]
   except OverflowError:
     return math.inf if number > 0 else -math.inf
@@ -121,8 +121,8 @@ def check_number(
   """Raises unless a value is a finite number in an interval.
 
   A wrong type raises `TypeError`, a wrong value `FieldError`. With
-  `in_float32`, the value is for float32 tensors: it must be finite in float32,
-  and must differ there from excluded bounds, since 1e-46 becomes zero.
+  `in_float32`, the number must also be finite, and differ from excluded bounds,
+  after rounding to float32, in which 1e-46 becomes zero.
   """
   if not isinstance(number, numbers.Real) or isinstance(number, bool):
     raise TypeError(
@@ -147,7 +147,7 @@ def check_number(
 
 
 def check_integer(name: str, number: int, *, minimum: float) -> None:
-  """Raises unless a value is an integer that is not below `minimum`.
+  """Raises unless a value is an integer of at least `minimum`.
 
   A wrong type raises `TypeError`, a smaller integer `FieldError`.
   """
@@ -167,7 +167,7 @@ def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
 
 
 def _invalid(name: str, expected: str, found: object) -> FieldError:
-  """Returns the error for a value `found` where `expected` was expected."""
+  """Returns the error for a wrong value; `expected` describes valid values."""
   nothing = ", found none" if found is None else ""
   return FieldError(name, f"expected {expected}{nothing}.", value=found)
 
@@ -186,7 +186,7 @@ def _interval(
 
 
 def check(name: str, annotation: object, found: object) -> Any:
-  """Returns a value that fits its annotation; an integer may become a float.
+  """Returns a value in its annotated type; an integer may become a float.
 
   Raises a `FieldError` about `name` if the value has a wrong type.
   """
@@ -258,7 +258,7 @@ def _names(found: object) -> object:
     lines = io.StringIO(found, newline="")
     try:
       (found,) = csv.reader(lines, skipinitialspace=True)
-    except (csv.Error, ValueError):  # A name is too long; not one row.
+    except (csv.Error, ValueError):  # A name too long, or not exactly one row.
       return found
   return tuple(found) if isinstance(found, list) else found
 
@@ -274,7 +274,7 @@ def describe(annotation: object) -> str:
 
 
 def is_known(annotation: object) -> bool:
-  """Returns whether values of an annotated type can be checked and read."""
+  """Returns whether `check` and `parse` support an annotation."""
   return all(
     any(kind == known for known in _WORDS)
     or (
@@ -362,7 +362,7 @@ class Field:
     exclude_maximum: Whether `maximum` itself is not allowed.
     in_float32: Whether the value is for float32 tensors; see `check_number`.
     expects: The valid values in words; by default derived from the type.
-    is_valid: Returns whether a value is valid, if bounds do not suffice.
+    is_valid: A check beyond the bounds: returns whether a value is valid.
     decides: Whether the value affects the results of a run.
   """
 
@@ -410,7 +410,7 @@ class Field:
     return self.expects or f"{describe(self.annotation)}{within}"
 
   def check(self, found: Any) -> Any:
-    """Returns a value that fits the field; an integer may become a float.
+    """Returns a value in the field's type; an integer may become a float.
 
     Raises `FieldError` if the value has a wrong type or is not valid.
     """
@@ -448,11 +448,11 @@ class Field:
     self._check_value(found)
 
   def parse(self, text: str) -> Any:
-    """Returns the value of a flag's text; raises `FieldError` if not valid."""
+    """Returns the checked value of a flag's text, or raises `FieldError`."""
     return self.check(self.read(text))
 
   def read(self, text: str) -> Value | Names:
-    """Returns the value of a text, without checking bounds.
+    """Parses a text like `parse`, but does not check the bounds.
 
     Raises `FieldError` if the text does not fit the type.
     """
@@ -479,7 +479,7 @@ class Field:
 
   def _check_bounds(self, number: Any) -> None:
     if self.expects:
-      # `expects` states the bounds, so it replaces those in the error.
+      # `expects` states the bounds, so the error does not repeat them.
       try:
         self._check_number(number)
       except FieldError:
@@ -516,7 +516,7 @@ def value(
     default: The default.
     meaning: The meaning, in sentences for users.
     decides: Whether the value affects the results of a run.
-    **bounds: The valid values of its type; see `Field`.
+    **bounds: The limits on the field's values; see `Field`.
   """
   known = {"meaning": meaning, "decides": decides, **bounds}
   return dataclasses.field(default=default, metadata={_KEY: known})
@@ -525,12 +525,12 @@ def value(
 def required(meaning: str, **bounds: typing.Unpack[Bounds]) -> Any:
   """Declares a field without a default.
 
-  A method takes its value from the option of the same name, as AFL does with
-  `num_clients`.
+  A method takes the field's value from the builder's option of the same name,
+  as AFL takes `num_clients`.
 
   Args:
     meaning: The meaning, in sentences for users.
-    **bounds: The valid values of its type; see `Field`.
+    **bounds: The limits on the field's values; see `Field`.
   """
   return value(dataclasses.MISSING, meaning, **bounds)
 
@@ -591,7 +591,7 @@ def _fields_of(cls: Any) -> Mapping[str, Field]:
 
 
 class Hyperparameters:
-  """Base of frozen dataclasses that check their declared fields."""
+  """Base class of frozen dataclasses that check their declared fields."""
 
   def __post_init__(self) -> None:
     """Checks each value; raises `TypeError` or `FieldError`."""

@@ -2,8 +2,8 @@ r"""Escapes users' strings for logs and terminals, for Markdown, and for LaTeX.
 
 Names of clients, columns, classes, groups, files and runs may be any string.
 Line ends, control characters (including terminals' escape sequences), invisible
-and bidirectional format characters, and unpaired surrogates are written out,
-such as `a\x1b[31m`. Then characters with a meaning in the output are escaped.
+and bidirectional format characters, and unpaired surrogates become Python
+escapes, such as `\x1b`. Then the output's special characters are escaped.
 """
 
 import re
@@ -26,7 +26,7 @@ def line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-  """Returns a string with each line escaped by `line`, and line ends kept."""
+  """Returns a string escaped like `line`, but with its newlines unchanged."""
   return _HIDDEN_EXCEPT_NEWLINE_PATTERN.sub(_escape_sequence, text)
 
 
@@ -35,7 +35,7 @@ def _escape_sequence(match: re.Match[str]) -> str:
 
 
 # Characters that may begin emphasis, code, HTML, an entity, a cell, math or a
-# link. Of links, only the bracket before the address is escaped, so [0, 1]
+# link. In a link, only the bracket before the address is escaped, so [0, 1]
 # stays unchanged.
 _MARKDOWN = re.compile(r"[\\|*`<_~&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.", re.I)
 # Characters that make the start of a paragraph a heading, quote, list or rule.
@@ -57,7 +57,7 @@ def markdown_code(text: str) -> str:
   return f"{fence}{space}{text}{space}{fence}"
 
 
-# Characters with a meaning in LaTeX, or missing from its usual fonts.
+# Characters that LaTeX interprets, or that its usual fonts lack.
 _LATEX = {
   **{sign: f"\\{sign}" for sign in "&%$#_{}"},
   "\\": r"\textbackslash{}",
@@ -82,7 +82,7 @@ def latex(text: str, *, is_first: bool = True) -> str:
   """Returns a string escaped for LaTeX; with `is_first`, it may begin a row."""
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", line(text))
   escaped = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
-  escaped = re.sub("-(?=-)", "-{}", escaped)  # Two would become a dash.
+  escaped = re.sub("-(?=-)", "-{}", escaped)  # "--" would become a dash.
   if not is_first:
     return escaped
   # At the start of a row, LaTeX would read these as part of the `\\` before.

@@ -1,6 +1,6 @@
 """Builds computations that evaluate one or more models on many clients.
 
-Users call them for global and for personal models; runs use them, too.
+Users and runs evaluate the global model and personal models with them.
 """
 
 import collections
@@ -36,17 +36,17 @@ def build_client_evaluation(
   sums: score_sums.SumsRequest | None = None,
   outputs: output_ranges.Outputs | None = None,
 ) -> tff.Computation:
-  """Builds a computation that evaluates a model, with one row per client.
+  """Builds a computation that evaluates a model and returns a row per client.
 
   Args:
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     batch_size: The most examples in one forward pass. Larger elements of a
       client's data are sliced.
-    sums: Sums over a client's examples to add to its row; None adds none.
+    sums: The sums over a client's examples to add to its row; None adds none.
       `tff_fair.metrics.class_scores` computes scores from them.
-    outputs: The kind of the model's outputs, to add the ranges of predictions
-      and labels to each row; None adds none.
+    outputs: The kind of the model's outputs, by which each row gets the ranges
+      of predictions and labels; None adds no ranges.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->
@@ -108,7 +108,7 @@ def build_personal_evaluation(
     A `tff.Computation` of type (<W@SERVER, P@SERVER, {<int64, B>*}@CLIENTS> ->
     rows@SERVER). P is the table of personal models, which a Ditto process has
     in its state as `state.client_work["personal"]`; W are the global weights,
-    for clients without a personal model so far. Rows are those of
+    for clients without a personal model so far. The rows are as in
     `build_client_evaluation`.
 
   Raises:
@@ -164,7 +164,7 @@ def build_personal_evaluation(
 
 
 def _with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns `args` with each client's row of the table instead of the table."""
+  """Returns `args` with the clients' own rows in place of the whole table."""
   weights, table, data = args
   ids = [batches.client_id_of(d) for d in data]
   return weights, client_table.rows_of(table, ids), data

@@ -24,7 +24,7 @@ _EAGER = {
 
 @contextlib.contextmanager
 def preserve() -> Iterator[None]:
-  """Restores the eager bases of layers after a block that builds in a graph.
+  """Restores layers' eager bases after a block that builds layers in a graph.
 
   Within a `tf.Graph`, nothing is restored: the graph's layers may be in use.
   """

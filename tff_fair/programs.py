@@ -27,8 +27,8 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   def __init__(self, round_num: int = 0) -> None:
     self._round_num = round_num
-    # How often each round was drawn. Copies share these counts, so that a
-    # program that discards and repeats a round draws other clients for it.
+    # How often each round's clients were drawn. Copies share these counts, so
+    # a program that discards a round and repeats it draws other clients.
     self._draws: collections.Counter[int] = collections.Counter()
 
   @classmethod
@@ -64,7 +64,7 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
 
 class ClientDataSource(tff.program.FederatedDataSource):
-  """Provides a program with clients; a seed determines each round's cohort.
+  """Provides a program with clients' data; a seed determines each cohort.
 
   A resumed program draws the same clients as an uninterrupted one.
   """
@@ -77,11 +77,11 @@ class ClientDataSource(tff.program.FederatedDataSource):
     Args:
       datasets: Each client's data, from `tff_fair.client_dataset` or in the
         form that the process takes. The elements may differ only in size.
-      seed: Determines the draws, together with the number of earlier rounds.
+      seed: Determines each cohort, together with the number of earlier rounds.
 
     Raises:
       TypeError: If `datasets` are not datasets, or differ in their elements.
-      FieldError: If there are none, or the seed is below 0; a `ValueError`.
+      FieldError: If `datasets` is empty or `seed` is negative; a `ValueError`.
     """
     declared.check_integer("seed", seed, minimum=0)
     if not datasets:
@@ -159,7 +159,7 @@ def scalar_metrics(
 
   Returns:
     A process with the same state and rounds, whose metrics are only integers
-    and floats of shape []. Several workers do not share a cohort.
+    and floats of shape []. Its rounds have no phases that workers can share.
   """
   next_type = process.next.type_signature
 
@@ -185,7 +185,7 @@ def scalar_metrics(
 
 
 def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns nested metrics with only the scalar numbers."""
+  """Returns the scalar numbers of nested metrics, nested in the same way."""
   found: dict[str, Any] = collections.OrderedDict()
   for name, value in metrics.items():
     if isinstance(value, Mapping):

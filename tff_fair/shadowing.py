@@ -12,7 +12,7 @@ _PACKAGE = "tasks"
 
 
 def check() -> None:
-  """Checks that `import tasks` finds this project's package."""
+  """Raises `ImportError` if `import tasks` finds another package."""
   ours = _ROOT / _PACKAGE
   spec = importlib.util.find_spec(_PACKAGE)
   if spec is None or not ours.is_dir():

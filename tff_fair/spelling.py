@@ -1,7 +1,7 @@
 """Finds the known name that a user means, or suggests similar names.
 
 A user's name matches a known name if they differ only in case, in "-" and "_",
-or in "+" for "plus": "FedMGDA+" is fedmgda_plus.
+or in "+" for "plus": "FedMGDA+" matches fedmgda_plus.
 """
 
 import difflib
@@ -24,7 +24,7 @@ def resolve(name: str, known: Iterable[str]) -> str:
 def guesses(name: str, known: Iterable[str]) -> list[str]:
   """Returns the known names that a name may mean, the closest first."""
   known = list(known)
-  # Names with the typed word come first, such as total_rounds for "rounds".
+  # Prefers names that contain the word, such as total_rounds for "rounds".
   if longer := [n for n in known if name.casefold() in n.casefold().split("_")]:
     return sorted(longer, key=len)[:_MOST_GUESSES]
   near = difflib.get_close_matches(
@@ -40,7 +40,7 @@ def suggest(
   *,
   shown: Callable[[str], str] = str,
 ) -> str:
-  """Returns "did you mean ...?" with similar names; without any, `otherwise`.
+  """Returns "did you mean ...?" with similar names, or else `otherwise`.
 
   `shown` formats each name.
   """
@@ -53,8 +53,8 @@ def advice(
 ) -> str:
   """Returns the hint for an unknown name: similar names, or else all names.
 
-  With `always_all`, all names follow similar names, too. `what` is the plural
-  noun for the names, or "".
+  With `always_all`, the list of all names also follows similar names. `what` is
+  the plural noun for the names, or "".
   """
   known = list(known)
   heading = f"valid {what}" if what else "valid"

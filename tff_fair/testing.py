@@ -107,7 +107,7 @@ HARD_COHORTS: dict[str, dict[str, Any]] = {
   "no learning rate": {"updates": np.zeros([3, 9]), "learning_rate": 0},
 }
 
-_SIZE = 9  # The size of the updates that are summed.
+_SIZE = 9  # The least length of a random update.
 _TOLERANCE = 1e-6
 
 
@@ -163,16 +163,17 @@ def check_rule(
   *,
   settings: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-  """Checks that a rule keeps the contract of rules, and agrees with NumPy.
+  """Checks that a rule meets the contract of rules, and agrees with NumPy.
 
-  With the defaults and with each of the settings: coefficients equal those of
-  the reference, are finite for hard cohorts (one client, zero and opposite
-  updates, losses of any size), and do not depend on the order of clients; equal
-  clients get equal coefficients; the rule reads only the signals and geometry
-  that it declares, and keeps the type of its state; a `SeparableRule` has the
-  form that this class requires, also if it computes from sums; and every kind
-  of aggregation that the rule allows returns the rule's direction. Secure sums
-  of a `ComparingRule` are not checked, because they may round losses.
+  The checks run with the defaults and with each of the settings. Coefficients
+  must equal those of the reference, be finite for hard cohorts (one client,
+  zero and opposite updates, losses of any size), not depend on the order of
+  clients, and be equal for equal clients. The rule must read only the signals
+  and geometry that it declares, and keep the type of its state. A
+  `SeparableRule` must have the form that this class requires, also if it
+  computes from sums. Every kind of aggregation that the rule allows must return
+  the rule's direction, except for secure sums of a `ComparingRule`, which may
+  round losses.
 
   Args:
     rule_class: The class of the rule.
@@ -325,7 +326,7 @@ def _check_state(rule: types.Rule) -> None:
 
 
 def _check_form(rule: Any) -> None:
-  """Checks c_k = exp(l_k) (u + v x_k), with l_k and x_k of client k only."""
+  """Checks c_k = exp(l_k) (u + v x_k), where only client k determines l_k."""
   cohort = _random_cohort(6)
   cohort = cohort._replace(weight=cohort.num_examples)
   together = rule.log_weight(_tensors(cohort)).numpy()

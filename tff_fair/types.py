@@ -46,8 +46,8 @@ class ClientSignals(NamedTuple):
       the client optimizer has none.
     effective_steps: float32, tau_k, the number of local optimizer steps; with a
       stateful optimizer, FedNova's ||a_k||_1: how far a weight with a constant
-      gradient of one would have moved, divided by eta if that is among the
-      hyperparameters.
+      gradient of one would have moved, divided by eta if the optimizer has the
+      hyperparameter eta.
     gradient_norm: float32, G_k, norm of the gradient of the loss at the
       received model over all of the client's training examples; 0 unless a rule
       asks for it.
@@ -159,7 +159,7 @@ class Cohort(NamedTuple):
 
   Attributes:
     client_id: int64[m].
-    weight: float64[m], p_k, positive with sum 1 (n_k over its sum, or 1/m).
+    weight: float64[m], p_k, positive with sum 1; by default n_k over its sum.
     num_examples: float64[m], n_k.
     loss: float64[m], f_k.
     accuracy: float64[m], a_k.
@@ -170,8 +170,8 @@ class Cohort(NamedTuple):
     squared_norm: float64[m], ||Delta_k||^2, if the rule asks for NORMS or GRAM.
     gram: float64[m, m], M_ij = <Delta_i, Delta_j>, if the rule asks for GRAM;
       float64[m + r, m + r] with r remembered updates, which come last.
-    remembered_id: int64[r], the clients of the remembered updates, in the order
-      of age; each is its client's latest update before this round.
+    remembered_id: int64[r], the clients of the remembered updates, the latest
+      round first; each update is its client's latest before this round.
     remembered_age: int32[r], the age of these updates in rounds, 1 or more.
   """
 
@@ -222,8 +222,8 @@ class RoundUpdate(NamedTuple):
   Attributes:
     update: The direction d, with the structure of a client's update.
     num_clients: int32[], the number of included clients. If it is 0, d is zero
-      and the finalizer does not change weights and state.
-    scalars: float32 scalars that the rule sends along, by name.
+      and the finalizer changes neither weights nor state.
+    scalars: float32 scalars that the rule sends to the finalizer, by name.
   """
 
   update: TensorStructure
@@ -232,7 +232,7 @@ class RoundUpdate(NamedTuple):
 
 
 class Rule(declared.Hyperparameters, abc.ABC):
-  """Chooses one coefficient per client; a pure function on tiny tensors.
+  """Chooses one coefficient per client; a pure function on small tensors.
 
   A rule is a frozen dataclass; its fields are its hyperparameters.
 
@@ -243,11 +243,11 @@ class Rule(declared.Hyperparameters, abc.ABC):
   Attributes:
     signals: Names of the `ClientSignals` that the rule reads besides
       `client_id` and `num_examples`.
-    takes_gaps: Whether the losses may be gaps from a reference, which may be
-      negative.
+    takes_gaps: Whether the losses may be gaps f_k - f_k* from reference losses;
+      gaps may be negative.
     counts_negative_as_zero: Whether the rule sets losses below 0 to 0.
-    is_measured: Whether a caller writes values that it measures or draws into
-      the rule's state between rounds.
+    is_measured: Whether the caller of the process writes measured or random
+      values into the rule's state between rounds.
     geometry: What the rule needs to know about the updates.
   """
 
@@ -266,7 +266,7 @@ class Rule(declared.Hyperparameters, abc.ABC):
   def finds_least_norm(self) -> bool:
     """Whether d is the least-norm point in the convex hull of the updates.
 
-    The coefficients are then those of the round's certificate.
+    The coefficients are then also the certificate's `blocking_weights`.
     """
     return False
 
@@ -287,10 +287,10 @@ class Rule(declared.Hyperparameters, abc.ABC):
 class Sums(NamedTuple):
   """The sums over a cohort that a separable rule gets.
 
-  With e_k = exp(l_k - r), r the rule's `log_reference`:
+  Here e_k = exp(l_k - r), and r is the rule's `log_reference`.
 
   Attributes:
-    weight: float64[], sum_k w_k, w_k being n_k or 1.
+    weight: float64[], sum_k w_k, where w_k is n_k, 1, or the caller's weight.
     scale: float64[], sum_k e_k.
     first_moment: float64[], sum_k e_k x_k; 0 without a covariate.
     second_moment: float64[], sum_k e_k x_k^2; 0 without a covariate.
@@ -324,8 +324,8 @@ class SeparableRule(Rule):
   """A rule whose direction needs only one pass over the updates.
 
   c_k = exp(l_k) * (u + v * x_k), where l_k and x_k depend only on client k;
-  only the scalars u and v depend on the whole cohort. The sum over clients then
-  follows from sums that can be taken as the updates arrive, in O(d) memory.
+  only the scalars u and v depend on the whole cohort. So the direction follows
+  from sums to which the server adds updates as they arrive, in O(d) memory.
 
   If `from_sums` is defined, the server needs to know only sums over clients, so
   secure sums suffice.
@@ -342,7 +342,7 @@ class SeparableRule(Rule):
     """Returns l_k, float64[clients]; each entry is a function of client k only.
 
     Args:
-      cohort: The cohort; its `weight` is not normalized here: n_k, or 1.
+      cohort: The cohort; its `weight` is w_k of `Sums`, without normalization.
     """
 
   def covariate(self, cohort: Cohort) -> tf.Tensor | None:
@@ -393,8 +393,8 @@ class ComparingRule(Rule):
   """A rule that can work with successive sums instead of clients' signals.
 
   In each phase, every client adds a vector to a sum and learns the sum, which
-  shows how it compares with the others. In the last phase, clients send their
-  updates times factors e_kj: d = sum_j u_j sum_k e_kj Delta_k.
+  shows how the client compares with others. In the last phase, clients send
+  their updates times factors e_kj: d = sum_j u_j sum_k e_kj Delta_k.
 
   Attributes:
     num_phases: The number of phases before the last.
@@ -413,14 +413,14 @@ class ComparingRule(Rule):
     """Returns the vectors that m clients add to a phase's sum, float64[m, n].
 
     Args:
-      cohort: The cohort; its `weight` is not normalized here: n_k, or 1. Each
-        row of the result must be a function of only client k and `known`.
+      cohort: The cohort; its `weight` is w_k of `Sums`, without normalization.
+        Row k of the result must depend on only client k and `known`.
       known: The sums of the earlier phases, float64[n_i] each.
     """
 
   @abc.abstractmethod
   def factors(self, cohort: Cohort, known: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns e_kj, [clients, num_factors], from the arguments of `phase`."""
+    """Returns e_kj, [clients, num_factors]; the arguments are as in `phase`."""
 
   @abc.abstractmethod
   def levels(
@@ -429,7 +429,7 @@ class ComparingRule(Rule):
     """Returns u_j, float64[num_factors], and the scalars to report, by name.
 
     Args:
-      known: The sums of all phases; zeros without clients.
+      known: The sums of all phases before the last; zeros without clients.
       total: float64[num_factors], sum_k e_kj.
     """
 
@@ -472,18 +472,18 @@ class PopulationRule(Rule):
   )
 
   def even(self) -> tf.Tensor:
-    """Returns 1/N for each client, float64[N]."""
+    """Returns equal weights with sum 1, float64[num_clients]."""
     share = tf.constant(1.0 / self.num_clients, tf.float64)
     return tf.fill([self.num_clients], share)
 
   def places(self, cohort: Cohort) -> tf.Tensor:
-    """Returns the places of a cohort's clients in the rule's state.
+    """Returns the indices of a cohort's clients in the rule's state.
 
     Args:
       cohort: A cohort of m clients.
 
     Returns:
-      int64[m], their ids; computing them fails if an id is out of range.
+      int64[m], the clients' ids; computing them fails if one is out of range.
     """
     in_range = tf.debugging.Assert(
       tf.reduce_all(cohort.client_id >= 0)

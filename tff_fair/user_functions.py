@@ -1,11 +1,11 @@
-"""Imports users' functions and classes by names that fit a command line.
+"""Imports users' functions and classes by names for the command line.
 
 Tasks, models and methods may be such functions. A name is
 path/to/file.py:function or PACKAGE.MODULE:function. Paths are absolute, or
 start in the working directory. A file runs like a script: it can import files
 in its folder, it need not be in a package, and no file is written next to it.
-Two files with the same name are two modules. After an edit, the next call runs
-the new file.
+Two files with the same name are two modules. After an edit of a file, the next
+call of `load` runs it again.
 """
 
 import ast
@@ -57,7 +57,7 @@ def reading_records() -> Iterator[None]:
 
 
 def may_run_code() -> bool:
-  """Returns whether user code may run that has not run before."""
+  """Returns whether user code that has not run before may run."""
   return _may_run.get()
 
 
@@ -77,7 +77,7 @@ def may_run(name: str) -> bool:
 def report_errors_as(setting: str, name: str) -> Iterator[None]:
   """Turns each `FieldError` about `name` into one about `setting`.
 
-  `name` is the function to which the setting is set.
+  `name` is the setting's value, the name of a user's function.
   """
   try:
     yield
@@ -224,7 +224,7 @@ def user_code_error(
 ) -> FieldError:
   """Returns a one-line error for an `error` in a user's code at `path`.
 
-  It names the line at fault.
+  The error names the line at fault.
   """
   frames = traceback.extract_tb(error.__traceback__)
   lines = [
@@ -307,7 +307,7 @@ def _module_or_error(
 
 
 def _forget_neighbours(path: pathlib.Path) -> None:
-  """Lets a changed file import its neighbours anew; they may differ, too."""
+  """Forgets the modules that a changed file imports; they may have changed."""
   files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
@@ -352,7 +352,7 @@ def digest_of_file(path: pathlib.Path, module: str = "") -> str:
 def files_of(path: pathlib.Path, module: str = "") -> set[pathlib.Path]:
   """Returns a file and the files that it imports, directly or indirectly.
 
-  Only files in its folder, or in the package of `module`, count.
+  Only files in the file's folder, or in the package of `module`, are included.
   """
   root = _root(path, module)
   package = module.partition(".")[0]

@@ -60,7 +60,7 @@ def _options_of(task: str) -> str:
 
 
 def check_name(name: str) -> None:
-  """Raises `ValueError` unless `name` is that of a task or of a method."""
+  """Raises `ValueError` unless `name` names a task or a method."""
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
@@ -180,11 +180,11 @@ def compute_options(
   return {**found, "wandb": found["wandb"] or None}
 
 
-# The first look: an included flagfile, and the client rate of its baselines.
+# The default run: an included flagfile, and its baselines' client rate.
 _FIRST_LOOK = "synthetic_adafedadam"
 _FIRST_LOOK_BASELINE_RATE = "0.1"
 
-# The help, by field, of flags that each set one entry of a mapping.
+# For each field that is a mapping, the help of the flag that sets one entry.
 _ASSIGNMENTS = {
   "task_options": "NAME=VALUE, an option of the task; --list shows all",
   "hparams": "NAME=VALUE, a hyperparameter of the method; --list shows all",
@@ -192,12 +192,12 @@ _ASSIGNMENTS = {
 
 
 class _ListParser(flags.ArgumentParser):
-  """Parses the value of --list: a boolean, or the name of an entry."""
+  """Parses the value of --list: a boolean, or the name of a task or method."""
 
   syntactic_help = "the name of a task or of an algorithm"
 
   def parse(self, argument: Any) -> bool | str:
-    """Returns an entry's name, or whether the whole catalog is shown."""
+    """Returns the task's or method's name, or whether to show the catalog."""
     try:
       return bool(flags.BooleanParser().parse(argument))
     except ValueError:
@@ -347,7 +347,7 @@ def baselines(run: RunSpec) -> list[RunSpec]:
 
 
 def take_first_look() -> None:
-  """Sets the flags of the first look if the user describes no experiment."""
+  """Sets the flags of the default run if no flag describes an experiment."""
   if not names_experiment():
     given = [
       f"--{name}={flags.FLAGS[name].value}"
@@ -365,7 +365,7 @@ def take_first_look() -> None:
 def spec(
   namespace: flags.FlagValues = flags.FLAGS, without: Container[str] = ()
 ) -> RunSpec:
-  """Returns the spec of the flags; fields in `without` keep their defaults."""
+  """Returns the flags' `RunSpec`; fields in `without` keep their defaults."""
   values = {
     name: namespace[name].value
     for name in RunSpec.fields()

@@ -1,6 +1,6 @@
-"""Extension of griffe for hyperparameters and formulas on API pages.
+"""Griffe extension that shows hyperparameters and formulas on API pages.
 
-Griffe only reads the source, and some members exist only at run time.
+Griffe reads only the source, but some members exist only at run time.
 """
 
 import ast
@@ -10,13 +10,13 @@ from typing import Any
 
 import griffe
 
-# Where the sections of Google style begin.
+# Headings of Google-style sections, such as "Args:".
 _SECTIONS = re.compile(r"^\w+:\n", re.MULTILINE)
 _CODE_OR_LESS = re.compile(r"```.*?```|`[^`]*`|<", re.DOTALL)
 # A block of indented lines between empty lines.
 _FORMULA = re.compile(r"(?<=\n\n)(?:  +\S.*\n?)+(?=\n|\Z)")
-# API pages leave out members that only refer to the base class, dunder methods,
-# and the builders of methods, which pages.py shows with their hyperparameters.
+# API pages omit dunder methods, members whose docstring is only the text below,
+# and builders of methods, which pages.py documents with their hyperparameters.
 _SAYS_NOTHING = "See the base class."
 _HIDDEN = re.compile(
   r"tff_fair\.methods\.\w+\.build_\w+|.*\.__(?!init__|version__)\w+__"
@@ -30,7 +30,7 @@ class Docstrings(griffe.Extension):
   def on_module_members(
     self, *, node: ast.AST | griffe.ObjectNode, mod: griffe.Module, **_: Any
   ) -> None:
-    """Exports names that a package imports "x as x", like `tff_fair.lazy`."""
+    """Sets a package's public names: those it imports in the form "x as x"."""
     if mod.exports is None and isinstance(node, ast.AST):
       mod.exports = [
         alias.name
@@ -41,7 +41,7 @@ class Docstrings(griffe.Extension):
       ] or None
 
   def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
-    """Reads the default and the meaning of a hyperparameter."""
+    """Sets a hyperparameter's default and docstring from its declaration."""
     call = ast.parse(str(attr.value), mode="eval").body
     match call:
       case ast.Call(
@@ -60,7 +60,7 @@ class Docstrings(griffe.Extension):
     attr.docstring = griffe.Docstring(meaning, parent=attr)
 
   def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-    """Hides or reformats an object, and adds the constructors of factories."""
+    """Hides an object or formats its docstring; adds factories' `__init__`."""
     text = obj.docstring.value if obj.docstring else ""
     if text == _SAYS_NOTHING or _HIDDEN.fullmatch(obj.path):
       obj.public = False

@@ -1,4 +1,4 @@
-"""Hook of mkdocs: draws formulas at build time, so pages need no script."""
+"""MkDocs hook that draws formulas at build time, so pages need no script."""
 
 import html
 import re
@@ -22,7 +22,7 @@ _MARGIN = 2
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-  """Returns a page's text with a drawing in place of each formula."""
+  """Returns a page's Markdown with an SVG element in place of each formula."""
   return _BLOCK.sub(lambda block: draw(" ".join(block[1].split())), markdown)
 
 
@@ -43,5 +43,5 @@ def draw(tex: str) -> str:
 
 
 def _numbers(points: np.ndarray) -> str:
-  """Returns x and y of each point in turn; y points down, as in SVG."""
+  """Returns each point's x and -y as text, since y points down in SVG."""
   return " ".join(f"{x:.2f} {-y:.2f}" for x, y in points.reshape(-1, 2))

@@ -1,4 +1,4 @@
-"""Hook of mkdocs: the documents of the repository, and pages of the API.
+"""MkDocs hook that collects the site's files: documents and API pages.
 
 The site has the same folders as the repository, so that links between documents
 work on a code host and on the site.
@@ -24,7 +24,7 @@ DOCUMENTS = (
   ),
   "examples/*.*",
 )
-# The modules with public names, besides those of methods.
+# The modules that get an API page, besides the modules of methods.
 MODULES = (
   "tff_fair",
   "tff_fair.algorithms",
@@ -58,7 +58,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-  """Returns the site's files, at their paths in the repository."""
+  """Returns the documents, at their repository paths, and the API pages."""
   kept = [file for file in files if file.src_dir != config.docs_dir]
   for pattern in DOCUMENTS:
     for path in sorted(ROOT.glob(pattern)):
@@ -76,7 +76,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def method_page(module: str) -> str:
-  """Returns the page of a module of methods.
+  """Returns the Markdown text of the API page of a module of methods.
 
   A builder gets its keyword arguments at run time, so griffe cannot read them
   from the source; the page takes them from the registry.
@@ -91,7 +91,7 @@ def method_page(module: str) -> str:
 
 
 def builder_text(name: str) -> str:
-  """Returns a method's builder, with a table of its hyperparameters."""
+  """Returns Markdown about a method's builder and its hyperparameters."""
   hparams = methods.hyperparameters(name).values()
   keywords = "".join(f", {h.name}={h.default!r}" for h in hparams)
   lines = [

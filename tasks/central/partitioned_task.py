@@ -31,8 +31,8 @@ def build_task(
 ) -> task.Task:
   """Divides data among clients, and builds a task.
 
-  The task has the clients with train and test examples; its description counts
-  the other clients.
+  The task keeps only clients that have both train and test examples; its
+  description states how many clients are left out.
   """
   split = split or partitioning.make_split(config, data, seed)
   used = [
@@ -86,7 +86,7 @@ def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
-  """Returns the labels; standardizes numeric ones over the training rows."""
+  """Returns the labels; numeric labels are standardized over training rows."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
   rows = client_rows(train)
@@ -94,7 +94,7 @@ def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
 
 
 def client_rows(parts: Sequence[np.ndarray]) -> population.ClientRows:
-  """Joins `parts`, each client's positions in the data, to `ClientRows`."""
+  """Joins `parts`, each client's positions in the data, into `ClientRows`."""
   return population.ClientRows(
     np.concatenate(parts), np.array([len(part) for part in parts])
   )
@@ -122,13 +122,13 @@ _LEAST_DEVIATION = 1e-3
 def pixel_scaling(
   images: np.ndarray, pixels: Pixels
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the shift and the divisor that scale pixels, float32.
+  """Returns the value to subtract from pixels, and the divisor, both float32.
 
   Images are uint8[n, height, width, channels]. "standardized" is as in Li et
   al., "Fair Resource Allocation in Federated Learning". "per_channel" subtracts
-  each channel's mean, and divides by its mean deviation within an image: for
-  CIFAR-10, 0.4914, 0.4822, 0.4465 and 0.2023, 0.1994, 0.2010, times 255, as in
-  many PyTorch programs.
+  each channel's mean, and divides by the channel's standard deviation within an
+  image, averaged over images: for CIFAR-10, 0.4914, 0.4822, 0.4465 and 0.2023,
+  0.1994, 0.2010, times 255, as in many PyTorch programs.
   """
   if pixels == "standardized":
     return _moments_of_pixels(images)
@@ -140,9 +140,9 @@ def pixel_scaling(
 def image_loader(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns a function from positions to images, scaled as `pixels` says.
+  """Returns a function that maps positions to images, scaled by `pixels`.
 
-  The training images, the first `num_train`, determine the scale.
+  The first `num_train` images, for training, determine the scale.
   """
   mean, deviation = pixel_scaling(images[:num_train], pixels)
   return lambda positions: (
@@ -283,10 +283,7 @@ def images_on_disk(
   *,
   resize: bool = False,
 ) -> CentralData:
-  """Returns image files as a data set that reads them on demand.
-
-  It divides pixels by 255.
-  """
+  """Returns a data set that reads image files on demand, with x in [0, 1]."""
   found = images.concatenate(halves)
 
   def read(positions: np.ndarray) -> np.ndarray:

@@ -13,9 +13,6 @@ from tasks.data_error import DataError
 from tff_fair import declared
 from tff_fair.declared import FieldError
 
-# The options of the partition and of the train/test split.
-
-
 Partition = Literal[
   "shards",
   "dirichlet",
@@ -159,7 +156,7 @@ class CentralData:
   x_shape: tuple[int, ...]
   class_names: Sequence[str]  # Empty if the labels are numbers to predict.
   users: np.ndarray | None = None  # The author of each example, [n].
-  weights: np.ndarray | None = None  # Weights of examples' clients, float[n].
+  weights: np.ndarray | None = None  # Each example's client weight, float[n].
   numbers: np.ndarray | None = None  # Numbers to predict, float64[n].
 
   @property
@@ -201,7 +198,7 @@ _NOTABLE_SHARE_MOVED = 0.05
 def make_split(
   config: CutOptions, data: CentralData, seed: int
 ) -> cuts.ClientSplit:
-  """Returns a new or saved split, in which parts of clients may be empty."""
+  """Returns a new or saved split; a client may lack train or test examples."""
   split = _new_or_saved_split(config, data, seed)
   if split.share_moved >= _NOTABLE_SHARE_MOVED:
     notices.notify(
@@ -325,7 +322,7 @@ def _halves(
   parts: list[np.ndarray],
   seed: int,
 ) -> tuple[_Parts, _Parts]:
-  """Divides each client's part of the pool into train and test positions."""
+  """Divides each client's positions, all below `pool`, into train and test."""
   if config.test_data == "published":
     if data.num_train == len(data.labels):
       raise FieldError(

@@ -19,8 +19,8 @@ from tasks import cuts
 from tasks.data_error import DataError
 from tasks.formats import data_files, sqlite_file
 
-# Maps a client's name and number of examples to whether each example is for
-# testing.
+# Maps a client's name and number of examples to a bool for each example, which
+# is true for test examples.
 TestChoice = Callable[[str, int], Iterable[bool]]
 
 _TABLES = """
@@ -94,7 +94,7 @@ def _write(
   cut: SplitSettings,
 ) -> DroppedCounts:
   with contextlib.closing(sqlite3.connect(staged)) as connection:
-    # Neither file needs a journal: an incomplete file is thrown away.
+    # Neither database needs a journal: an incomplete file is deleted.
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
     connection.executescript(_TABLES)

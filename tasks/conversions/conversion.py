@@ -219,7 +219,7 @@ def _images(
   train: str = "train",
   test: str = "test",
 ) -> Conversion:
-  """Plans to convert images, by their own clients or by artificial ones."""
+  """Plans a conversion of images with their own or with artificial clients."""
   split = _split(request, possible)
   clients = None
   if not images.clients or request.num_clients is not None:

@@ -1,10 +1,9 @@
 """Images as client data: published sets, and folders of images.
 
-The published sets are CIFAR, MNIST, and other sets in MNIST's format. Features
-are as in two data sets of `tff.simulation.datasets`: CIFAR has those of
-`cifar100`; MNIST has those of `emnist`, whose background is 1. With QMNIST's
-labels, clients are the writers; all other images are divided among artificial
-clients.
+The published sets are CIFAR, MNIST, and other sets in MNIST's format. CIFAR has
+the features of `tff.simulation.datasets.cifar100`, and MNIST those of `emnist`,
+whose background is 1. Clients are the writers in QMNIST's labels, or folders of
+images; without these, the images are divided among artificial clients.
 """
 
 import pathlib
@@ -93,7 +92,7 @@ def _cifar_folder(directory: pathlib.Path) -> tuple[cifar.Kind, pathlib.Path]:
 
 
 def mnist_images(directory: pathlib.Path) -> CentralImages:
-  """Returns training and test images, by writer if QMNIST's labels exist."""
+  """Returns training and test images, with clients if QMNIST's labels exist."""
   halves = mnist.read_halves(directory, what="MNIST")
   for half in halves:
     if half.images.shape[1:] != (28, 28, 1):
@@ -220,7 +219,7 @@ def _check_halves(path: pathlib.Path, found: list[_Image]) -> None:
 
 
 def _images(root: pathlib.Path, left_out: Counter[str]) -> Iterator[_Image]:
-  """Yields images in path order; counts unmatched labels in `left_out`."""
+  """Yields images in path order; counts labels without images in `left_out`."""
   paths = [path for folder in _folders(root) for path in _paths(folder)]
   levels = [len(path.relative_to(root).parts) for path in paths]
   low, high = min(levels), max(levels)

@@ -65,8 +65,8 @@ class StackExchangePosts:
     """Yields the sentences of all posts."""
     for site, path in self._sites.items():
       prefix = f"{site}-" if len(self._sites) > 1 else ""
-      # Questions may come after their answers, so they are collected first, in
-      # a temporary file, since a large site has millions.
+      # A question may come after its answers, so all questions are collected
+      # first, in a temporary file, since a large site has millions.
       with contextlib.closing(sqlite3.connect("")) as connection:
         questions = _Questions(connection)
         for row in _rows(path, on_read):

@@ -57,9 +57,9 @@ def train_test_split(
   *,
   unused_fraction: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns random train and test examples among `indices`.
+  """Splits `indices` at random; returns the train and the test indices.
 
-  A share `unused_fraction` is in neither part. With two or more examples,
+  A share `unused_fraction` is in neither part. With two or more indices,
   neither part is empty.
   """
   num_test = int(num_test_examples(np.array(len(indices)), test_fraction))

@@ -33,7 +33,7 @@ def _check_sizes(num_clients: int, min_size: int, num_examples: int) -> None:
 def _apportion(total: int, weights: np.ndarray) -> np.ndarray:
   """Splits `total` into integers in proportion to `weights`, int64[weights].
 
-  Shares with the largest remainders are rounded up, in a tie the first ones.
+  It rounds up the shares with the largest remainders; ties go to the first.
   """
   exact = total * (weights / weights.sum())
   whole = np.floor(exact).astype(np.int64)
@@ -74,7 +74,7 @@ def label_shards(
 def few_labels(
   labels: np.ndarray, num_clients: int, labels_per_client: int, seed: draws.Seed
 ) -> list[np.ndarray]:
-  """Draws `labels_per_client` labels per client; divides each label equally.
+  """Gives each client random labels, and divides each label's examples equally.
 
   This is for AdaFed's FEMNIST-skewed, which follows Li et al., "Federated
   Optimization in Heterogeneous Networks" (MLSys 2020); this project chose equal
@@ -116,9 +116,9 @@ def match_label_proportions(
 ) -> list[np.ndarray]:
   """Divides a second data set in the same way as the first, label by label.
 
-  Each label is divided in proportion to its numbers of examples in `parts`, the
-  clients' parts of the first data set. Examples with a label that no part has
-  are left out.
+  Each client gets a share of each label's examples in proportion to how many it
+  has in `parts`, the clients' parts of the first data set. Examples with a
+  label that no part has are left out.
   """
   others: list[list[np.ndarray]] = [[] for _ in parts]
   rng = draws.generator(seed)
@@ -127,7 +127,7 @@ def match_label_proportions(
     counts = [np.count_nonzero(labels[part] == value) for part in parts]
     ends = np.cumsum(counts, dtype=np.int64)
     if ends[-1] > 0:
-      # Rounded to nearest, in integers.
+      # Rounds to the nearest integer, without floats.
       cuts = (2 * ends[:-1] * len(positions) + ends[-1]) // (2 * ends[-1])
       for other, piece in zip(others, np.split(positions, cuts), strict=True):
         other.append(piece)
@@ -195,7 +195,7 @@ def dirichlet(
 
   As in Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural
   Networks" (ICML 2019), Section 4: for each label, p ~ Dir(concentration · 1)
-  over the clients. Common code redraws until no client is smaller than
+  over the clients. Other implementations redraw until no client is smaller than
   min_size, which never ends for small concentrations. Here each client that is
   too small takes random examples from the largest client.
   """
@@ -257,7 +257,7 @@ def _allocate(
   `proportions`, float64[clients, labels].
   """
   shared = np.zeros(proportions.shape)
-  # Each iteration uses up the examples of a label, or is the last.
+  # Each iteration uses up a label's examples, or satisfies all clients.
   for _ in range(len(stock) + 1):
     left = stock - shared.sum(axis=0)
     left[left < _NEGLIGIBLE_SHARE * stock] = 0.0

@@ -1,9 +1,9 @@
 """Reads and writes files that record the client of each example.
 
-A split in a file does not change with seeds, this code or NumPy, and others can
-use it. The npz file has the number of examples and a fingerprint of their
-labels; `load_split` refuses the file if labels differ. A user's own file
-has only the client of each example, and perhaps "train" or "test".
+A saved split stays the same if seeds, this code or NumPy change, and can be
+shared. The npz file has the number of examples and a fingerprint of their
+labels; `load_split` refuses the file if labels differ. A user's own file has
+only the client of each example, and optionally "train" or "test".
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ def save_split(
   path: pathlib.Path, split: ClientSplit, labels: np.ndarray
 ) -> None:
   """Writes a split, and a fingerprint of `labels`, into a new file."""
-  source_files.note(path)  # A resumed run reads it.
+  source_files.note(path)  # A resumed run reads this file.
   with data_files.replacement(path) as staged, staged.open("wb") as file:
     np.savez_compressed(
       file,

@@ -10,8 +10,8 @@ from tff_fair import spelling, user_functions
 from tff_fair.declared import FieldError
 
 NAMES = tuple(FEDERATIONS)
-# The federations of the benchmark's small version: cheap ones, whose labels are
-# classes or numbers.
+# The benchmark's small version: federations that train fast, some with classes
+# and some with numbers as labels.
 SMALL = NAMES[:6]
 
 

@@ -14,9 +14,9 @@ from tasks.formats import data_files
 from tff_fair.declared import FieldError, Value
 
 Source = pathlib.Path | None
-# How clients differ: in the level of the label, or in the label's dependence on
-# the features. If only the level differs, no method helps, since a model has
-# the same level for all clients.
+# How clients differ: "level" is in the label's average, "relation" in how the
+# label depends on the features. If only averages differ, no method helps, since
+# one model has the same intercept for all clients.
 Difference = Literal["level", "relation"]
 
 

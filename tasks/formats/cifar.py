@@ -30,9 +30,9 @@ class Kind(NamedTuple):
   name: str  # "cifar10" or "cifar100".
   # Folder names of the Python version and the binary version.
   folders: tuple[str, str]
-  # The split, "train" or "test", of each batch, without its ending.
+  # The split, "train" or "test", by a batch's file name without its ending.
   splits: Mapping[str, str]
-  # Each kind of label, with its pickle key and number of classes.
+  # By name of a label: its key in pickled batches, and its number of classes.
   labels: Mapping[str, tuple[bytes, int]]
 
 

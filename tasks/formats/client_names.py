@@ -8,7 +8,7 @@ import numpy as np
 
 
 class ClientNames(Sequence[str]):
-  """Names as one string and end positions, in a seventh of a list's memory."""
+  """A sequence of names, held as one string in a seventh of a list's memory."""
 
   def __init__(self, names: Iterable[str]) -> None:
     text = bytearray()
@@ -19,7 +19,7 @@ class ClientNames(Sequence[str]):
     self._text = bytes(text)
 
   def take(self, positions: np.ndarray) -> "ClientNames":
-    """Returns the names at these positions, in their order."""
+    """Returns the names at `positions`, in the order of `positions`."""
     return ClientNames(self[int(k)] for k in positions)
 
   def __len__(self) -> int:

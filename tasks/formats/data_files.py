@@ -23,7 +23,7 @@ PAGE = "docs/tasks.md"  # Documents the files of each task.
 def require(
   data_dir: pathlib.Path | None, *, what: str, files: str
 ) -> pathlib.Path:
-  """Returns `data_dir`; raises a `DataError` that names `files` if None."""
+  """Returns `data_dir`; raises a `DataError` about `files` if that is None."""
   if data_dir is None:
     raise DataError(
       "data_dir",
@@ -105,9 +105,9 @@ def lines(
       yield f"{path}, line {number}", text.rstrip("\r\n")
 
 
-# A compressed file may unpack to this many bytes or, if that is more, to this
-# multiple of its size. Measured data unpack to 3 to 30 times their size, zeros
-# to 1,000 times.
+# A compressed file may unpack to `_MOST_BYTES` or to `_MOST_TIMES` its size,
+# whichever is more. Real data unpack to 3 to 30 times their size, zeros to
+# 1,000 times.
 _MOST_BYTES = 1 << 30
 _MOST_TIMES = 250
 

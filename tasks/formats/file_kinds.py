@@ -24,11 +24,10 @@ class Kind(NamedTuple):
   """A kind of file that is not a CSV table."""
 
   name: str  # The kind with its article, such as "an Excel workbook".
-  # The Python call that reads such a file as a DataFrame, with `{}` for the
-  # file's name, and in parentheses the package that it needs besides pandas, if
-  # any; empty if there is no such call.
+  # The Python call that reads such a file as a DataFrame, where `{}` is the
+  # file's name; " (needs PACKAGE)" may follow. Empty if there is no such call.
   reader: str = ""
-  advice: str = ""  # What to do if there is no such call.
+  advice: str = ""  # A sentence before the call, or instead of it.
 
   def problem(self, file: str) -> str:
     """Returns the error message for such a file where a table is expected."""

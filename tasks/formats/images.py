@@ -36,7 +36,7 @@ def resize(images: Any, size: int) -> np.ndarray:
   """Resizes images, uint8[..., height, width, channels], to `size` x `size`."""
   import tensorflow as tf  # noqa: PLC0415
 
-  # Antialiased: each pixel of a smaller image is a mean.
+  # Antialiasing makes each pixel of a smaller image a mean of several.
   floats = tf.image.resize(images, [size, size], antialias=True)
   return tf.cast(tf.clip_by_value(tf.round(floats), 0, 255), tf.uint8).numpy()
 
@@ -126,7 +126,7 @@ def concatenate(halves: Sequence[LabeledPaths]) -> LabeledPaths:
 def read_images(
   root: pathlib.Path, paths: np.ndarray, image_size: int, *, resize: bool
 ) -> np.ndarray:
-  """Returns uint8[n, image_size, image_size, 3].
+  """Reads images in colour, uint8[n, image_size, image_size, 3].
 
   Images of other sizes are resized, or refused if `resize` is false.
   """
@@ -145,5 +145,5 @@ def read_images(
 
 
 def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-  """Yields each line that is not empty, preceded by its place for errors."""
+  """Yields the place, for errors, and the text of each line with content."""
   yield from (found for found in data_files.lines(path) if found[1])

@@ -1,8 +1,8 @@
 """Reads LEAF's JSON: `users`, `num_samples`, and `user_data` or `text`.
 
 Caldas et al., "LEAF: A Benchmark for Federated Settings" (2018). A folder holds
-`train` and `test`, each with its own files, or one set of files; then users'
-examples are split at random. Within a set, each user is in one file only.
+the folders `train` and `test`, or one set of files, whose users' examples are
+then split at random. Within a set of files, each user is in one file only.
 """
 
 import dataclasses

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-# The most bytes to read for digests, of one file and of all files together.
+# The most bytes to read for the digests of a task's files, all together.
 MOST_BYTES = 2**30
 _BLOCK = 2**20
 _LEAST_BLOCK = 2**12  # The smallest block, if there are many files.
@@ -27,7 +27,7 @@ _noted: contextvars.ContextVar[dict[pathlib.Path, None] | None] = (
 
 @contextlib.contextmanager
 def recording() -> Iterator[Mapping[pathlib.Path, None]]:
-  """Yields the files that readers note within the context, as keys."""
+  """Yields a mapping whose keys are the files that the block's readers note."""
   outer = _noted.get()
   found: dict[pathlib.Path, None] = {}
   token = _noted.set(found)
@@ -46,7 +46,7 @@ def note(*paths: pathlib.Path) -> None:
 
 
 def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
-  """Returns the SHA-256 of files by their paths below their common folder.
+  """Returns the SHA-256 digests of files by path below their common folder.
 
   If the files have more than `MOST_BYTES` in total, digests cover only evenly
   spaced blocks and each file's size. More than 20 files get a single digest,

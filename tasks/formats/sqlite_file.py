@@ -72,7 +72,7 @@ def serialized_examples(
 
 
 def check_pages(path: pathlib.Path) -> None:
-  """Reads a whole file; raises a `DataError` if a page is damaged."""
+  """Reads a whole file; raises a `DataError` if pages or counts are damaged."""
   with connect(path) as connection:
     ((found,),) = connection.execute("PRAGMA quick_check(1)")
     if found != "ok":

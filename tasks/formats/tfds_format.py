@@ -1,7 +1,7 @@
 """Reads data that tensorflow-datasets has prepared; downloads nothing itself.
 
-Such a directory is `data_dir/NAME/VERSION` with a `dataset_info.json`; see
-https://www.tensorflow.org/datasets. NAME may have two parts, "glue/sst2".
+Prepared data are in `data_dir/NAME/VERSION`, with `dataset_info.json`; see
+https://www.tensorflow.org/datasets. NAME may have two parts: "glue/sst2".
 """
 
 import collections

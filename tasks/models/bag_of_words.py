@@ -11,8 +11,8 @@ def bag_of_words_regression(
 ) -> tf.keras.Model:
   """Builds a logistic regression on the share of each word in a text.
 
-  It maps int[n, length], the words 1 ... num_words padded with 0, to float32[n,
-  num_labels], and reads only the weights of words that occur.
+  It maps word numbers, int[n, length], from 1 to num_words with 0 for padding,
+  to logits, float32[n, num_labels], and reads only the weights of these words.
   """
   return tf.keras.Sequential(
     [
@@ -72,7 +72,7 @@ class _SummedBinaryCrossentropy(tf.keras.losses.Loss):
 
 
 class _Recall(tf.keras.metrics.Mean):
-  """Recall: the share of true labels among the `_TOP_K` largest logits."""
+  """Recall: the share of true labels that are among the `_TOP_K` predicted."""
 
   def update_state(
     self,
@@ -87,10 +87,7 @@ class _Recall(tf.keras.metrics.Mean):
 
 
 def _is_among_largest(logits: tf.Tensor) -> tf.Tensor:
-  """Returns 1 at each example's `_TOP_K` largest logits, else 0.
-
-  The result is float32[n, num_labels].
-  """
+  """Returns 1 at an example's `_TOP_K` largest logits, else 0, [n, labels]."""
   num_labels = logits.shape[-1]
   _, largest = tf.math.top_k(logits, min(_TOP_K, num_labels))
   return tf.reduce_sum(tf.one_hot(largest, num_labels), axis=-2)

@@ -14,11 +14,9 @@ from tasks.models.names import HIDDEN_UNITS, InitialWeights
 from tasks.task import ElementSpec
 from tff_fair.declared import FieldError
 
-# What a task requires of its model.
-
 
 class Shapes(NamedTuple):
-  """The shapes of one example's input and outputs."""
+  """The shapes of one example's input and outputs that a task requires."""
 
   # The shape of the input; None for a size that differs between batches.
   x: tuple[int | None, ...]
@@ -125,7 +123,7 @@ def build_fn(
 
 
 def _takes(name: str, sides: Sequence[int]) -> str:
-  """Returns the inputs that a model takes if `sides` do not fit, else ""."""
+  """Returns the input that a model takes, or "" if the shape `sides` fits."""
   if name in HIDDEN_UNITS:
     return ""
   if name == "cnn_dropout":

@@ -72,8 +72,8 @@ def dropout_cnn(num_classes: int, seed: int) -> tf.keras.Model:
 _RESNET_STAGES = (64, 128, 256, 512)
 _BLOCKS_PER_STAGE = 2
 _GROUPS = 2
-# Images of this size or more are reduced before the first stage, as in the
-# paper; for smaller ones, the first convolution is 3 x 3 without pooling.
+# Images of this size or more are downsampled before the first stage, as in the
+# paper; for smaller images, the first convolution is 3 x 3 without pooling.
 _LARGE_IMAGE = 96
 
 

@@ -18,7 +18,7 @@ from tasks.models import keras_parts
 # A model as Keras describes it in its files, ready for JSON.
 Config = Mapping[str, Any]
 
-_MOST_LETTERS = 100  # Letters to show of a Keras error.
+_MOST_LETTERS = 100  # The most characters to show of a Keras error.
 _ZEROS = {
   "module": "keras.initializers",
   "class_name": "Zeros",

@@ -245,7 +245,7 @@ _TWO_CLASSES = "two_classes"
 def with_two_logits(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Turns the single output of a model, sigmoid or not, into two logits."""
+  """Turns a model's single output, with or without sigmoid, into two logits."""
   last = last_layer(model)
   if type(last) not in _LAST or last.activation not in (
     tf.keras.activations.sigmoid,
@@ -272,7 +272,7 @@ _ONE_TENSOR = "one_tensor"
 def with_one_tensor(
   model: tf.keras.Model, wanted: catalog.Shapes, seed: int
 ) -> tf.keras.Model:
-  """Returns a model that outputs a tensor, not a dict or list with a tensor."""
+  """Unwraps a model's output if it is a dict or list that holds one tensor."""
   if isinstance(model, _GRAPHS) and not isinstance(
     getattr(model, "output", None) if model.built else None,
     Mapping | list | tuple,
@@ -314,17 +314,16 @@ def unwrap_user_model(model: tf.keras.Model) -> tf.keras.Model:
   return parts[-1] if model.name == _ONE_TENSOR else model
 
 
-# `with_seed_0` lets tasks that differ only in the model's seed share compiled
-# models.
-
-
 _MODELS_PACKAGE = "tasks.models."
 # Models whose seed affects more than their initial weights.
 _RANDOM_MODELS = ("dropout_cnn",)
 
 
 def with_seed_0(task: Task) -> Task:
-  """Returns a task with initial weights of seed 0, to share compiled models."""
+  """Returns a task with model seed 0, so that all seeds share compiled models.
+
+  Returns the task itself if its model is a user's, or random in training.
+  """
   build = task.keras_model_fn
   if isinstance(build, FixedWeightsBuilder):
     build = build.build

@@ -24,8 +24,8 @@ _WITH_CODE = ("Lambda", "TFSMLayer")
 _OF_CALLS = ("get", "serialize", "deserialize")
 # Kinds of plain values that Keras writes as objects; they import nothing.
 _VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
-# `y + 1` and `tf.nn.relu(y)` become layers that have the canonical name of a
-# TensorFlow function.
+# Keras turns `y + 1` and `tf.nn.relu(y)` into layers that store the canonical
+# name of a TensorFlow function.
 _CALL_LAYERS = ("TFOpLambda", "SlicingOpLambda")
 _CALL_MODULE = "keras.src.layers.core.tf_op_layer"
 _CALLS = (

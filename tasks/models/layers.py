@@ -84,7 +84,7 @@ class LSTM(tf.keras.layers.LSTM):
       tf.convert_to_tensor, self.cell.weights
     )
     outputs = lstm(
-      tf.transpose(inputs, [1, 0, 2]),  # Steps first: each reads whole rows.
+      tf.transpose(inputs, [1, 0, 2]),  # Each step then reads whole rows.
       kernel,
       recurrent_kernel,
       bias,
@@ -123,7 +123,7 @@ def lstm(
     recurrent_kernel: tf.Tensor,
     bias: tf.Tensor,
   ) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
-    # sigmoid(z) = tanh(z / 2) / 2 + 1 / 2, so one tanh computes all four.
+    # sigmoid(z) = tanh(z / 2) / 2 + 1 / 2, so one tanh computes all gates.
     scale = np.repeat([0.5, 0.5, 1.0, 0.5], units).astype(inputs.dtype.name)
     inner = tf.matmul(inputs, kernel * scale) + bias * scale
     step = _forward(recurrent_kernel * scale, scale)
@@ -148,10 +148,10 @@ def lstm(
 
 
 def _forward(recurrent_kernel: tf.Tensor, scale: np.ndarray) -> _Step:
-  """Returns the step of `lstm`.
+  """Returns the step function of `lstm`.
 
-  It maps the state (h, c) and the rows (x K + b, mask) to the new state and
-  (gates, c, h). The gates are i, f, a and o, concatenated.
+  It maps the state (h, c) and the rows (x @ kernel + bias, mask) to the new
+  state and (gates, c, h). The gates are i, f, a and o, concatenated.
   """
   shift = np.where(scale == 1, 0, scale)
 
@@ -215,7 +215,7 @@ def _d_inner(
 
 
 def _product_over_steps(rows: tf.Tensor, flat: tf.Tensor) -> tf.Tensor:
-  """Returns rows^T flat, summed over steps and examples."""
+  """Returns the matrix product rows^T flat, summed over steps and examples."""
   rows = tf.reshape(rows, [-1, rows.shape[-1]])
   return tf.matmul(rows, flat, transpose_a=True)
 

@@ -1,4 +1,4 @@
-"""Converts Keras models to TFF's two forms, with a loss and a metric.
+"""Converts Keras models to TFF's two model classes, with a loss and a metric.
 
 A `FunctionalModel` keeps weights and metrics in tensors, while a Keras model
 assigns variables in every local step. In dense networks, these assignments are
@@ -47,7 +47,7 @@ def variable_model_fn(
 
 @dataclasses.dataclass(frozen=True)
 class LossAndMetric:
-  """A loss and a metric, with conversions of Keras models to TFF's forms."""
+  """A loss and a metric, with conversions of Keras models to TFF's models."""
 
   loss: Callable[[], tf.keras.losses.Loss]  # Its value is a mean over a batch.
   metric: Callable[[str], tf.keras.metrics.Metric]  # Takes the metric's name.
@@ -86,10 +86,10 @@ class LossAndMetric:
   def functional_if_dense(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns a builder of the functional form, only for dense networks.
+    """Returns a function that builds a `FunctionalModel` of a dense network.
 
-    For other networks, such as convolutions, the builder returns None: they
-    train as fast in Keras models.
+    For other networks, such as convolutions, the function returns None, because
+    they train as fast as Keras models.
     """
 
     @functools.cache
@@ -103,7 +103,7 @@ class LossAndMetric:
   def functional(
     self, build: task.KerasModelFn, element_spec: task.ElementSpec
   ) -> task.FunctionalModelFn:
-    """Returns a builder of the functional form of any network."""
+    """Returns a function that builds a `FunctionalModel` of any network."""
     return functools.cache(
       functools.partial(self.functional_model, build, element_spec)
     )
@@ -297,7 +297,7 @@ class _SquaredError(tf.keras.losses.Loss):
 class _MeanAbsoluteError(tf.keras.metrics.MeanAbsoluteError):
   """The mean absolute error over examples.
 
-  With labels [n], Keras' own metric would average over batches.
+  With labels of shape [n], Keras' own metric would average over batches.
   """
 
   def update_state(

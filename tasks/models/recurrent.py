@@ -1,9 +1,9 @@
 """LSTMs for characters, words and sentences, with their loss and metric.
 
 Padding is at the end of a sequence, where it does not affect earlier outputs.
-So the recurrent layers (Hochreiter, Schmidhuber, 1997) need no mask; only loss
-and metric do. A model for whole sentences must stop before the padding, and so
-masks it.
+So the recurrent layers (Hochreiter, Schmidhuber, 1997) need no mask; only the
+loss and the metric need one. A model for whole sentences uses the output before
+the padding, so it has a mask, too.
 """
 
 import functools

@@ -194,10 +194,9 @@ def _has_given_weights(
 ) -> bool:
   """Returns whether a model has weights that no initializer creates.
 
-  An initializer gives the same weights in a graph. Other weights, such as
-  trained ones, do not depend on the seed when the user's function builds the
-  model outside of graphs. `again` is a second model, built before any model in
-  a graph.
+  Weights from an initializer are the same inside and outside of a graph. Other
+  weights, such as trained ones, are the same for any seed. `again` is a second
+  model, built outside of graphs, before any model in a graph.
   """
   values = [weight.numpy() for weight in model.weights]
   in_graph = _values_in_graph(make)
@@ -364,7 +363,7 @@ def _adds_only_weight_losses(model: tf.keras.Model, x: tf.Tensor) -> bool:
 
 
 def _batch(wanted: catalog.Shapes) -> tf.Tensor:
-  """Returns a batch of plausible inputs."""
+  """Returns a batch of random inputs with the task's input shape and type."""
   sizes = [_UNKNOWN_SIZE if size is None else size for size in wanted.x]
   generator = np.random.default_rng(0)
   shape = [_EXAMPLES, *sizes]

@@ -41,7 +41,7 @@ Chunk = tuple[int, Mapping[str, ColumnChunk]]
 
 
 class TextGatherer:
-  """Gathers a text column from pieces."""
+  """Gathers a text column from chunks of rows."""
 
   def __init__(self) -> None:
     self._parts: list[np.ndarray] = []

@@ -27,14 +27,13 @@ from tasks.tabular.population import ClientRows
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumberFeature:
-  """How a column of numbers enters x: as (number - shift) * scale + offset,
-  with the mean in two parts, because one float32 is not exact enough.
-  """
+  """How a column of numbers enters x: as (number - shift) * scale + offset."""
 
   name: str  # Name of the column.
   shift: float  # A float32 close to the mean.
-  scale: float  # One over the deviation; 0 if all numbers are equal.
-  offset: float  # The rest of the mean, after scaling.
+  scale: float  # 1 / standard deviation; 0 if all numbers are equal.
+  # The rest of the mean, after scaling: one float32 is not exact enough.
+  offset: float
   is_flagged: bool  # Whether any training row lacks the number.
 
 

@@ -1,7 +1,7 @@
-"""Columns that name or number rows, from which no model should learn.
+"""Recognizes columns of ids or row numbers, which should not be features.
 
 An id carries no information about a patient. But if rows are in some order,
-such as by label, their numbers give the label away.
+such as by label, ids or row numbers reveal the label.
 """
 
 import re
@@ -29,7 +29,7 @@ def looks_like_id(column: str) -> bool:
 
 
 class RiseCounter:
-  """Counts how often a column's numbers rise; takes the rows in pieces."""
+  """Counts how often a column's numbers rise from row to row."""
 
   def __init__(self) -> None:
     self._rising = self._number = 0
@@ -45,9 +45,7 @@ class RiseCounter:
     self._last = known[-1:]
 
   def are_row_numbers(self, values: np.ndarray) -> bool:
-    """Returns whether a column's `values` are whole, and nearly all of them
-    distinct and rising by row.
-    """
+    """Returns whether `values` are whole, nearly all distinct, and rising."""
     if not self._are_whole or self._number < _LEAST_ROWS - 1:
       return False
     if self._rising < _NEARLY * self._number:

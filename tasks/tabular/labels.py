@@ -73,7 +73,7 @@ def number_classes(
   source: str,
   place: Callable[[int], str],
 ) -> Labels:
-  """Numbers the classes of training rows; refuses others in test rows."""
+  """Numbers the training rows' classes; refuses test rows of other classes."""
   codes, names = classes
   is_known = np.bincount(codes[clients.train.rows], minlength=len(names)) > 0
   is_new = ~is_known[codes[clients.test.rows]]

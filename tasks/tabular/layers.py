@@ -20,7 +20,7 @@ _DTYPES = {"number": "float32", "text": "string"}
 def inputs(
   columns: Mapping[str, str], taken: Iterable[str] = ()
 ) -> dict[str, tf.Tensor]:
-  """Returns Keras inputs of shape [n] by the names of columns."""
+  """Returns a Keras input of shape [n] for each column, by column name."""
   named_inputs: dict[str, tf.Tensor] = {}
   used = {*taken, PROBABILITIES, NUMBER}
   for name, kind in columns.items():

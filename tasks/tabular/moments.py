@@ -1,4 +1,4 @@
-"""Mean and deviation of a federation's numbers, without pooling its rows.
+"""Mean and standard deviation of a federation's numbers without pooled rows.
 
 Each client reports the count of its numbers, their mean, and the sum of squares
 around that mean. Two reports can be merged into one, in any order (Chan, Golub
@@ -8,8 +8,8 @@ and LeVeque, "Algorithms for Computing the Sample Variance", 1983):
   mean = mean_a + d n_b / n,  M2 = M2_a + M2_b + d^2 n_a n_b / n
 
 So a federation needs no pooled rows: `merge` fits `tff.federated_aggregate`.
-Sums of squares around zero would be plain sums, but lose all digits of numbers
-whose differences are small relative to their size.
+Sums of squares around zero could simply be added, but would lose all digits of
+numbers whose differences are small relative to their size.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Moments(NamedTuple):
 
   @property
   def deviation(self) -> np.ndarray:
-    """The root mean square around the mean, float64[...]; 0 without numbers."""
+    """The standard deviation, float64[...]; 0 without numbers."""
     return np.sqrt(self.m2 / np.maximum(self.num, 1))
 
 

@@ -1,7 +1,7 @@
 """Reads the columns of a Parquet file with pyarrow.
 
-Texts are read like the fields of a CSV file: a column whose texts are all
-numbers or missing has numbers. A column of categories remains texts.
+Texts are read like the fields of a CSV file: a column becomes numeric if all
+its texts are numbers or missing. A categorical column remains texts.
 """
 
 import io
@@ -133,7 +133,7 @@ class ParquetFile:
       yield batch
 
   def _check_kinds(self, names: Sequence[str]) -> None:
-    """Refuses columns without numbers or texts, in one error for all."""
+    """Raises one `DataError` for all columns with neither numbers nor texts."""
     faults = []
     for name in names:
       kind = self._kind(name)

@@ -13,10 +13,10 @@ from tff_fair import spelling
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientRows:
-  """The training or the test rows, in the order of clients."""
+  """All clients' training rows, or all their test rows, client by client."""
 
-  # Positions in the table, int64[rows]; those of a client are contiguous and in
-  # ascending order.
+  # Positions in the table, int64[rows]; each client's positions are contiguous
+  # and in ascending order.
   rows: np.ndarray
   sizes: np.ndarray  # The number of rows of each client, int64[clients].
 
@@ -55,8 +55,8 @@ def choose_test_units(
 ) -> np.ndarray:
   """Chooses test rows, bool[rows]: all rows of a unit or none of them.
 
-  In the draw, a unit counts as one example of the rarest class among its rows,
-  at the client of its first row.
+  Rows with the same value in `units` are a unit. In the draw, it counts as one
+  example of the rarest class among its rows, at the client of its first row.
   """
   _, first, unit_of_row = np.unique(
     units, return_index=True, return_inverse=True
@@ -169,7 +169,7 @@ def _with_all_classes_in_training(
   for lost in np.flatnonzero((num_train == 0) & (num_test > 0)):
     for row in np.flatnonzero((classes == lost) & (ids >= 0)):
       is_mine = ids == ids[row]
-      # A class that keeps a training row can give one up.
+      # Only a class with another training row may give one up.
       others = is_mine & ~is_test & (num_train[classes] > 1)
       if others.any():
         other = int(others.argmax())

@@ -113,10 +113,10 @@ def read(
   """Returns columns by name, read in one or two passes.
 
   A numeric column has only numbers and missing values. Columns in `texts` are
-  read as texts, those in `units` as numbers with a unit, those in `exact` as
-  float64. A `DataError` reports values missing in `complete`, with advice from
-  `remedies`, texts in `categories` that are not categories, and numbers in
-  `measured` that are written in another notation.
+  read as texts, columns in `units` as numbers with a unit, and columns in
+  `exact` as float64. A `DataError` reports columns in `complete` with missing
+  values, and the advice in `remedies`; columns in `categories` whose texts are
+  not categories; and columns in `measured` with numbers in another notation.
   """
   reading = _ColumnReader(table, categories, exact, measured, remedies or {})
   if mixed := reading.gather(names, texts):
@@ -162,7 +162,7 @@ class _ColumnReader:
     self.faults: dict[str, str] = {}
 
   def gather(self, names: Sequence[str], texts: Collection[str]) -> list[str]:
-    """Gathers columns; returns those read as numbers that also have texts."""
+    """Gathers columns; returns names of columns with both numbers and texts."""
     texts = {*texts, *self._table.find_text_columns(names)}
     mixed: list[str] = []
     start = 0
@@ -176,7 +176,7 @@ class _ColumnReader:
         elif isinstance(piece, tuple):
           found = self._texts.setdefault(name, columns.TextGatherer())
           found.add(*piece)
-          # Checked at once: a million distinct texts would fill the memory.
+          # Checked in each chunk: a million distinct texts would fill memory.
           if len(found.values) > text_columns.MAX_CATEGORIES:
             self.check_texts(name)
         elif self._is_finite(name, piece, start):

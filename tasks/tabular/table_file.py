@@ -43,7 +43,7 @@ _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(\s*[^\W\d_]+|\s*%)?")
 # How surrogateescape decodes bytes that are not UTF-8.
 _BYTES = re.compile("[\udc80-\udcff]")
 ROWS_PER_CHUNK = 1 << 18
-# The number of first rows, which usually show which columns have numbers.
+# The number of first rows that usually show which columns have numbers.
 SAMPLE_ROWS = 10_000
 # Usual beginnings of comment lines.
 _COMMENTS = ("#", "%", "//")
@@ -163,7 +163,7 @@ class CsvFile:
       _, names = next(self._rows(), (0, []))
       return len(names)
 
-    return max(_SEPARATORS, key=num_names)  # The first of equal ones.
+    return max(_SEPARATORS, key=num_names)  # A tie goes to the first.
 
   def _found_decimal(self) -> str:
     if self._separator == ",":
@@ -279,7 +279,7 @@ class CsvFile:
       )
 
   def header_advice(self) -> str:
-    """Returns advice if the first line may not be the header, else ""."""
+    """Returns advice if the header is a comment or a single field, else ""."""
     if self._written.comment is None:
       for sign in _COMMENTS:
         if self.names[0].startswith(sign):

@@ -159,7 +159,7 @@ class FolderTable:
     return f"{table.path.name}, {table.place(row)}"
 
   def header_advice(self) -> str:
-    """Returns advice if the first line may not be the header, else ""."""
+    """Returns the first file's advice on its header, or "" if it has none."""
     return str(getattr(self._files[0], "header_advice", str)())
 
   def find_text_columns(self, names: Sequence[str]) -> set[str]:

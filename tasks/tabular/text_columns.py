@@ -1,4 +1,4 @@
-"""Interprets text columns: categories, numbers with signs, or words."""
+"""Interprets text columns: categories, numbers with units, or words."""
 
 import functools
 import re
@@ -61,10 +61,7 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
 
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
-  """Returns the texts that keep a mostly numeric column from being numeric.
-
-  A column of texts has none.
-  """
+  """Returns the texts that are not numbers if most rows are; otherwise []."""
   present = {text: n for text, n in counts.items() if text not in missing}
   words = [text for text in present if not _reads_as_number(text)]
   num_words = sum(present[text] for text in words)
@@ -81,7 +78,7 @@ def _reads_as_number(text: str) -> bool:
 
 # Numbers in texts: with a unit, or with other signs.
 
-# If this share of a column's distinct texts are numbers, all should be.
+# If more than this share of a column's distinct texts are numbers, all must be.
 _NUMERIC_SHARE = 0.95
 _CURRENCIES = "$\u20ac\u00a3\u00a5"
 # A unit begins with a letter or one of these signs.

@@ -1,7 +1,8 @@
 """Reads the clients of TFF's native data sets as whole arrays.
 
-The files are read directly, because TFF's `ClientData` lists all names first.
-Here two arrays and a string hold a population, and examples are read on demand.
+The files are read directly, because TFF's `ClientData` lists all clients' names
+first. Here two arrays and one string hold the names and sizes of all clients,
+and examples are read on demand.
 """
 
 import dataclasses
@@ -23,8 +24,8 @@ if typing.TYPE_CHECKING:
   import tensorflow as tf
   import tensorflow_federated as tff
 
-# Reading a client takes milliseconds, like training on it in a round. With 100
-# images of 28 x 28 pixels per client, this many clients take 80 MB.
+# Reading a client takes milliseconds, about as long as training on it in a
+# round. With 100 images of 28 x 28 pixels each, this many clients take 80 MB.
 _NUM_CACHED_CLIENTS = 256
 
 Examples = Mapping[str, np.ndarray]
@@ -57,8 +58,8 @@ class Clients:
   ) -> "tuple[Clients, str]":
     """Returns random clients with enough examples, and a description.
 
-    A client needs `least` examples in each split. The description counts the
-    clients that were chosen, `who`, and those left out, which lack `without`.
+    `least` is the minimum number of examples in each split. The description
+    calls clients `who`, such as "writers"; those left out lack `without`.
     """
     number = len(self.names)
     enough = np.flatnonzero((self.counts >= least).all(axis=1))
@@ -206,6 +207,7 @@ def split(
   """Returns clients, read on demand, as a split of a task.
 
   A `ValueError` from `to_arrays` becomes a `DataError` that names the client.
+  `keeps_latest` caches the clients that were read last.
   """
   import tensorflow as tf  # noqa: PLC0415
 

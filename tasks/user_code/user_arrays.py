@@ -18,7 +18,7 @@ from tasks.formats import example_checks
 from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
-# How pandas' missing values read as strings.
+# The missing values of pandas, as strings.
 _MISSING = ("None", "nan", "<NA>", "NaT")
 LABELS = ("y", "label", "labels", "target", "targets")
 
@@ -212,7 +212,7 @@ class ArrayClients:
 
 
 def keys(elements: Any, name: str) -> tuple[Any, Any]:
-  """Returns the keys of x and y in elements."""
+  """Returns the keys of x and y in a mapping, or 0 and 1 for a pair."""
   if isinstance(elements, Mapping):
     labels = [key for key in elements if key in LABELS]
     if "x" in elements and "y" in elements:

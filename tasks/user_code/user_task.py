@@ -2,9 +2,9 @@
 
     def load(*, num_clients: int = 10, seed: int) -> tasks.Task: ...
 
-A function gets `data_dir`, a `pathlib.Path` or None, `seed`, and `model_seed`,
-the seed of the initial weights, if it has these arguments. Every other argument
-needs an annotation that `tff_fair.declared` knows, and a default; "Args" in the
+A function may have the arguments `data_dir` (a `pathlib.Path` or None), `seed`,
+and `model_seed` (the seed of the initial weights). Every other argument needs a
+default, and an annotation that `tff_fair.declared` knows; "Args" in the
 docstring explains the arguments.
 """
 
@@ -222,7 +222,7 @@ def _problems(
 
 
 def _argument_meanings(docstring: str) -> dict[str, str]:
-  """Returns what a Google-style docstring says under "Args", by argument."""
+  """Returns the descriptions of a Google-style docstring's "Args", by name."""
   section = re.search(r"^Args:\n((?:[ \t]+.*\n|\n)*)", f"{docstring}\n", re.M)
   found = _ARGUMENT.findall(textwrap.dedent(section[1]) if section else "")
   return {name: " ".join(text.split()) for name, text in found}

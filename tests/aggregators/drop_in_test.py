@@ -34,7 +34,7 @@ def build(factory, model="functional", weighting="num_examples", **options):
 
 
 def data(client_id, spoiled=False):
-  """Returns a client's data as stock TFF takes it: batches without an id."""
+  """Returns a client's data for stock TFF: batches, without the client's id."""
   x, y = small_problem.client_arrays()[client_id]
   if spoiled:
     x = np.full_like(x, np.nan)

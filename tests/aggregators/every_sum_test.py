@@ -1,4 +1,4 @@
-"""Each way to sum a rule gives the same results, round after round."""
+"""Tests that all aggregations of a rule give the same results in each round."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ RULES_AND_SUMS = [
 
 
 def kind_of_sum(pair):
-  """Returns the kind of a (name, way): the way and properties of the rule."""
+  """Returns the aggregation and the rule's properties that one test covers."""
   name, way = pair
   rule = RULE_CLASSES[name]
   kinds = types.SeparableRule, types.ComparingRule, types.PopulationRule

@@ -36,8 +36,8 @@ def assert_finite(output):
   assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(output.state))
 
 
-# Which clients a factory excludes depends on the signals that its rule asks
-# for; `methods/rule_contract_test.py` tests hard cohorts of each rule.
+# Which clients a factory excludes depends on the signals that its rule uses;
+# `methods/rule_contract_test.py` tests hard cohorts of each rule.
 @pytest.mark.parametrize(
   "name",
   one_of_each(

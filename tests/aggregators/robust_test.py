@@ -48,7 +48,7 @@ def test_tffs_bounds_go_with_every_rule(name):
 
 
 def trimmed(values, share):
-  """Returns m times Yin et al.'s trimmed mean; a share of 0.5 is the median."""
+  """Returns Yin et al.'s trimmed mean times the number of nonzero rows."""
   values = np.sort(values[np.any(values != 0, axis=1)], axis=0)
   m = len(values)
   if share == 0.5:

@@ -1,4 +1,4 @@
-"""fair-bench from its flags: small federations, few rounds."""
+"""Tests of fair-bench by its flags, on small federations, with few rounds."""
 
 import dataclasses
 import gzip

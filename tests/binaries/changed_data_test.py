@@ -34,7 +34,7 @@ def content():
 def test_a_run_goes_on_with_its_data_alone(program):
   write()
   assert program(*RUN, "--total_rounds=1").status in (0, None)
-  os.utime("rows.npz")  # A new time is no change.
+  os.utime("rows.npz")  # A new time is not a change.
   assert program(*RUN, "--total_rounds=2").status in (0, None)
   before = content()
   write(y=np.where(np.arange(24) % 3, np.arange(24) % 2, 1 - np.arange(24) % 2))

@@ -1,4 +1,4 @@
-"""The flags of tff-fair-choose."""
+"""Tests of the flags of tff-fair-choose."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import choosing
 
 @pytest.fixture
 def asked(monkeypatch):
-  """Collects the arguments of `choose`, which a refusing stub replaces."""
+  """Collects the arguments of `choose`, replaced by a stub that raises."""
   found = {}
 
   def chooses(spec, output_dir, **others):
@@ -28,7 +28,7 @@ def test_flags_say_what_to_choose_for(asked):
   assert "--budget" in outcome.refusal
   assert asked["spec"].task == "synthetic"
   assert asked["spec"].total_rounds == 7
-  assert asked["spec"].criterion is None  # It would pick one round of a run.
+  assert asked["spec"].criterion is None  # A criterion would pick a round.
   assert asked["criterion"] == "worst_20"
   assert asked["algorithms"] == ["fedfv", "term"]
 

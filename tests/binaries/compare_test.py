@@ -132,7 +132,7 @@ def test_clients_against_a_baseline(program):
     *("TERM", "2", "100.00 ± 0.00", "+20.00 ± 0.00"),
     *("100.00 ± 0.00", "-10.00 ± 0.00", "+10.00 ± 0.00"),
   ]
-  # Only the seeds that both methods have.
+  # Only seeds that both methods have count.
   assert cells(second, "AFL")[:4] == ["AFL", "1", "0.00", "-20.00"]
   assert re.search(r"^TERM .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
   assert cells(third, "TERM")[-1] == "2/0/1"

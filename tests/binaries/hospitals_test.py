@@ -31,7 +31,7 @@ def hospitals():
     stay = generator.gamma(2, 3, size).round(1)
     odds = -2.9 + 0.03 * (age - 60) + 0.1 * (stay - 6)
     died = generator.random(size) < 1 / (1 + np.exp(-odds))
-    died[:10] = np.arange(10) < 2  # Enough deaths for both parts of each.
+    died[:10] = np.arange(10) < 2  # Two deaths, for training and test data.
     rows.append(
       pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Each documented kind of data, by a flag of a training and in Python."""
+"""Tests of each documented kind of data, by training flags and in Python."""
 
 import bz2
 import gzip

@@ -296,7 +296,7 @@ def test_print_is_light_and_complete(shown):
 
 
 def test_a_narrow_window_scrolls_later_tables_and_nothing_else(shown):
-  shown.resize(500, 800)  # The least that Chromium's windows take.
+  shown.resize(500, 800)  # The least width of Chromium's windows.
   width = shown.run("return document.documentElement.scrollWidth")
   assert width <= shown.run("return innerWidth")
   scrolls = each(shown, ".scrolling", "e.scrollWidth > e.clientWidth")

@@ -124,7 +124,7 @@ def test_tables_pages_and_help_need_no_tensorflow(tmp_path):
   assert done.returncode == 0, done.stderr
   assert json.loads(done.stdout) == {
     **{name: [] for name in ("table", "compare", "report", "audit")},
-    # Their flags need absl.
+    # The flags of programs need absl.
     **{name: ["absl", "binaries"] for name in ("programs", "catalog", "help")},
   }
 

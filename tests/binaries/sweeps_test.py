@@ -74,8 +74,8 @@ EXAMPLES = {
   "fedmgda_plus_bias_attack": 16281,
   "fedmgda_plus_emnist": 197,
 }
-# Not under the rule below, like grids: the slides' Table 8 prints the rates 1.0
-# and 1.5 for the setting of these files.
+# The rule below excludes grids and these files: the slides' Table 8 prints the
+# rates 1.0 and 1.5 for their setting.
 PRINTED = tuple(
   f"fedmgda_plus_{name}"
   for name in ("table_8", "scaling", "interpolation", "improved", "fairness")

@@ -1,4 +1,4 @@
-"""Tests of running over slices of examples, and of their order in training."""
+"""Tests of slicing examples into minibatches, and of the examples' order."""
 
 import collections
 

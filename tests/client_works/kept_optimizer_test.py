@@ -85,7 +85,7 @@ def test_momentum_goes_on_by_id_over_rounds(name):
       assert result.update_weight.effective_steps == pytest.approx(way)
   table = state["optimizer"]
   assert table["client_id"].tolist() == sorted(velocities)
-  # 18 entries, the probe's momentum, and two hyperparameters for each.
+  # Momenta of 18 weights and of the probe, with two hyperparameters for both.
   assert table["state"].shape == (3, 18 + 5)
   first = {"momentum": 0, "nesterov": 2}[name]  # Sorted by name.
   np.testing.assert_allclose(

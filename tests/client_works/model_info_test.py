@@ -46,7 +46,7 @@ MODELS = {"keras": keras_model, "functional": functional_model()}
 def test_a_process_describes_its_model_once(name):
   model_fn = mock.Mock(side_effect=small_problem.keras_model)
   algorithms.build(name, model_fn, client_optimizer=SGD)
-  # It is called for types, for initial weights, and for a client's graph.
+  # The calls are for types, for initial weights, and for a client's graph.
   assert model_fn.call_count == 3
 
 

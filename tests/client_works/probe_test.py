@@ -51,7 +51,7 @@ def test_effective_steps_are_those_of_fednova(rho, mu):
 
 
 def test_effective_steps_of_adam_are_its_steps():
-  # Under a constant gradient each of its steps is as long as the rate.
+  # With a constant gradient, each step of Adam is as long as the rate.
   optimizer = tff.learning.optimizers.build_adam(BASE)
   process = local_work.build(optimizer=optimizer, batch_size=4, local_epochs=3)
   _, signals = local_work.run_one(process, small_problem.whole(31))

@@ -1,4 +1,4 @@
-"""Secure sums of training metrics, simulated."""
+"""Tests of secure sums of training metrics, which are simulated."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Tests of draws that a seed decides."""
+"""Tests of seeded random draws."""
 
 import numpy as np
 import pytest

@@ -92,7 +92,7 @@ def test_without_batches_accuracy_and_loss_are_zero():
     ({"a_accuracy": 0.25, "accuracy": 0.125}, 0.125),
     ({"a_accuracy": 0.25, "Accuracy": 0.5}, 0.5),
     ({"loss": 3.0}, 2 / 3),
-    # Of several, the first listed.
+    # Of several accuracies, the first in the list counts.
     ({"word_accuracy": 0.25, "binary_accuracy": 0.125}, 0.25),
     ({"binary_accuracy": 0.125, "word_accuracy": 0.25}, 0.125),
     ({"top_5_accuracy": 0.5, "top_3_accuracy": 0.25}, 0.5),

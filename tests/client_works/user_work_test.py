@@ -122,7 +122,7 @@ class NumpyClients:
   """Computes the rounds of the client works in NumPy, in float64."""
 
   def __init__(self):
-    self.momentum = 0.0  # Mime's, which the server keeps.
+    self.momentum = 0.0  # Mime's momentum, which the server keeps.
 
   def round(self, name, theta):
     run = {

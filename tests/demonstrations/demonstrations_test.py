@@ -1,4 +1,4 @@
-"""Tests of the demonstrations: their claims, and that a false one shows."""
+"""Tests that the demonstrations' claims hold, and that a false one is shown."""
 
 import pathlib
 

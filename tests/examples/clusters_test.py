@@ -19,7 +19,7 @@ PAGE = source_tree.ROOT / "docs" / "scaling.md"
 
 
 def slurm_cluster(**options):
-  """Returns a Slurm cluster, without the Ctrl-C handler of its import."""
+  """Returns a Slurm cluster; restores the Ctrl-C handler after its import."""
   handler = signal.getsignal(signal.SIGINT)
   from dask_jobqueue.slurm import SLURMCluster  # noqa: PLC0415
 

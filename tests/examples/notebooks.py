@@ -17,7 +17,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def read(path: pathlib.Path) -> nbformat.NotebookNode:
-  """Reads a notebook, and checks its form."""
+  """Reads a notebook, and validates its format."""
   notebook = nbformat.read(path, as_version=4)
   nbformat.validate(notebook)
   return notebook

@@ -97,7 +97,7 @@ def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
   flags, expected = CASES[name]
   mark = str(tmp_path)
   environment = source_tree.environment() | {MARK: mark}
-  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # As a user has it.
+  environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # Users do not set it.
   done = subprocess.run(
     [sys.executable, str(FOLDER / f"{name}.py"), *flags],
     cwd=tmp_path,

@@ -227,7 +227,7 @@ def _run(steps, total=200):
 
 def test_lines_now_and_then_without_a_terminal(capsys, monkeypatch):
   _run([50, 50])
-  assert capsys.readouterr().err == ""  # It was over too soon for a line.
+  assert capsys.readouterr().err == ""  # The work ended too soon for a line.
   monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0)
   _run([50, 100])
   assert capsys.readouterr() == (

@@ -10,7 +10,7 @@ from tff_fair.experiments.analysis import joining_gains
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY
 
-LARGEST_ERROR = 80.0  # Of a client of a regression.
+LARGEST_ERROR = 80.0  # The largest error of a client in a regression.
 
 
 def make(

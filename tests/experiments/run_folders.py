@@ -116,7 +116,7 @@ def make_three_methods(folder):
 
 
 def make_both_baselines(folder):
-  """Writes FedAvg with both weights, FedFV and TERM, of two seeds.
+  """Writes runs of both FedAvgs, FedFV and TERM, with two seeds each.
 
   FedAvg with equal weights has the better mean and the better worst client,
   FedAvg by numbers of examples the smaller spread.

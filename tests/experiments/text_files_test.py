@@ -1,4 +1,4 @@
-"""Files and logs are in UTF-8, whatever characters the system is set to."""
+"""Tests that files and logs are in UTF-8, whatever the system's encoding."""
 
 import os
 import subprocess

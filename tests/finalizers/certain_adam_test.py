@@ -79,7 +79,7 @@ def relative_errors(certainty, num_rounds, settings):
 
 @pytest.mark.parametrize("certainty", [1e-3, 0.01, 0.1, 1.0, 10.0])
 def test_steps_are_accurate_at_any_certainty(certainty):
-  # For a small C, beta2^C is close to 1, and 1 - beta2^C is what counts.
+  # For a small C, beta2^C is close to 1, but 1 - beta2^C must be accurate.
   errors = relative_errors(certainty, 20, {"learning_rate": 0.5})
   assert max(errors) < 2e-6, errors
 
@@ -109,7 +109,7 @@ def test_layers_may_be_of_another_dtype():
 
 
 def test_no_client_in_the_first_round_is_no_error():
-  # Moments cannot be divided by the weight of past rounds yet.
+  # The weight of past rounds, by which moments are divided, is still 0.
   start = process().initialize()
   output = rounds.run(
     process(), start, rounds.weights(), [0, 0, 0], certainty=0, num_clients=0

@@ -1,4 +1,4 @@
-"""Tests of what all finalizers share, with a server step made for them."""
+"""Tests of the code that all finalizers share, with a server step for tests."""
 
 import collections
 import functools

@@ -34,7 +34,7 @@ def short(text: object) -> str:
 
 
 def ended(room: str, error: Exception | None) -> None:
-  """Counts how a case of `room` ended; checks that an error has one line."""
+  """Counts how a case of the group `room` ended; errors must have one line."""
   if error is not None:
     text = str(error).strip()
     assert text, error

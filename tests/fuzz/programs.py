@@ -83,7 +83,7 @@ class _Program:
 
   def _result(self) -> Any:
     at_server = self._of(tff.SERVER)
-    # A result at clients has no graph and cannot be cut.
+    # With a result at clients, a program is not one graph and has no parts.
     pool = at_server if at_server and self._rng.random() < 0.8 else self._pool
     chosen = [
       self._rng.choice(pool[-4:]) for _ in range(self._rng.randint(1, 3))
@@ -248,7 +248,7 @@ def aggregation(
 ) -> tuple[Any, tff.Computation, tff.Computation, tff.Computation]:
   """Draws the arguments of `federated_aggregate` for values of a type.
 
-  Merging fits accumulating, and the zero is neutral.
+  Merging is consistent with accumulating, and the zero is neutral.
   """
   kind = rng.choice(["sum", "max", "count"])
   accumulator: Any = collections.OrderedDict(total=np.float32, num=np.int32)

@@ -258,7 +258,7 @@ def test_the_order_of_the_points_does_not_matter(d):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_gram_matrix_of_the_precision_of_float32(seed):
-  # Its negative eigenvalues make the Newton matrix indefinite at the end.
+  # The negative eigenvalues make the Newton matrix indefinite at the end.
   rng = np.random.default_rng(seed)
   points = rng.normal(size=(100, 20)) + 0.5
   gram = (points @ points.T).astype(np.float32).astype(np.float64)
@@ -288,7 +288,7 @@ def test_few_newton_steps_are_enough():
 
 
 def test_weights_of_stationarity_are_those_of_the_clients_in_conflict():
-  # The first two pull apart; the third goes with both.
+  # The first two points conflict; the third conflicts with neither.
   points = np.array([[1.0, 0.5], [-1.0, 0.5], [0.0, 3.0]])
   found = pareto_stationarity(points @ points.T)
   np.testing.assert_allclose(found.weights, [0.5, 0.5, 0.0], atol=1e-6)

@@ -15,7 +15,7 @@ def solve(gram, linear):
 
 
 def gap_of(gram, linear, x):
-  """Returns how far a linear model of the objective could still fall."""
+  """Returns by how much a linear model of the objective could decrease."""
   gradient = 2 * gram @ x + linear
   return gradient @ x - gradient.min()
 

@@ -150,7 +150,7 @@ def test_a_loss_of_zero_asks_for_a_slope_of_zero():
 
 
 def more_or_less_alike(seed):
-  """Returns updates; for odd seeds they have so much in common that c_k < 0."""
+  """Returns updates, so alike for odd seeds that some c_k < 0, and losses."""
   rng = np.random.default_rng(seed)
   updates = rng.normal(size=(5, 30)) * rng.lognormal(0, 0.2, size=(5, 1))
   return updates + seed % 2, rng.lognormal(size=5)
@@ -172,7 +172,7 @@ def test_the_hull_takes_the_place_of_negative_coefficients(seed, gamma):
     c @ updates, hulls.least_norm(points) @ points, rtol=1e-6, atol=1e-9
   )
   assert c.min() >= 0
-  # The least norm: no client's relative slope is below it.
+  # As the norm is the least, no client's relative slope is below its square.
   direction = c @ updates
   assert np.all(points @ direction >= (direction @ direction) * (1 - 1e-9))
 

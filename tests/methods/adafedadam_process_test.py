@@ -1,4 +1,4 @@
-"""Tests of what is special to AdaFedAdam: the case in which it is Adam."""
+"""Tests of AdaFedAdam's process: the special case in which it equals Adam."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Tests of what is special to AFL: the population and the averaged model."""
+"""Tests of AFL's process: the population and the averaged model."""
 
 import functools
 
@@ -116,7 +116,7 @@ def test_a_client_out_of_range_is_named(aggregation):
   start = process.initialize()
   with pytest.raises(Exception, match=r"num_clients=10.* 12\b"):
     run(process, start, (3, 12))
-  # And the next round is as if nothing had happened.
+  # The next round works as if nothing had happened.
   run(process, start, (3, 8))
 
 

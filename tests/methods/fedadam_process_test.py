@@ -1,4 +1,4 @@
-"""Tests of what is special to FedAdam: its server step."""
+"""Tests of FedAdam's process: its server step."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Tests of what is special to FedFA: momentum at both ends."""
+"""Tests of FedFA's process: momentum at clients and server."""
 
 import functools
 

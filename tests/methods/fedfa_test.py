@@ -41,7 +41,7 @@ def test_rounds_with_new_and_returning_clients(b):
 @pytest.mark.parametrize("accuracy", [0.0, 1e-30, 0.7, 1.0])
 @pytest.mark.parametrize("b", [0, 0.5, 1])
 def test_one_client_has_all_the_weight(accuracy, b):
-  # Its share of the accuracy is 1, which carries no information.
+  # The client's share of the accuracy is 1, which carries no information.
   state = None
   for _ in range(3):
     output = apply([12], [accuracy], state, b=b)

@@ -90,7 +90,7 @@ def test_a_zero_mean_stays_zero():
 
 
 def test_remembered_coefficients_are_no_client_s():
-  # Their sign and size show how far a conflict was reduced.
+  # The coefficients' sign and size show how much a conflict was reduced.
   rule = fedfv.FedFvRule(tau=1, alpha=1)
   updates = np.array([E_1 + E_2])
   _, output = apply(

@@ -27,7 +27,7 @@ def keeps(loss, alpha):
 
 
 def expected(updates, loss, alpha, order):
-  """Returns d by Algorithm 2 and line 10 of Algorithm 1; `order` has places."""
+  """Returns d by Algorithms 2 and 1 (line 10), with targets in `order`."""
   updates = list(np.asarray(updates, np.longdouble))
   kept, projected = keeps(loss, alpha), []
   for k, update in enumerate(updates):
@@ -127,7 +127,7 @@ def test_a_seed_counts_by_its_lowest_64_bits(seed):
 
   assert coefficients(seed) == coefficients(seed % 2**64)
   assert coefficients(seed) != coefficients(seed + 1)
-  # The seed 2^63 is not taken for 0, nor for what fits into 63 bits.
+  # The highest bit counts: a difference of 2^63 changes the coefficients.
   assert coefficients(seed) != coefficients((seed + 2**63) % 2**64)
 
 
@@ -208,7 +208,7 @@ def test_one_huge_update_never_makes_the_direction_longer(order, alpha):
 
 
 def test_one_huge_update_is_projected():
-  # It conflicts with all the others, which are orthogonal to each other.
+  # The huge update conflicts with all others, which are mutually orthogonal.
   updates = np.concatenate([np.eye(3), [[-3e30, -4e30, 0]]])
   updates[3, 2] = 12e30
   d = direction(updates, [1.0, 2.0, 3.0, 4.0], alpha=0)
@@ -216,7 +216,7 @@ def test_one_huge_update_is_projected():
 
 
 def test_nearly_opposite_updates():
-  # What is left of them is a thousandth, or less, of their length.
+  # The projections leave a thousandth, or less, of the updates' length.
   for distance in (1e-2, 1e-3, 1e-4, 1e-5):
     updates = np.array([V, -V + distance * W, distance * W])
     wanted = expected(updates, [1.0, 2.0, 3.0], 0, [0, 1, 2])

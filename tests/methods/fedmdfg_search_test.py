@@ -50,7 +50,7 @@ def numpy_choice(loss, slope, trial_loss, rate=1.0):
     ):
       return a, True
     totals[a] = sum(trials)
-  # The first of equals is the longest.
+  # Of steps with equal totals, the first is the longest.
   return (min(totals, key=lambda a: totals[a]) if totals else 0.0), False
 
 
@@ -73,7 +73,7 @@ def test_the_choice_is_that_of_numpy(seed):
 @pytest.mark.parametrize(
   ("loss", "slope", "trial_loss", "expected"),
   [
-    # One client; the longest step that descends as it has to.
+    # One client: the longest step that descends enough.
     ([1.0], [1.0], [[1.1, 0.9, 0.5, 0.6, 0.7]], (2.0, True)),
     # A share of 1e-4 of the predicted decrease is enough; less is too little.
     ([1.0], [1.0], [[1.0, 1.0, 0.9998, 0, 0]], (1.0, True)),

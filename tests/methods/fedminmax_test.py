@@ -58,7 +58,7 @@ def run(process, cohorts=COHORTS, of_client=data):
 
 
 def losses_and_errors(theta, x, y):
-  """Returns the losses of examples, and their gradients by the logits."""
+  """Returns examples' losses and their gradients with respect to the logits."""
   matrix = theta.reshape(x.shape[1] + 1, -1)  # The last row is the bias.
   chances = softmax(x @ matrix[:-1] + matrix[-1], axis=1)
   rows = np.arange(len(y))
@@ -206,7 +206,7 @@ def test_a_run_weighs_by_the_groups_of_training_examples(tmp_path):
     hparams={"lambda_learning_rate": RATE},
     local_epochs=2,
     batch_size=1000,
-    measure_improvement=True,  # Without groups.
+    measure_improvement=True,  # This measurement ignores groups.
   )
   run = train(spec, tmp_path / "run", callbacks=[models])
   task = task_loading.load(spec)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tests import source_tree
 from tff_fair import aggregators, declared, methods
 
-# The table's words for the ways to sum that a method allows, the default first.
+# The table's words for the aggregations of a method, the default first.
 SUMS = {
   ("streaming", "two_phase", "stacked", "secure"): "any",
   ("streaming", "two_phase", "stacked"): "not secure",

@@ -26,10 +26,10 @@ OF_EQUAL_CLIENTS = (("gifair", "secure"), ("fedgini", "secure"))
 
 
 def names_and_aggregations():
-  """Yields each method with its default sum, and each rule with every sum.
+  """Yields each method with its default aggregation, and each rule with all.
 
-  Sums depend on rules only, so a rule that several methods share is tried with
-  all sums only for the first of them.
+  Aggregation depends on the rule only, so a rule that several methods share is
+  tried with all aggregations only for the first of them.
   """
   rules = set()
   for name in NAMES:
@@ -54,7 +54,7 @@ OWN_SUMS = {default_sum(name) for name in NAMES}
 GRAM_RULES = ("upgrad", "imtl_g", "nash_mtl", "aligned_mtl")
 
 
-# Methods with tables of what clients keep.
+# Methods with tables of clients' persistent state.
 KEEPING = ("ditto", "scaffold")
 
 
@@ -63,9 +63,9 @@ def kind_of_method(name):
 
 
 def kind_of_pair(pair):
-  """Returns the method, or the way to sum if no method has it by default.
+  """Returns the method, or the aggregation if no method has it by default.
 
-  `aggregators/every_sum_test.py` shows that all sums of a rule give the same.
+  `aggregators/every_sum_test.py` shows that all sums of a rule agree.
   """
   name, aggregation = pair
   return kind_of_method(name) if aggregation in OWN_SUMS else aggregation
@@ -265,8 +265,8 @@ def test_a_round_is_one_graph_and_step_by_step_it_has_the_same_bits(
 # `rule_contract_test` tests the settings of every rule without a process.
 @pytest.mark.parametrize(("name", "hparams"), one_of_each(OTHER_SETTINGS))
 def test_other_settings_agree_with_numpy(name, hparams):
-  # A VariableModel on ready minibatches, and a server rate that decays;
-  # elsewhere here, a FunctionalModel on whole arrays, and a constant rate.
+  # This has a VariableModel on ready minibatches, and a decaying server rate;
+  # other tests have a FunctionalModel on whole arrays, and a constant rate.
   process = build(
     name,
     model="keras",
@@ -288,7 +288,7 @@ def test_other_settings_agree_with_numpy(name, hparams):
   assert_same(weights(last), expected, 1e-5)
 
 
-# `rounds/phased_rounds_test.py` has sums in two phases, and clients with rows.
+# `rounds/phased_rounds_test.py` has sums in two phases, and clients' own rows.
 @pytest.mark.parametrize(
   "name", one_of_each(CUT, lambda name: default_sum(name) == "stacked")
 )

@@ -1,4 +1,4 @@
-"""Tests of what is special to PropFair: the loss that clients minimize."""
+"""Tests of PropFair's process: the loss that clients minimize."""
 
 import math
 

@@ -95,6 +95,6 @@ def test_negative_losses_count_as_zero(q):
 
 
 def test_no_learning_rate_and_no_updates_give_no_nan():
-  # A schedule that has come down to zero.
+  # The learning rate of a schedule may reach zero.
   c = coefficients(1.0, np.zeros([5, 7]), learning_rate=0.0)
   assert np.all(np.isfinite(c))

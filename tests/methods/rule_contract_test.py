@@ -123,9 +123,8 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
     assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
 
 
-# Methods whose reference also holds for hard cohorts. Those of the Gram matrix
-# have tests of their own; q-FedAvg and N-AccAdam have limits that formulas do
-# not show.
+# Methods whose reference also holds for hard cohorts. Gram rules have tests of
+# their own; q-FedAvg and N-AccAdam have limits that formulas do not show.
 FOLLOWED = (
   *("fedavg", "fedavg_n", "fednova", "term", "drfl", "vred", "semi_vred"),
   *("delta_fl", "gifair", "fedfa", "adafedadam", "maxfl"),
@@ -172,7 +171,7 @@ def test_a_round_is_a_function_of_cohort_and_state(rule):
 def by_order_of_ids(rule, case):
   """Returns whether `rule` is FedFV's and depends on places in the cohort.
 
-  Then only the ascending order of ids, which the aggregation sees to, makes the
+  Then only the ascending order of ids, which the aggregation ensures, makes the
   result independent of the order of arrival.
   """
   if not isinstance(rule, fedfv.FedFvRule) or rule.alpha == 1:
@@ -222,8 +221,8 @@ def test_coefficients_go_with_their_clients(rule):
 
 @in_every_setting(RULE_CLASSES, ("identical clients", "all updates zero"))
 def test_equal_clients_are_treated_equally(rule, case):
-  # Two-phase sums look up coefficients by a client's values. Only in the first
-  # round: later states distinguish clients by their participation.
+  # Two-phase sums look up coefficients by a client's values. This holds in the
+  # first round: later states distinguish clients by their participation.
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
   cohort = cohorts.make(
     updates,

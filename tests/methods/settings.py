@@ -1,4 +1,4 @@
-"""Every rule, with telling hyperparameters and hard cohorts."""
+"""All rules, with hyperparameters that tests should try, and hard cohorts."""
 
 import math
 import typing
@@ -69,7 +69,7 @@ EXTRA: dict[str, list[dict[str, Any]]] = {
 
 
 def sums_of(name: str) -> typing.Sequence[str]:
-  """Returns the ways in which the updates of a rule may be summed."""
+  """Returns the aggregations that a rule supports."""
   return aggregators.supported_aggregations(RULE_CLASSES[name])
 
 

@@ -22,14 +22,14 @@ def beta_max(name, loss=LOSS, n=None):
 
 
 def lemma_1(loss, beta):
-  """Returns the weights of Eq. 8, and the bound of beta below it."""
+  """Returns the weights of Eq. 8, and the largest beta with none below 0."""
   n, mean = len(loss), loss.mean()
   w = 1 / n + 2 * beta * (loss - mean) / n
   return w, 1 / (2 * (mean - loss.min()))
 
 
 def lemma_2(loss, beta):
-  """Returns the weights of Eq. 12, and the bound of beta below it."""
+  """Returns the weights of Eq. 12, and the largest beta with none below 0."""
   n, mean = len(loss), loss.mean()
   above = loss > mean
   total = (loss[above] - mean).sum()
@@ -59,7 +59,7 @@ def test_the_first_negative_coefficient_is_at_beta_max(name, n):
   above = coefficients(name, bound * (1 + 1e-9), n=n)
   assert below.min() > 0
   assert above.min() < 0
-  # VRed's least loss turns first; with Semi-VRed, all below the mean at once.
+  # First negative: in VRed the least loss, in Semi-VRed all below the mean.
   p = np.ones(7) / 7 if n is None else n / n.sum()
   turned = np.arange(7) == LOSS.argmin() if name == "vred" else p @ LOSS > LOSS
   np.testing.assert_array_equal(above < 0, turned)

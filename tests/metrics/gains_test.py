@@ -193,7 +193,7 @@ def test_intervals_of_means_are_those_of_the_jackknife():
   labels = generator.normal(size=20)
   models = labels + generator.normal(size=[2, 20])
   found = gains.client_gain("mae", gains.Outputs(labels, *models), draws=50)
-  # For a mean, the jackknife's variance is that of the values over n.
+  # For a mean, the jackknife's variance is the values' variance divided by n.
   change = np.abs(models[0] - labels) - np.abs(models[1] - labels)
   reach = scipy.stats.t.ppf(0.975, 19 / 3) * scipy.stats.sem(change)
   assert found.high - found.gain == pytest.approx(reach)
@@ -209,7 +209,7 @@ def test_intervals_of_scores_cover(name, kind):
   coverage, share = gain_intervals.score_coverage(
     name, 20, gain_intervals.KINDS[kind], 0.4, 200
   )
-  # 92 % and more; 88 % of 200 have a probability of 2 %.
+  # The coverage is at least 92 %; 88 % of 200 clients has a probability of 2 %.
   assert coverage >= 0.88
   assert share > 0.9
 

@@ -72,7 +72,7 @@ def counts_of(hits, examples):
 
 
 def test_newcombes_interval():
-  # His example of 56/70 and 48/80: 0.2 [0.0524, 0.3339].
+  # Newcombe's example of 56/70 and 48/80: 0.2 [0.0524, 0.3339].
   gap = metrics.group_gap("accuracy_parity", counts_of([48, 56], [80, 70]))
   assert gap == pytest.approx((0.2, 0.0524, 0.3339, 1, 0), abs=5e-5)
 

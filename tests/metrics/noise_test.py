@@ -112,7 +112,7 @@ def test_p_value_is_right_where_all_are_served_equally_well():
   p_values = np.array(
     [metrics.equality_p_value(a, count, seed=s) for s, a in enumerate(draws)]
   )
-  # Of 300, some 30 are below 0.1: 5 standard errors are 26.
+  # Of 300 p-values, about 30 are below 0.1: 5 standard errors are 26.
   assert 0.02 < (p_values <= 0.1).mean() < 0.19
   assert 0.35 < (p_values <= 0.5).mean() < 0.65
 

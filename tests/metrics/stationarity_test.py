@@ -1,4 +1,4 @@
-"""Tests of Pareto stationarity against another program, on the updates."""
+"""Tests of Pareto stationarity against least squares on the updates."""
 
 import numpy as np
 import pytest

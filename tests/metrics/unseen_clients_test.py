@@ -24,7 +24,7 @@ def equal(rng, shape):
   return np.full(shape, 0.7)
 
 
-# For each population, a draw of clients and P(X >= x).
+# Maps a population to a function that draws clients, and to P(X >= x).
 _POPULATIONS = {
   "alike": (alike, lambda x: 1 - scipy.special.betainc(12, 4, x)),
   "two groups": (

@@ -9,7 +9,7 @@ from tff_fair import optimizers
 
 RATE, BETA_1, BETA_2, EPSILON = 0.1, 0.8, 0.9, 1e-7
 KERAS = tf.keras.optimizers
-# By name, our optimizer and a function that returns Keras's.
+# Maps a name to our optimizer and a function that returns Keras's.
 OPTIMIZERS = {
   "amsgrad": (
     optimizers.build_amsgrad(RATE, BETA_1, BETA_2, EPSILON),
@@ -47,7 +47,7 @@ def test_agrees_with_keras(name):
     state, ours = optimizer.next(state, ours, gradients)
     for a, b in zip(ours, variables, strict=True):
       np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-  if name == "amsgrad":  # It has differed from Adam.
+  if name == "amsgrad":  # AMSGrad has differed from Adam.
     largest, second = state["largest_second_moment"], state["second_moment"]
     assert np.all(largest[0] >= second[0])
     assert np.any(largest[0] > second[0])

@@ -1,4 +1,4 @@
-"""The clip, against NumPy in float64 and on hostile updates."""
+"""Tests of clipping, against NumPy in float64 and on hostile updates."""
 
 import numpy as np
 import pytest

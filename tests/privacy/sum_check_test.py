@@ -1,4 +1,4 @@
-"""Factories that return no sum are refused, wherever they hide."""
+"""Tests that factories that return no sum are refused, also inside others."""
 
 from typing import Any
 

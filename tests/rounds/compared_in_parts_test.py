@@ -14,7 +14,7 @@ from tff_fair.runtime.parts import cohort_cuts
 
 pytestmark = pytest.mark.usefixtures("built_once")
 
-# By method, the number of phases and the options.
+# Maps a method to its number of phases and its options.
 METHODS = {
   "semi_vred": (2, {"hparams": {"beta": 0.5}}),
   "fedavg": (1, {}),
@@ -45,7 +45,7 @@ def clients():
 
 @functools.cache
 def whole(name):
-  """Runs a round as a whole."""
+  """Returns the output of a round as a whole."""
   runtime.use_local(simulate_secure_sums=True, clients_per_part=0)
   process = built(name)
   return process.next(process.initialize(), clients())

@@ -14,7 +14,7 @@ build = small_problem.process
 
 @pytest.mark.parametrize("argument", ["client_optimizer", "server_optimizer"])
 def test_an_optimizer_that_loses_its_state_is_named(argument):
-  # TFF's Adafactor returns the hyperparameters where a state is asked for.
+  # TFF's Adafactor returns the hyperparameters in place of its state.
   with pytest.raises(ValueError, match=f"`{argument}`, _AdafactorOptimizer"):
     build("fedavg", **{argument: ADAFACTOR})
 
@@ -25,7 +25,7 @@ def test_an_optimizer_that_loses_its_state_is_named(argument):
   [
     ("fedavg", {}, "client_optimizer"),
     ("fedavg", {}, "server_optimizer"),
-    # The others use an optimizer before the check that all methods share.
+    # The following methods use an optimizer before the shared check.
     ("fedfa", {}, "client_optimizer"),
     ("fedfa", {}, "server_optimizer"),
     (

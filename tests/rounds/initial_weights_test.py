@@ -55,7 +55,7 @@ def to_clients():
 
 
 def send(state, value):
-  """Runs one round; returns the new state, and what two clients get."""
+  """Runs one round; returns the new state, and the weights that clients get."""
   state, (received, other) = to_clients()(state, weights(value), [0, 1])
   tf.nest.map_structure(np.testing.assert_array_equal, received, other)
   return state, received

@@ -216,7 +216,7 @@ def test_rounds_of_own_rows_agree_with_those_of_the_whole(process):
     state = problem.run_both(process, state, clients).state
   table = state.client_work["personal"]
   assert table["client_id"].tolist() == sorted(set().union(*cohorts))
-  # One without a row, and one that keeps the row it has.
+  # One client has no row, and a diverging one keeps its row.
   clients = [problem.client(4), problem.diverging(3), *problem.hostile()]
   after = problem.run_both(process, state, clients).state
   kept = after.client_work["personal"]

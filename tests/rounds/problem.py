@@ -32,7 +32,7 @@ def diverging(client_id):
 
 
 def hostile():
-  """Returns clients that do not count, as their data show before training."""
+  """Returns clients whose data are unusable, which excludes them."""
   return [
     client(20, scale=np.nan),
     client(21, scale=np.inf),

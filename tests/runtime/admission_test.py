@@ -1,4 +1,4 @@
-"""Tests of the rule for what the runtime may rewrite."""
+"""Tests of which computations the runtime may rewrite."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Calls from threads and coroutines, and after errors and switches."""
+"""Tests of calls from threads and coroutines, and after errors and switches."""
 
 import asyncio
 import collections

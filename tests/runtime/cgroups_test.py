@@ -14,7 +14,7 @@ GIB = 2**30
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-  """Puts files of the system into a folder of the test."""
+  """Returns a function that writes files of control groups for a test."""
   monkeypatch.setattr(cgroups, "_ROOT", tmp_path)
   monkeypatch.setattr(cgroups, "_OF_PROCESS", tmp_path / "of_process")
 

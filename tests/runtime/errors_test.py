@@ -59,7 +59,7 @@ def bounded(x):
 
 
 def drawing(x):
-  """Random numbers make it run step by step."""
+  """Returns `bounded(x)`; random numbers make programs run step by step."""
   return bounded(x) + 0 * tf.random.uniform([])
 
 

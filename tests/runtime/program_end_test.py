@@ -161,7 +161,7 @@ def wait_until_in_a_round(program: subprocess.Popen[str], mark: str) -> None:
 
 
 def kill(program: subprocess.Popen[str], mark: str) -> None:
-  """Kills what still runs of a program, its children and its workers."""
+  """Kills a program, its children and its workers, if they still run."""
   with contextlib.suppress(ProcessLookupError):
     os.killpg(program.pid, signal.SIGKILL)
   for pid in marked_workers(mark):

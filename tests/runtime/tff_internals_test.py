@@ -71,7 +71,7 @@ def test_the_optimizer_gets_nothing_to_fill_and_makes_the_same_graph(
   monkeypatch.setattr(module, "tf_optimizer", Recorder())
   for computation in (joined, outer):
     tff.backends.native.desugar_and_transform_to_native(computation)
-  for computation in (joined, joined, outer):  # It must not wrap itself.
+  for computation in (joined, joined, outer):  # No wrapper must wrap another.
     native.compile_now(computation)
   assert isinstance(module.tf_optimizer._optimizer, Recorder)
   shapes = [

@@ -1,4 +1,4 @@
-"""Values on their way into a computation, and out of it."""
+"""Tests of values that enter and leave a computation."""
 
 import numpy as np
 import pytest

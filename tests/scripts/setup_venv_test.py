@@ -197,8 +197,8 @@ def test_a_failed_or_interrupted_install_is_repeated(project, number):
   assert (failed.returncode, failed.stdout) == (1, "")
   assert "could not be installed" in failed.stderr
   half = project.venv / "half a package"
-  # `exec` leaves a single process, like pip. Of several, one could be about to
-  # end as the signal comes; bash would take it as handled, and go on.
+  # `exec` leaves a single process, like pip. With several, one could be ending
+  # when the signal comes, and bash would regard the signal as handled.
   process = project.start(PIP=f": > '{half}'; exec sleep 60")
   try:
     deadline = time.monotonic() + 30
@@ -276,7 +276,7 @@ def test_a_real_python_makes_a_working_environment(project, build_tools):
     PYTHON=sys.executable, PYTHONPATH=str(build_tools), timeout=120
   )
   assert result.returncode == 0, result.stderr
-  # It adds nothing but files that git ignores.
+  # The set-up adds only files that git ignores.
   assert {path.name for path in project.root.iterdir()} == before | {".venv"}
 
   programs = {path.name for path in (project.venv / "bin").glob("tff-fair-*")}

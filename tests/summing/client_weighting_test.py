@@ -1,4 +1,4 @@
-"""Tests of the forms in which programs give the weights of clients."""
+"""Tests of the values that the argument `client_weighting` may have."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,7 @@ from tff_fair import aggregators, runtime
 from tff_fair.runtime import admission
 
 UNIFORM = {"client_weighting": "uniform"}
-# By rule, hyperparameters and options of the factory.
+# Maps a rule to its hyperparameters and to the options of its factory.
 RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   "semi_vred": ({"beta": 0.3}, {"secure_bound": 256.0}),
   "delta_fl": ({"alpha": 0.4}, {"secure_bound": 256.0}),
@@ -24,7 +24,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
   "fedgini": ({"epsilon": 0.2}, {"secure_bound": 16.0}),
 }
 every_rule = pytest.mark.parametrize("name", RULES)
-# The ways in which a client may send the server a value, except secure sums.
+# Operators by which clients send values to the server, except secure sums.
 TO_SERVER = (
   *("federated_aggregate", "federated_collect", "federated_reduce"),
   *("federated_mean", "federated_weighted_mean"),

@@ -1,4 +1,4 @@
-"""Aggregation in parts gives the same result."""
+"""Tests that aggregation in parts gives the same result as in one piece."""
 
 import functools
 

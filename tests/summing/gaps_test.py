@@ -1,4 +1,4 @@
-"""Rules that compare gaps of losses, in all ways to sum, against NumPy."""
+"""Tests of rules with gaps of losses, in all aggregations, against NumPy."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-# A rule of each kind, in each way to sum.
+# A rule of each kind, in each aggregation.
 CASES: list[tuple[str, str, dict[str, float]]] = [
   ("term", "streaming", {"t": 0.7}),
   ("vred", "streaming", {"beta": 0.3}),

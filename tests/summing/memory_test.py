@@ -67,7 +67,7 @@ def rows(remembered):
 
 
 def expected_rows(rounds, num_rounds):
-  """Returns the `rows` to expect after `rounds`, lists of ids."""
+  """Returns the expected `rows` after `rounds`, which are lists of ids."""
   rounds = [ids for ids in rounds if len(ids)]
   remembered = []
   for age, ids in enumerate(reversed(rounds[-num_rounds:]), start=1):

@@ -49,7 +49,7 @@ class Client:
     return types.ClientSignals(**{**unread, **known})
 
   def as_reference(self) -> builtin_types.SimpleNamespace:
-    """Returns the client for the NumPy reference, in the floats that travel."""
+    """Returns the client for the NumPy reference, rounded as when sent."""
     return builtin_types.SimpleNamespace(
       client_id=self.client_id,
       num_examples=self.num_examples,

@@ -12,7 +12,7 @@ from tff_fair import aggregators, types
 
 
 class Recorder(types.SeparableRule):
-  """Weighs by accuracy and round, and keeps what it saw."""
+  """Weighs by accuracy and round; its state counts rounds and sums ids."""
 
   signals = ("accuracy",)
 

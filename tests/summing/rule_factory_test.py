@@ -1,4 +1,4 @@
-"""Values of the aggregation processes, in all ways to sum, against NumPy."""
+"""Tests of the results of aggregation processes of all kinds, against NumPy."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ HPARAMS: dict[str, dict[str, Any]] = {
   "semi_vred": {"beta": 1},
   "adafed": {},
   "fedmgda_plus": {"epsilon": 0.2},
-  # Its direction is the point of least norm itself.
+  # FedMGDA's direction is the point of least norm itself.
   "fedmgda": {"epsilon": 1.0, "normalize": False},
 }
 WAYS = [
@@ -211,7 +211,7 @@ def test_one_huge_update(name, way):
   clients[1].update = clients[1].update * 1e30
   output = rounds.run(process(name, way), clients)
   assert np.all(np.isfinite(rounds.flat(output.result)))
-  # With AdaFed, the other updates drown in rounding; see its own tests.
+  # In AdaFed, rounding hides the other updates; see AdaFed's own tests.
   if name != "adafed":
     rounds.assert_same(output.result, expected(name, clients), 1e-5)
 
@@ -287,7 +287,7 @@ def test_seventy_clients_pass_all_levels_of_the_stack():
     ("streaming", {}),
     ("two_phase", {}),
     ("stacked", {}),
-    # Exact sums stand in; no loss below exceeds the cap.
+    # Exact sums replace secure ones; no loss below exceeds the cap.
     (
       "secure",
       {"sum_factory": tff.aggregators.SumFactory(), "loss_cap": 10.0},

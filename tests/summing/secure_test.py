@@ -17,7 +17,7 @@ HPARAMS: dict[str, dict[str, float]] = {
   "fedavg_n": {},
   "vred": {"beta": 0.3},
 }
-# Close to the largest losses below, so that e_k is not tiny for the bound.
+# TERM's cap is near the largest losses, so e_k is not tiny beside this bound.
 BOUNDS = {"term": {"secure_bound": 64.0}}
 every_rule = pytest.mark.parametrize("name", HPARAMS)
 

@@ -1,4 +1,4 @@
-"""Tests of what a round records on tape, without runs."""
+"""Tests of the values that a round records on tape, without runs."""
 
 import numpy as np
 import pytest

@@ -32,7 +32,7 @@ _PATTERNS = {
   "adult": "adult.*",
   "tfds": "**/*.*-of-*",
 }
-# By kind of data: a function that writes it, its files, task and options.
+# Maps a kind of data to its writer, and to its files, task and options.
 KINDS: Mapping[str, tuple[Any, str, str, Mapping[str, Any]]] = {
   **{
     name: (task_files.WRITERS[name], files, name, task_files.OPTIONS[name])

@@ -12,8 +12,8 @@ from tasks.data_error import DataError
 from tasks.federations import Federation
 from tests.binaries import in_process
 
-# By federation: clients with enough rows, all rows, and where the data are, if
-# no package contains them.
+# Maps a federation to its number of clients with enough rows, its number of
+# rows, and the path of its data if no package contains them.
 DATA = {
   "vehicle": (17, 1860, "natural/vehicle_ditto_train.npz"),
   "landmine": (29, 14820, "natural/landmine.mat"),

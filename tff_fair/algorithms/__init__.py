@@ -1,4 +1,4 @@
-"""The methods: each builds a `tff.learning.templates.LearningProcess`.
+"""Builds the `tff.learning.templates.LearningProcess` of each method.
 
 `names` lists the methods; `get` and `build` take a method's name. Each method
 also has a typed builder, `build_<name>`. `compose` builds a process from your

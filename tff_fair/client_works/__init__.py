@@ -1,4 +1,4 @@
-"""Builds client work: what clients do in a round, and what they keep."""
+"""Builds client work: what clients do in a round, and the state they keep."""
 
 from tff_fair import lazy
 from tff_fair.client_works.attacks import (

@@ -77,7 +77,7 @@ def build_attacked(
 def build_attacked_round(
   round_of_clients: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Builds the computation `round_of_clients`, but with clients that attack."""
+  """Builds a computation like `round_of_clients` in which clients attack."""
   result_type: tff.Type = round_of_clients.type_signature.result.result.member
 
   @tff.tensorflow.computation(result_type)
@@ -106,7 +106,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Adds an attack to the first phase's losses or the second's updates."""
+  """Adds an attack to the losses in phase 1, or to the updates in phase 2."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))
@@ -133,7 +133,8 @@ def false_report(
 ) -> tuple[types.TensorStructure, types.ClientSignals]:
   """Returns the update and the signals that a client reports.
 
-  They are the true ones unless the client attacks.
+  They are true unless the client attacks. If a reported value is not finite,
+  `num_examples` is 0.
   """
   if attack.kind == "bias":
     bias = added_loss(signals.client_id, attack)
@@ -157,7 +158,7 @@ def false_report(
 
 
 def added_loss(client_id: tf.Tensor, attack: Attack) -> tf.Tensor:
-  """Returns what a client adds to each loss that it reports, float32[]."""
+  """Returns the bias that a client adds to the losses it reports, float32[]."""
   if attack.kind != "bias":
     return tf.zeros([])
   strength = tf.constant(attack.strength, tf.float32)

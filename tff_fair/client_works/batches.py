@@ -85,7 +85,7 @@ class ClientData:
     """Folds `step` over all elements repeatedly while work is left.
 
     `work_left` maps the carry to the remaining work, int64[]. The loop also
-    ends after a pass that does not reduce it, for example if there are no data.
+    ends after a pass that does not reduce the remaining work, as without data.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -128,10 +128,10 @@ def client_id(data: tf.data.Dataset) -> tf.Tensor:
 
 
 def client_id_of(value: Any) -> int:
-  """Returns a client's id as an integer, outside of graphs.
+  """Returns a client's id as a Python integer; works only outside of graphs.
 
-  `value` is the client's data, as a dataset, as a list of elements, or as an
-  object that knows its `client_id`; without elements, the id is 0.
+  `value` is the client's data: a dataset, a list of elements, or an object with
+  the attribute `client_id`; without elements, the id is 0.
   """
   if isinstance(known := getattr(value, "client_id", None), int):
     return known
@@ -191,7 +191,7 @@ def reduce_slices(
 
   The last minibatch may be smaller; `batch_size=None` makes one minibatch of
   all examples. `order`, int32[n], permutes the examples. `is_wanted` maps the
-  carry to bool[], whether to take another step; `None` takes all.
+  carry to bool[], whether to take another step; `None` takes all steps.
   """
   if batch_size is None:
     if is_wanted is None:
@@ -200,7 +200,7 @@ def reduce_slices(
       is_wanted(carry), lambda: step(carry, examples), lambda: carry
     )
   size = num_examples(examples)
-  batch_size = min(batch_size, tf.int32.max)  # No data have more examples.
+  batch_size = min(batch_size, tf.int32.max)  # Indices of examples are int32.
 
   def slice_and_step(
     start: tf.Tensor, carry: _Carry

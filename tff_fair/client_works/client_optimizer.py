@@ -13,9 +13,8 @@ as in AdaFedAdam's published code (github.com/li-ju666/adafedadam):
   a <- rho a + g,  w <- w - eta a,  with a from the client's last round
 
 A client's row in the table of states then has the states for the weights and
-for the probe, so that the probe still measures the effective steps. A momentum
-has one number per weight. The hyperparameters in the row are not used: the
-current round's hyperparameters replace them.
+for the probe, so that the probe still measures the effective steps. The current
+round's hyperparameters replace those in the row.
 """
 
 import collections
@@ -85,7 +84,7 @@ class Probe(NamedTuple):
 
   @property
   def effective_steps(self) -> tf.Tensor:
-    """How far the probe has moved, float32[]; see `probe_settings`."""
+    """The distance the probe has moved, float32[]; see `probe_settings`."""
     return -self.weight[0]
 
 
@@ -94,9 +93,9 @@ def probe_settings(
 ) -> tuple[Hparams, float | tf.Tensor]:
   """Returns the optimizer's hyperparameters and proximal weight for the probe.
 
-  The probe moves in units of the learning rate, which keeps its sums exact. So
-  its own rate is 1, and its proximal weight is mu times the learning rate. If
-  the rate is not a hyperparameter, the probe moves in the unit of the weights.
+  The probe moves in units of the learning rate: plain SGD moves it by exactly 1
+  per step. So its own rate is 1, and its proximal weight is mu times the rate.
+  If the rate is not a hyperparameter, the probe moves in the weights' unit.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
   if key not in hparams:
@@ -126,7 +125,7 @@ def columns(
 ) -> client_table.Columns:
   """Returns the columns of the table of optimizer states.
 
-  Raises `FieldError` if the states are empty or not all of them are floats.
+  Raises `FieldError` if the states are empty, or if they are not all floats.
   """
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   with tf.Graph().as_default():

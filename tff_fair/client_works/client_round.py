@@ -1,4 +1,4 @@
-"""Runs one client's round: it evaluates, trains, and reports its update."""
+"""Runs one client's round: evaluates, trains, and reports the update."""
 
 import collections
 import dataclasses
@@ -23,17 +23,17 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# What a client reports: its result, and by name its terms of sums over clients.
+# A client's report: its result, and the values for sums over clients, by name.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]
 
 
 class PostTrainingState(NamedTuple):
-  """What a client knows after training but does not report."""
+  """The results of training that a client does not report."""
 
   states: OptimizerStates
-  num_steps: tf.Tensor  # int64[], local steps, K_k; 0 without a correction.
+  num_steps: tf.Tensor  # int64[], local steps, K_k; 0 if not counted.
   # float32[], eta of the round; 0 if the optimizer has no learning rate.
   learning_rate: tf.Tensor
 
@@ -48,8 +48,8 @@ class _TrainedClient(NamedTuple):
   measures: local_training.Measures
   post_training: PostTrainingState
   metrics: types.TensorStructure  # The model's metrics during training.
-  # theta minus the weights at the snapshot, float[1, weights]; `None` if none
-  # is taken.
+  # theta minus the weights at the snapshot, float[1, weights]; `None` without
+  # a snapshot.
   snapshot: tf.Tensor | None
   # By group, the sum of losses under theta and the number of examples,
   # float64[2, groups]; `None` without groups.
@@ -127,7 +127,7 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Trains like `run`, and reports the signals that a client has `measured`.
+    """Trains like `run`, but reports signals `measured` in an earlier phase.
 
     If the measured loss is not finite, the client is excluded.
     """
@@ -272,8 +272,8 @@ class ClientRound:
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
     """Evaluates theta before training; also returns G_k, the gradient's norm.
 
-    The evaluation is `None` if `loss_at` does not need it, and G_k is 0 if the
-    rule does not.
+    If the rule does not need G_k, G_k is 0, and the evaluation is `None` unless
+    `loss_at` is "before".
     """
     if "gradient_norm" in self.signals:
       self.model.receive(weights)

@@ -41,16 +41,16 @@ from tff_fair.client_works import (
 from tff_fair.kernels import stacking
 
 TRAINING = "training"
-# Has the state of the training under `TRAINING`, and each table by its name.
+# The state of the training under `TRAINING`, and each table under its name.
 State: TypeAlias = collections.OrderedDict[str, Any]
 
 PERSONAL = "personal"
 OPTIMIZER = "optimizer"
 CONTROLS = "controls"
-# Tables by name, each with only one client's row, or empty before its first
-# round.
+# Tables by name, each with only one client's row, or with no row before the
+# client's first round.
 ClientTables: TypeAlias = Mapping[str, client_table.Table]
-# A `client_round.Result`, and the client's new rows by the table's name.
+# The two parts of a `client_round.Result`, and the new rows by table name.
 Result: TypeAlias = tuple[Any, Any, Mapping[str, client_table.NewRow]]
 
 
@@ -185,10 +185,7 @@ def _train_personal(
   table: client_table.Table,
   client_id: tf.Tensor,
 ) -> local_model.Trainable:
-  """Trains the personal model of a client after the global one.
-
-  It starts from the client's row in `table`, or from `weights` without a row.
-  """
+  """Trains a personal model from the client's row, or else from `weights`."""
   model, theta = client.model, local_model.flatten(weights.trainable)
   model.receive(weights)
   return local_training.train_weights(

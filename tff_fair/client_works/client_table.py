@@ -1,10 +1,10 @@
-"""Keeps what clients remember in tables at the server, one row per client.
+"""Keeps the clients' state in tables at the server, with one row per client.
 
 TFF's clients keep nothing between rounds, so these tables are part of the
 process state. Real clients would keep their rows themselves; this simulation
 broadcasts a table, of which each client reads only its own row. If a cohort is
 cut into parts, each part's computation gets only the rows of its clients. A
-client has no row before its first round. T clients have rows of d numbers.
+client has no row before its first round. A table has T rows of d numbers.
 """
 
 import collections
@@ -73,7 +73,7 @@ def with_rows(
 
 
 def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
-  """Returns the value in a client's row, or `new` if the client has none."""
+  """Returns the value in a client's row, or `new` if the client has no row."""
   ids, rows = table.values()
   matches = tf.equal(ids, client_id)
   new = tf.nest.map_structure(tf.convert_to_tensor, new)
@@ -88,7 +88,7 @@ def value_or(table: Table, client_id: tf.Tensor, new: _Value) -> _Value:
 def row_to_keep(
   client_id: tf.Tensor, counts: tf.Tensor, row: tf.Tensor
 ) -> NewRow:
-  """Returns a client's new row, or none if the client keeps its old row.
+  """Returns a client's new row, or no row if the client keeps its old row.
 
   An excluded client (`counts` is false) keeps its old row, and so does a client
   whose new row is not finite.

@@ -10,8 +10,8 @@ Averaging for Federated Learning" (ICML 2020), Algorithm 1, option II.
 c is the server's control, c_k that of a client; all are zero at first. N is the
 number of clients that may take part. A client that is excluded from a round
 keeps c_k. The correction affects only the model's training, not signals,
-personal models or evaluations. With a proximal term, c_k includes its
-gradients.
+personal models or evaluations. With a proximal term, c_k includes the
+term's gradients.
 """
 
 import collections
@@ -88,7 +88,7 @@ def change(
 ) -> tf.Tensor:
   """Returns c_k+ - c_k, float[weights], or zeros if the client keeps c_k.
 
-  A client keeps c_k if `counts` is false (it is excluded) or c_k+ not finite.
+  A client keeps c_k if it is excluded (not `counts`), or c_k+ is not finite.
   """
   old, new = (stacking.flatten_update(c)[0] for c in (before, after))
   is_kept = counts & norms.all_finite(new)

@@ -61,8 +61,8 @@ def mean_loss(
 ) -> tf.Tensor:
   """Returns a model's mean loss on a client's data, inside a `tf.function`.
 
-  The result is float32[]. The model's metrics are not read, because some create
-  variables, which fails in a graph.
+  The result is float32[]. The model's metrics are not read, because reading
+  some metrics creates variables, which fails in a graph.
   """
   _, tally = _reduce(
     data,
@@ -76,7 +76,7 @@ def mean_loss(
 def _adder(
   model: local_model.LocalModel, trainable: local_model.Trainable
 ) -> Callable[[tallies.Tally, batches.Batch], tallies.Tally]:
-  """Returns a function that runs the model on a batch and adds to a tally."""
+  """Returns a function that adds a model's results for a batch to a tally."""
 
   def add(tally: tallies.Tally, batch: batches.Batch) -> tallies.Tally:
     output = model.forward(trainable, tally.metrics, batch, training=False)
@@ -135,7 +135,7 @@ def evaluate_with_gradient(
   data: batches.ClientData,
   batch_size: int | None,
 ) -> tuple[Evaluation, tf.Tensor]:
-  """Returns the evaluation, and the norm of the mean loss's gradient."""
+  """Returns the evaluation, and the norm, float32[], of the loss's gradient."""
 
   def step(
     carry: _TallyWithGradient, batch: batches.Batch

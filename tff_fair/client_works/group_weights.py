@@ -4,16 +4,15 @@ Papadaki, Martinez, Bertran, Sapiro, Rodrigues, "Minimax Demographic Group
 Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
 
   clients minimize (1/n_k) sum_i w_a(i) l_i, with w_a = mu_a / rho_a
-  f_a = the mean loss of the received model over the cohort's examples of a
+  f_a = the received model's mean loss over the cohort's examples of group a
   mu <- projection of mu + gamma f_a onto the simplex, starting from mu = rho
 
 rho_a is group a's share of all examples. The client's data include the group of
 each example. For each group, a client sends the sum of losses and the number of
 examples; the server needs only their totals over the clients.
 
-A minibatch is split by group, and the model sees one group at a time. If its
-output for an example depends on other examples of the batch, as with batch
-normalization, then only on those of the same group.
+A minibatch is split by group, and the model sees one group at a time. So batch
+normalization, for example, uses only the batch's examples of the same group.
 """
 
 import collections
@@ -43,7 +42,7 @@ _WeightedSums: TypeAlias = tuple[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupWeights:
-  """The settings of weights by group.
+  """The settings of the groups' weights.
 
   `shares` are the groups' shares of all examples, or their numbers of examples;
   `learning_rate` is gamma.
@@ -79,9 +78,9 @@ class GroupWeights:
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
-    """Builds the computation of the next state: mu moves by the groups' losses.
+    """Builds the computation that updates mu by the groups' losses.
 
-    It takes the state and the clients' total of `WeightedModel.group_sums`.
+    It maps the state and the sum of clients' `group_sums` to the next state.
     """
 
     @tff.tensorflow.computation(
@@ -124,7 +123,7 @@ def _reduce_groups(
   carry: _Carry,
   step: Callable[[_Carry, tf.Tensor, batches.Batch], _Carry],
 ) -> _Carry:
-  """Folds `step` over the groups in a batch, with the examples of each."""
+  """Folds `step` over the groups in a batch, with each group's examples."""
   examples, groups = _split(batch)
   in_range = tf.debugging.Assert(
     tf.reduce_all((groups >= 0) & (groups < num_groups)),

@@ -1,8 +1,8 @@
-"""Trains without a server: on one client's data, or on data in one place.
+"""Trains without a server: on one client's data, or on pooled data.
 
 The steps are those of a client's work in a round, but without the proximal
-term. Each round continues from the weights of the last one; the result is the
-weights with the least loss on held-out examples.
+term. Each round continues from the weights of the previous round; the result is
+the weights with the least loss on held-out examples.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from tff_fair.optimizers import optimizer_checks
 
 
 class LocalModel(NamedTuple):
-  """The weights of the best round, its number and its validation loss.
+  """The best round's weights, its number and its validation loss.
 
   Round 0 is before training.
   """
@@ -51,8 +51,8 @@ class Training:
   ) -> None:
     """Prepares training with a model, a client optimizer and settings.
 
-    Outside its computations, TFF cannot run a Keras model as a
-    `FunctionalModel`, so `model_fn` must return a new `VariableModel`.
+    `model_fn` must return a new `VariableModel`, because a `FunctionalModel` of
+    a Keras model runs only inside TFF's computations.
     """
     settings = dataclasses.replace(settings, proximal_mu=0.0)
     one_epoch = dataclasses.replace(settings, local_epochs=1, local_steps=None)

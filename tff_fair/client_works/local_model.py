@@ -69,7 +69,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
-    """Returns the metrics as a client sends them."""
+    """Returns the unfinalized metrics, which a client sends."""
 
   @abc.abstractmethod
   def finalized_metrics(
@@ -229,10 +229,10 @@ def with_trainable(weights: Any, trainable: Any) -> Any:
 def bind_model(
   model_fn: ModelFn, run: Callable[..., _Returned]
 ) -> Callable[..., _Returned]:
-  """Returns `run` as a `tf.function` whose first argument is a new model.
+  """Returns a `tf.function` that calls `run` with a new model.
 
   `bind_model` must be called inside a computation. The returned function takes
-  the other arguments of `run`: structures of tensors and datasets.
+  the arguments of `run` after the model: structures of tensors and datasets.
   """
   model = instantiate(model_fn)
 
@@ -257,7 +257,7 @@ def _num_examples(reported: tf.Tensor | None, predictions: Any) -> tf.Tensor:
 
 
 class ModelInfo(NamedTuple):
-  """What is known of a model without running it."""
+  """The properties of a model that are known without running it."""
 
   model_fn: ModelFn
   weights_type: tff.StructType  # Type of a `ModelWeights` of TFF.
@@ -275,7 +275,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
   """Describes a model; raises `TypeError` unless `model_fn` is a `ModelFn`."""
   if isinstance(model_fn, tff.learning.models.FunctionalModel):
     return _describe_functional(model_fn)
-  is_keras = isinstance(model_fn, tf.keras.Model)  # Callable, too.
+  is_keras = isinstance(model_fn, tf.keras.Model)  # Keras models are callable.
   if is_keras or not callable(model_fn):
     advice = (
       " Build the Keras model in a function, and have it return "
@@ -321,7 +321,7 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
   """Does the same as `describe` for a model that must have trainable weights.
 
-  Raises `FieldError` if the model has none.
+  Raises `FieldError` if the model has no trainable weights.
   """
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):

@@ -61,12 +61,12 @@ def train(
 ) -> tuple[Progress, Measures]:
   """Trains a model, with one optimizer step per minibatch.
 
-  Training starts from theta, `received`, the centre of the proximal term. The
-  optimizer starts from `states`, or is initialized if they are None; either
-  way, it takes its hyperparameters from `state`. `correction`, if given, is
-  added to each gradient. The snapshot is taken after step number `snapshot_at`,
-  int64[]. Steps are counted only with a correction or a snapshot. The results
-  are the state after the last step, and what was measured.
+  Training starts from theta (`received`), the centre of the proximal term.
+  The optimizer starts from `states`, or is initialized if `states` is `None`;
+  either way, it takes its hyperparameters from `state`. `correction`, if given,
+  is added to each gradient. The snapshot is taken after step `snapshot_at`,
+  int64[]. Steps are counted only with a correction or a snapshot. Returns the
+  state after the last step, and the measures.
   """
   probe_hparams, probe_mu = client_optimizer.probe_settings(
     settings.proximal_mu, state["optimizer"]
@@ -140,7 +140,7 @@ def train_epoch(
   data: batches.ClientData,
   before: EpochEnd,
 ) -> EpochEnd:
-  """Takes the steps of one epoch, from the end of the last one, `before`.
+  """Trains for one epoch, from the end of the previous epoch, `before`.
 
   So n calls equal a round of n epochs. The settings must have one epoch and no
   proximal term.
@@ -188,7 +188,7 @@ class _Steps:
   ) -> Progress:
     """Takes all steps of a round, or of a further epoch.
 
-    Earlier epochs have seen `num_elements`, int64[], elements; `None` is 0.
+    `num_elements`, int64[], counts the elements in earlier epochs; `None` is 0.
     """
     settings, round_num = self.settings, self.state["round_num"]
     zero = tf.zeros([], tf.int64)

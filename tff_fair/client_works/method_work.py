@@ -97,7 +97,7 @@ class MethodWork(training.Training):
     return attacks.build_attacked_round(round_of_own, self.attack)
 
   def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
-    """Builds the computation of the losses after steps scaled by `factors`."""
+    """Builds the computation of clients' losses after steps with `factors`."""
     return trial_losses.build_trial_losses(
       self.info,
       factors,

@@ -1,12 +1,12 @@
 """Finds the ranges of a model's predictions for a client's examples.
 
-They show constant models: if the least and the largest number of a client
-agree, the model predicts the same for all of its examples. Each prediction
-becomes a number. For a classifier, it is the class with the largest logit. For
-a model with several labels per example, each label has a random weight, and the
-number is the sum over the five labels with the largest logits. For a
-regression, it is the prediction, or a weighted sum of several. Labels become
-numbers likewise.
+Each prediction becomes a number. For a classifier, the number is the class with
+the largest logit. For a model with several labels per example, each label has a
+fixed random weight, and the number is the sum of the weights of the five labels
+with the largest logits. For a regression, it is the prediction, or a weighted
+sum of several. Labels become numbers likewise. The ranges reveal constant
+models: if a client's least and largest number agree, the model predicts the
+same for all of the client's examples.
 """
 
 import collections
@@ -24,7 +24,7 @@ Kind = Literal["class", "labels", "number"]
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 ENDS, LABEL_SUMS = "output_ends", "label_sums"
 
-TOP = 5  # The number of largest logits whose labels count as predicted.
+TOP = 5  # The number of labels, by largest logits, that count as predicted.
 
 
 class Outputs(NamedTuple):
@@ -50,8 +50,8 @@ def add(
 ) -> Ranges:
   """Returns the ranges after one more batch.
 
-  Predictions are logits, [n, ..., classes], or t numbers each, [n, t]. Those of
-  another shape have a range from minus infinity to infinity.
+  Predictions are logits, [n, ..., classes], or t numbers each, [n, t]. For
+  other shapes, predictions range from minus infinity to infinity.
   """
   labels = batches.labels(batch)
   ends = [

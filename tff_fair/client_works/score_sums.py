@@ -1,4 +1,4 @@
-"""Sums, over a client's examples, the terms from which its scores follow.
+"""Sums the terms of a model's scores over a client's examples.
 
 `tff_fair.metrics.class_scores` defines the sums and scores of classifiers. For
 a model that predicts numbers, the sums are `absolute` and `squared`, float64[]
@@ -23,11 +23,11 @@ Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 
 
 class SumsRequest(NamedTuple):
-  """Which sums an evaluation returns.
+  """The sums that an evaluation returns.
 
-  The sums are for a classifier with `num_classes` classes; if that is `None`,
-  for a model that predicts numbers. `with_histogram` also requests counts of
-  examples by class and log odds.
+  The model is a classifier with `num_classes` classes; or, if that is `None`,
+  it predicts numbers. `with_histogram` also adds counts of examples by class
+  and log odds.
   """
 
   num_classes: int | None
@@ -93,7 +93,7 @@ def _class_sums(
   squares = tf.reduce_sum(
     tf.square(probabilities - tf.cast(is_label, tf.float64)), -1
   )
-  # The usual Brier score of two classes has only the square of one class.
+  # For two classes, the usual Brier score has the square of only one class.
   squares *= 0.5 if number == 2 else 1.0
   surprise = -tf.gather(logs, labels, batch_dims=1)
   sums = collections.OrderedDict(

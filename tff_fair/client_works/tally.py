@@ -16,7 +16,7 @@ class Tally(NamedTuple):
   """The sums over all batches so far."""
 
   num_examples: tf.Tensor  # int64[].
-  loss_sum: tf.Tensor  # float64[], batches weighted by their size.
+  loss_sum: tf.Tensor  # float64[], the sum over examples.
   # float64[], the number of examples whose label has the largest output; NaN
   # if labels and outputs cannot be compared; `()` if hits are not counted.
   hits: tf.Tensor | tuple[()]

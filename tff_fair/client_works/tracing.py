@@ -1,9 +1,9 @@
 """Wraps `tf.function`, with AutoGraph only for users' functions.
 
-AutoGraph rewrites Python's `if`, `while` and `for` as TensorFlow's, in a
-function and in all that it calls. This project's functions call `tf.cond` and
-`tf.while_loop` themselves: rewriting them would take two to three seconds for
-each process, and would change nothing.
+AutoGraph replaces Python's `if`, `while` and `for` by TensorFlow operations, in
+a function and in all functions that it calls. This project's functions call
+`tf.cond` and `tf.while_loop` themselves: rewriting them would take two to three
+seconds for each process, and would change nothing.
 """
 
 import functools

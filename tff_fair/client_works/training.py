@@ -74,7 +74,7 @@ class Training:
 
   @functools.cached_property
   def info(self) -> local_model.ModelInfo:
-    """What is known of the model without running it."""
+    """The properties of the model that are known without running it."""
     return local_model.describe_trainable(self.model_fn)
 
   @functools.cached_property
@@ -272,7 +272,7 @@ class Training:
       state: tff.Value, results: tff.Value
     ) -> tff.templates.MeasuredProcessOutput:
       result, tally, *_ = results
-      # A single sum, because each sum costs a call for each client in turn.
+      # A single sum, because each sum costs one sequential call per client.
       total = (secure_sum if self.securely else tff.federated_sum)(tally)
       measurements = collections.OrderedDict(
         train=tff.federated_map(finalize, total)
@@ -313,7 +313,7 @@ def build_training(
     sends. A client whose update or loss is not finite, or that has no examples,
     reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
     those of the process, the number of rounds with any included client, the
-    shuffle seed, and what `settings` need besides.
+    shuffle seed, and the parts that some `settings` add.
 
   Raises:
     TypeError: If an argument has the wrong type.

@@ -1,6 +1,4 @@
-"""Defines the settings of local training, and the training's state.
-
-All methods share them.
+"""Defines all methods' settings of local training, and the training's state.
 
 A random draw depends only on a seed and on the client, the round or the epoch,
 not on where or in which order clients run.
@@ -36,8 +34,8 @@ class TrainingSettings:
       greatest), between which each client draws a number in each round.
     local_steps: How many minibatches a client trains on, instead of
       `local_epochs`: a number, or (least, greatest), likewise. After one pass
-      over its data a client begins the next. The number of examples that it
-      reports is then the number in its data. `None` trains for `local_epochs`.
+      over its data, a client begins the next pass. It then reports the number
+      of examples in its data. `None` trains for `local_epochs`.
     local_epochs_seed: Seed of the drawn numbers of epochs and of steps, and of
       nothing else. A draw also depends on the client's id and on the number of
       rounds so far with any included client.
@@ -59,8 +57,8 @@ class TrainingSettings:
     objective: Function of a minibatch's mean loss to minimize; `None` is the
       loss itself. Signals do not include it.
     takes_snapshot: Whether the server learns the mean of the clients' weights
-      after a random one of the `local_steps`, which must then be one number;
-      see `snapshot_step`.
+      after a random local step; `local_steps` must then be one number. See
+      `snapshot_step`.
     groups: The weights of examples by group of people; the data must then
       include the groups. `None` weights all equally. See `group_weights`.
   """
@@ -164,7 +162,7 @@ def num_steps(
   return _draw(settings, settings.local_steps, client_id, round_num)
 
 
-_SNAPSHOT = int.from_bytes(b"snap")  # Makes its draws independent of others.
+_SNAPSHOT = int.from_bytes(b"snap")  # A salt for the snapshot's draws.
 
 
 def snapshot_step(
@@ -260,7 +258,7 @@ def _words(value: int | tf.Tensor) -> tf.Tensor:
 
 
 def seed_in_64_bits(seed: int | None) -> int:
-  """Returns the int64 of an integer's lowest 64 bits; 0 for None."""
+  """Returns the lowest 64 bits of an integer as an int64; 0 for None."""
   return (int(seed or 0) + 2**63) % 2**64 - 2**63
 
 

@@ -1,7 +1,7 @@
 """Measures clients' losses after steps of several lengths in one direction.
 
 For each of several factors a, clients evaluate f_k(theta - eta_s a d), so that
-the server can choose one of the factors; `tff_fair.rounds.line_search` does.
+the server can choose a factor, as `tff_fair.rounds.line_search` does.
 """
 
 import functools
@@ -136,7 +136,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
 
   Args:
     client_ids: int64[m].
-    trials: The losses of r clients, usually these m among them, by t steps.
+    trials: The losses of r clients, usually including these m, after t steps.
 
   Returns:
     float32[m, t], in the order of `client_ids`; NaN for a client that `trials`

@@ -55,7 +55,7 @@ _find, __dir__, __all__ = lazy.attach(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-  """Returns a public name; first imports its modules, which may be slow."""
+  """Returns a public object; first imports its module, which may be slow."""
   if name == "run":
     startup.check_limits()
   with startup.fast_import():

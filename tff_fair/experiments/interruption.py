@@ -74,7 +74,7 @@ class _State:
 def unhandled_signals() -> Sequence[int]:
   """Returns which of SIGINT and SIGTERM do not have a handler yet.
 
-  Outside of the main thread, which alone can set handlers, returns ().
+  Returns () outside of the main thread, which alone can set handlers.
   """
   if not _is_main_thread():
     return ()

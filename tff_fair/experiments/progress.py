@@ -17,7 +17,7 @@ from tff_fair import escaping
 # A function that shows a line to the user, like `say`.
 Say = Callable[[str], None]
 
-# Seconds between lines without a terminal; each evaluation adds another line.
+# Seconds between lines if there is no terminal; evaluations add further lines.
 SECONDS_PER_LINE = 30.0
 # Seconds after which long work shows its progress.
 SECONDS_OF_LONG_WORK = 2.0

@@ -34,7 +34,7 @@ _LEAST_MEMORY = 700_000_000  # Bytes.
 
 
 def freeze_gc() -> None:
-  """Excludes all present objects from garbage collection, also at the end.
+  """Excludes all present objects from garbage collection, also at exit.
 
   Programs call this after their imports. Only the first call in a process has
   an effect, since objects that exist at later calls may be garbage.
@@ -46,7 +46,7 @@ def freeze_gc() -> None:
 
 @contextlib.contextmanager
 def fast_import() -> Iterator[None]:
-  """Makes the first import of TensorFlow Federated fast; use it as a context.
+  """A context in which the first import of TensorFlow Federated is fast.
 
   TensorFlow Federated imports TensorFlow Probability, a thousand modules, for
   discrete Gaussian noise, which runs do not use. If TensorFlow Probability is
@@ -107,7 +107,7 @@ def check_installed(
 ) -> None:
   """Raises a `FieldError` of `field` unless an optional package is installed.
 
-  Its text begins with `who`, and names the `extra` that installs the package.
+  The text begins with `who`, and names the `extra` that installs the package.
   """
   if importlib.util.find_spec(package) is None:
     raise FieldError(

@@ -15,7 +15,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 
-# The prefix of folders in which files are written before they are moved away.
+# The prefix of folders in which files are written before they move into place.
 STAGING = ".incomplete-"
 # The beginnings of paths that stand for open files, which cannot be replaced.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
@@ -185,7 +185,7 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
 def _replace(
   place: pathlib.Path, fill: Callable[[pathlib.Path], object]
 ) -> None:
-  """Replaces a file with one that `fill` writes; if it fails, keeps the old."""
+  """Replaces a file with one that `fill` writes; an error keeps the old one."""
   written = unfinished_path(place)
   try:
     fill(written)

@@ -17,7 +17,7 @@ class ParseError(ValueError):
 
 
 def parse_json(content: str | bytes) -> Any:
-  """Returns the value of JSON; raises `ParseError`."""
+  """Returns the value of a JSON text; raises `ParseError`."""
   try:
     return json.loads(content)
   except json.JSONDecodeError as error:
@@ -61,7 +61,7 @@ def _nan_to_null(value: object) -> object:
 
 
 def parse_toml(content: str | bytes) -> dict[str, Any]:
-  """Returns the table of TOML; raises `ParseError`."""
+  """Returns the table of a TOML text; raises `ParseError`."""
   try:
     text = content if isinstance(content, str) else content.decode()
     return tomllib.loads(text)

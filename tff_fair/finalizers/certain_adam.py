@@ -1,7 +1,7 @@
 """Builds AdaFedAdam's server step: Adam that depends on a round's certainty.
 
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
-Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
+Federated Adam" (2024), Algorithm 1; the round has direction g and certainty C:
 
   beta_{t,i} = beta_i^C
   m <- (1 - beta_{t,1}) g + beta_{t,1} m
@@ -12,9 +12,9 @@ Federated Adam" (2024), Algorithm 1, with C the certainty of the round:
 The last line of the paper's algorithm has eta, but its text and the line above
 define eta_t = C eta: this module uses eta_t. With a constant C = 1 it is Adam.
 
-For a small C, beta_{t,i} and c_i are close to 1, and the differences from 1
+For a small C, beta_{t,i} and c_i are close to 1, and their differences from 1
 matter. So expm1 computes 1 - beta_{t,i}, and the state stores 1 - c_i instead
-of c_i: the moment of a direction that is always one.
+of c_i. 1 - c_i is the moment that a direction of constant value 1 would have.
 """
 
 import collections
@@ -79,14 +79,14 @@ def build_certain_adam(
   """Builds the finalizer that takes AdaFedAdam's server step.
 
   Args:
-    settings: The hyperparameters. The process has them as its own, so that they
-      can be changed between rounds.
+    settings: The initial hyperparameters. The state holds the current ones, so
+      that they can be changed between rounds.
     weights_type: The type of `tff.learning.models.ModelWeights`, W.
     decay: The decay of the learning rate; `None` for a constant rate.
 
   Returns:
-    A finalizer with the types of `server_steps.build_finalizer`, which takes
-    the scalar `certainty`, float32[]. Its state has the hyperparameters, the
+    A finalizer with the types of `server_steps.build_finalizer`. It takes the
+    scalar `certainty`, float32[]. Its state holds the hyperparameters, the
     moments and the factors 1 - c_i.
   """
 

@@ -1,13 +1,12 @@
-"""Builds finalizers from server steps, and the plain step of an optimizer.
+"""Builds finalizers from server steps, such as the step of an optimizer.
 
 If all clients are excluded, or if the direction, the new weights or the new
 state are not finite, a finalizer takes no step: weights and state, including
-momentum, do not change. The plain step applies an optimizer to the direction:
+momentum, do not change. `build_apply_direction` applies any TFF optimizer to
+the direction d; with plain SGD this is theta <- theta - eta_s d.
 
-theta <- theta - eta_s d  with plain SGD; any TFF optimizer may replace it
-
-The learning rate may decay. Then the state consists of `step`, the state of the
-step with the hyperparameters before any decay, and `round_num`, the number t of
+If the learning rate decays, the state consists of `step`, the state of the step
+whose hyperparameters do not include the decay, and `round_num`, the number t of
 steps taken.
 """
 
@@ -76,14 +75,14 @@ def build_learning_rate(
   finalizer: tff.learning.templates.FinalizerProcess,
   decay: LearningRateDecay | None,
 ) -> tff.Computation:
-  """Builds a computation of a finalizer's next learning rate from its state.
+  """Builds a computation from a finalizer's state to its next learning rate.
 
   Args:
     finalizer: A finalizer with the hyperparameter `learning_rate`.
     decay: The decay with which the finalizer was built.
 
   Returns:
-    A `tff.Computation` of the type (S -> float32).
+    A `tff.Computation` of the type (S -> float32), S being the state's type.
   """
 
   @tff.tensorflow.computation(finalizer.initialize.type_signature.result.member)
@@ -104,7 +103,7 @@ def build_finalizer(
   scalars: Mapping[str, type[np.generic]],
   decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds a finalizer from TensorFlow functions.
+  """Builds a finalizer from `server_step`, with state S and model weights W.
 
   Its `next` has the type (<S@SERVER, W@SERVER, <update=W.trainable,
   num_clients=int32, scalars=...>@SERVER> -> <state=S@SERVER, result=W@SERVER,
@@ -165,11 +164,7 @@ def _build_guarded_step(
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
 ) -> tff.Computation:
-  """Builds a step that takes effect only with clients and finite results.
-
-  It maps state, trainable weights and `RoundUpdate` to new state, new weights
-  and measurements.
-  """
+  """Builds a step that acts only if there are clients and finite results."""
   round_type = tff.to_type(
     RoundUpdate(trainable_type, np.int32, collections.OrderedDict(scalars))
   )
@@ -182,7 +177,7 @@ def _build_guarded_step(
   ) -> tuple[Any, TensorStructure, Mapping[str, tf.Tensor]]:
     new_state, new_trainable = server_step.step(state, trainable, round_update)
     any_client = round_update.num_clients > 0
-    # Without clients, the new values are not used, so they may be anything.
+    # Without clients, the new values are not used, so they need not be finite.
     finite = norms.all_finite(round_update.update) & (
       ~any_client | step_is_finite(new_state, new_trainable)
     )

@@ -1,7 +1,7 @@
-"""Computes projections on a dual cone, and Nash bargaining solutions.
+"""Computes projections onto a dual cone, and Nash bargaining solutions.
 
-Both problems are points of one path. For the correlation matrix C of m points,
-which has ones on its diagonal, a vector b and a target t, u and z solve
+Both solve the same equations for u and z, float64[m] each, where C is the
+correlation matrix of m points, b is a vector, and t is a number:
 
   z = C u + b,   u_k z_k = t,   u > 0,   z > 0.
 
@@ -10,8 +10,8 @@ the bargaining solution of Nash. Mehrotra's predictor-corrector method ("On the
 implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992)
 needs 5 to 20 Newton steps of O(m^3), even if C is singular.
 
-Choices made here: the norms of the points are factored out of the matrix, so
-they may differ by any factor; zero points are taken as orthogonal to all.
+Choices made here: C is the Gram matrix of the points scaled to norm 1, so norms
+may differ by any factor; a zero point counts as orthogonal to all points.
 """
 
 import atexit
@@ -23,16 +23,16 @@ import tensorflow as tf
 
 from tff_fair.kernels import interior_point, norms
 
-# The search stops at this error of the equations, which is due to rounding.
+# The search stops at this error of the equations, the size of rounding errors.
 _TOLERANCE = 1e-15
-# The search stops after so many steps without a smaller error.
+# The search stops after this many steps without a smaller error.
 _PATIENCE = 25
 _MAX_STEPS = 200
-# Coefficients up to this, for points of norm 1, are due to rounding.
+# Coefficients up to this, for points of norm 1, are rounding errors, set to 0.
 _NEGLIGIBLE = 1e-12
-# The least correlation of points that count as having the same direction.
+# Points with at least this correlation count as having the same direction.
 _SAME_DIRECTION = 1.0 - 1e-14
-# If the equations of a bargain have a larger error, float64 has no solution.
+# With a larger error, the bargaining equations count as unsolvable.
 _BARGAIN_TOLERANCE = 1e-6
 
 
@@ -56,12 +56,12 @@ class _Search(NamedTuple):
 
 
 def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
-  """Projects each point on the dual cone of all: {d : <x_k, d> >= 0}.
+  """Projects each of m points x_i onto {d : <x_k, d> >= 0 for all k}.
 
-  The projection of x_i is sum_k v_ik x_k, where v_i minimizes v^T M v over v >=
-  e_i, and M, float64[m, m], may be singular. Returns v, float64[m, m]. If
-  points depend on each other, other coefficients may give the same projection;
-  points in the same direction have equal shares of their total coefficient.
+  Returns coefficients v, float64[m, m]: the projection of x_i is sum_k v_ik
+  x_k. Row v_i minimizes v^T M v over v >= e_i, where M is `gram`, float64[m,
+  m], possibly singular. If points are linearly dependent, v is not unique;
+  points in the same direction get equal shares of their total coefficient.
   """
   scale, correlation = _standardize(gram)
   solve = _traced()
@@ -77,9 +77,8 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
 def nash_bargain(gram: tf.Tensor) -> Bargain:
   """Returns the c > 0 with (M c)_k = 1 / c_k, for M = `gram`, float64[m, m].
 
-  Zero points get the coefficient 0. All of c is 0 if the equations have no
-  solution, because 0 is in the convex hull of the points, or if the precision
-  of M does not determine the solution.
+  Zero points get the coefficient 0. All of c is 0 if 0 is in the convex hull of
+  the points, so that there is no solution, or if M is too inexact to find it.
   """
   scale, correlation = _standardize(gram)
   u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)
@@ -99,7 +98,7 @@ def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 # If each graph traced `_solve` again, all the copies would stay in memory.
 @functools.cache
 def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-  """Returns `_solve` as a function that all graphs call."""
+  """Returns `_solve`, traced once, as a function that all graphs call."""
   with tf.init_scope():
     return tf.function(_solve, autograph=False).get_concrete_function(
       tf.TensorSpec([None, None], tf.float64),
@@ -108,7 +107,7 @@ def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     )
 
 
-# TensorFlow cannot delete functions after Python has removed its modules.
+# TensorFlow cannot delete a function after its own modules are unloaded.
 atexit.register(_traced.cache_clear)
 
 
@@ -117,7 +116,7 @@ def _solve(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns u for C = `matrix`, b = `linear`, t = `target`, and its error.
 
-  The error, float64[], is how far u is from solving the equations.
+  The error, float64[], is the largest violation of the module's equations.
   """
 
   def error_of(u: tf.Tensor) -> tf.Tensor:

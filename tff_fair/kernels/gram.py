@@ -1,9 +1,9 @@
 """Computes Gram matrices and combinations of updates, accurate to float64.
 
-A float32 Gram matrix is too inexact for methods that solve with it or take
-small differences of its entries, and so is a float32 combination with large
-coefficients of both signs. Both are therefore computed in float64, by blocks of
-columns, so that there is never a float64 copy of all updates.
+A float32 Gram matrix is too inexact for methods that solve linear systems with
+it or take small differences of its entries. A float32 combination is too
+inexact if it has large coefficients of both signs. Both are computed in float64
+by blocks of columns, so that there is never a float64 copy of all updates.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _PARALLEL_BLOCKS = 4
 
 
 class Columns:
-  """The rows of matrices as vectors that are read in blocks of columns.
+  """Vectors, stored as rows of matrices, that are read by blocks of columns.
 
   Attributes:
     dtype: The dtype of the vectors; float64 if their dtypes differ.
@@ -42,9 +42,9 @@ class Columns:
     self.num_blocks = tf.maximum(1, -(-self._length // self._width))
 
   def join(self) -> Self:
-    """Copies the matrices into one array of blocks, for repeated reading.
+    """Copies the matrices into an array of blocks, for faster repeated reads.
 
-    Unlike a single joined matrix, blocks fit into gaps of freed memory.
+    Returns self. Unlike a joined matrix, blocks fit into gaps of freed memory.
     """
     joined = tf.TensorArray(
       self.dtype,
@@ -62,7 +62,7 @@ class Columns:
     return self
 
   def read(self, index: tf.Tensor) -> tf.Tensor:
-    """Returns the block `index` of all vectors, [num_rows, columns]."""
+    """Returns the columns of block `index`, float64[num_rows, columns]."""
     if self._joined is None:
       return tf.cast(self._cut(index), tf.float64)
     return tf.cast(self._joined.read(index), tf.float64)
@@ -102,7 +102,7 @@ def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def inner_products(
   vectors: Sequence[tf.Tensor], others: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes m vectors' inner products with themselves, and then with r others.
+  """Computes m vectors' inner products with each other, then with r others.
 
   The result is float64[m, m + r]; r may be 0. Raises the errors of
   `gram_matrix`.
@@ -147,10 +147,7 @@ def combine_rows(
 
 
 def _products(columns: Columns, num_rows: tf.Tensor) -> tf.Tensor:
-  """Returns inner products of all vectors with the first `num_rows` of them.
-
-  The result is float64[vectors, num_rows].
-  """
+  """Returns all vectors' inner products with the first `num_rows` vectors."""
 
   def add_products(
     index: tf.Tensor, products: tf.Tensor
@@ -202,7 +199,7 @@ class MinNormSolution(NamedTuple):
   Attributes:
     solution: float64[m], alpha.
     relative_residual: float64[], ||M alpha - phi|| / ||phi||, and 0 if phi is
-      0. If it is far above rounding, the system has no solution.
+      0. If it is far above rounding errors, the system has no solution.
   """
 
   solution: tf.Tensor
@@ -214,10 +211,10 @@ def min_norm_solve(
 ) -> MinNormSolution:
   """Solves M alpha = phi by the pseudo-inverse of M.
 
-  M, float64[m, m], is symmetric positive semidefinite. M and phi, float64[m],
-  may have any scale. Eigenvalues of M up to `relative_cutoff` times the largest
-  one are taken as zero. The solution is finite for any finite input: an entry
-  beyond the range of float64 gets float64's largest value. It is 0 if M is 0.
+  M is `gram`, float64[m, m], symmetric positive semidefinite, and phi is `rhs`,
+  float64[m]; both may have any scale. Eigenvalues of M up to `relative_cutoff`
+  times the largest one count as zero. The solution is finite for finite input:
+  its entries are clipped to the range of float64. It is 0 if M is 0.
   """
   gram, gram_scale = _scale_to_one(tf.cast(gram, tf.float64))
   rhs, rhs_scale = _scale_to_one(tf.cast(rhs, tf.float64))
@@ -240,10 +237,7 @@ def min_norm_solve(
 
 
 def _scale_to_one(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns a tensor divided by its largest magnitude, and the divisor.
-
-  The divisor of zeros is 1.
-  """
+  """Returns `value` / s and s, the largest magnitude in `value`, or 1 if 0."""
   scale = tf.reduce_max(tf.abs(value))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
   return value / scale, scale

@@ -22,25 +22,25 @@ import tensorflow as tf
 
 from tff_fair.kernels import gram as gram_lib, simplex
 
-# The gap to reach, relative to the scale of the objective's rounding errors.
-# This scale is the squared length that the point would have if all its terms
-# x_k v_k had the same direction.
+# The duality gap at which the search stops, relative to the objective's scale:
+# the squared norm that sum_k x_k v_k, with v_k the points of the Gram matrix,
+# would have if all v_k had the same direction.
 _RELATIVE_GAP = 1e-13
 # A gap below this share of the shortest point's squared norm is taken as 0.
 _NEGLIGIBLE = 1e-30
 # More than 50 are needed only if norms differ by 20 orders of magnitude.
 _MAX_ITERATIONS = 200
-# The search stops after so many steps without a smaller gap.
+# The search stops after this many steps without a smaller gap.
 _PATIENCE = 15
 STEP_TO_BOUNDARY = 0.995
-# Added to the diagonal of the Newton matrix, whose entries are scaled to 1.
+# Added to the diagonal of the Newton matrix, after its entries are scaled to 1.
 REGULARIZATION = 1e-14
 
 
 class Problem(NamedTuple):
   """The program in t, with x = lower + width * t and 0 <= t <= 1."""
 
-  gram: tf.Tensor  # float64[m, m], scaled to a largest entry of 1.
+  gram: tf.Tensor  # float64[m, m], scaled to entries of at most 1.
   lower: tf.Tensor  # float64[m].
   width: tf.Tensor  # float64[m], upper - lower, 0 or more.
   total: tf.Tensor  # float64[], the sum of width * t.
@@ -113,10 +113,10 @@ def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _advance(problem: Problem, search: _Search) -> _Search:
-  """Returns the search after a Newton step."""
+  """Returns the state of the search after one more Newton step."""
   following = _newton_step(problem, search.iterate, search.regularization)
   # If the matrix is singular up to rounding, the factorization gives NaN. Then
-  # the next step tries again with a larger diagonal.
+  # the next step starts at the same iterate, with a larger regularization.
   succeeded = tf.reduce_all(tf.math.is_finite(tf.concat(following[:4], 0)))
   iterate = tf.nest.map_structure(
     lambda new, old: tf.where(succeeded, new, old), following, search.iterate
@@ -192,7 +192,7 @@ def _newton_step(
   sum_response = gram_lib.inner_product(width, price_response)
 
   def direction(lower_target: tf.Tensor, upper_target: tf.Tensor) -> _Iterate:
-    """Returns the step that changes t z and (1 - t) y by the two targets."""
+    """Returns the step that changes t z and (1 - t) y by these targets."""
     free_change = solve(lower_target / t - upper_target / rest - dual_residual)
     price_change = tf.math.divide_no_nan(
       primal_residual - gram_lib.inner_product(width, free_change), sum_response

@@ -1,4 +1,4 @@
-"""Computes norms of client updates, and whether updates are finite."""
+"""Computes norms of client updates, and checks that tensors are finite."""
 
 from typing import Any
 

@@ -2,16 +2,16 @@
 
   minimize x^T G x + q^T x  subject to  sum_k x_k = 1,  lower <= x <= upper
 
-With G the Gram matrix of m points, and q = 0, x has the coefficients of the
-point of least norm in their convex hull: the program of MGDA (Desideri,
+If q = 0, and G is the Gram matrix of m points, x holds the coefficients of the
+point of least norm in their convex hull. MGDA solves this program (Desideri,
 "Multiple-gradient descent algorithm (MGDA) for multiobjective optimization",
-Comptes Rendus Mathematique 350, 2012) and, with the box, of FedMGDA+.
+Comptes Rendus Mathematique 350, 2012), and FedMGDA+ solves it with a box.
 
 The interior-point method needs 5 to 15 Newton steps of O(m^3), even if G is
 singular, unless the points' norms differ by orders of magnitude. If there are
-several minimizers, it converges to the analytic centre of their face, which
-treats all points alike: identical points with identical bounds get equal
-coefficients, in any order, up to rounding.
+several minimizers, it converges to the analytic centre of their face. So
+identical points with identical bounds get equal coefficients up to rounding,
+whatever the order of the points.
 
 Choices made here:
 
@@ -20,8 +20,8 @@ Choices made here:
   point, m = 1) then have coordinates of width 0 and need no special case, and
   t = const is a well-centred feasible start.
 - The search stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near
-  the rounding errors of the objective. A share of max_k G_kk would be easier
-  to reach, but means little if the minimizer avoids the longest points.
+  the rounding errors of the objective. A gap relative to max_k G_kk would be
+  easier to reach, but too large if the minimizer avoids the longest points.
 """
 
 import atexit
@@ -78,7 +78,7 @@ def minimize(
 # again, all the copies would stay in memory.
 @functools.cache
 def _traced(has_linear: bool) -> Callable[..., Minimum]:
-  """Returns `_minimize` as a function that all graphs call."""
+  """Returns `_minimize`, traced once, as a function that all graphs call."""
   vector = tf.TensorSpec([None], tf.float64)
   linear = [vector] if has_linear else []
   with tf.init_scope():
@@ -87,7 +87,7 @@ def _traced(has_linear: bool) -> Callable[..., Minimum]:
     )
 
 
-# TensorFlow cannot delete functions after Python has removed its modules.
+# TensorFlow cannot delete a function after its own modules are unloaded.
 atexit.register(_traced.cache_clear)
 
 
@@ -99,7 +99,8 @@ def _minimize(
 ) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
-    # On the simplex, this does not change the minimizer, but it makes q small.
+    # On the simplex, a constant in q does not change the minimizer. Subtracting
+    # it makes q small.
     linear -= tf.reduce_min(linear)
     scale = tf.maximum(scale, tf.reduce_max(linear))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
@@ -126,7 +127,7 @@ def _standardize(
   lower: tf.Tensor,
   upper: tf.Tensor,
 ) -> interior_point.Problem:
-  """Returns the program with its box tightened to the feasible points."""
+  """Returns the program with the bounds that its feasible points attain."""
   room_above = tf.nn.relu(1.0 - tf.reduce_sum(lower))
   room_below = tf.nn.relu(tf.reduce_sum(upper) - 1.0)
   tight_upper = tf.minimum(upper, lower + room_above)
@@ -140,8 +141,8 @@ def _standardize(
   )
 
 
-# The largest square that counts as 0, as a share of the squared length that the
-# point would have if all its terms had the same direction.
+# A squared norm of a sum counts as 0 up to this share of the squared norm that
+# the sum would have if all its terms had the same direction.
 _ROUNDING = 1e-15
 
 
@@ -150,7 +151,7 @@ class Stationarity(NamedTuple):
 
   Attributes:
     value: float64[], s in [0, 1].
-    weights: float64[m], lambda, of the point of least norm.
+    weights: float64[m], lambda, the coefficients of the point of least norm.
   """
 
   value: tf.Tensor
@@ -167,7 +168,7 @@ def min_norm_point(
 def pareto_stationarity(
   gram: tf.Tensor, weights: tf.Tensor | None = None
 ) -> Stationarity:
-  """Divides the least norm in a convex hull by the mean norm of the points.
+  """Divides the least norm in m points' convex hull by the points' mean norm.
 
     s = sqrt(lambda^T G lambda) / ((1/m) sum_k sqrt(G_kk))
 

@@ -6,7 +6,8 @@ piecewise linear function sum_k clip(v_k - tau, lower_k, upper_k) - 1 (for the
 simplex itself: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient projections
 onto the l1-ball for learning in high dimensions", ICML 2008). Its kinks are at
 v - lower and v - upper, so a bisection over the sorted kinks finds the linear
-piece with the root, where the root is exact. It takes O(m log m).
+piece that contains the root. On this piece the root is exact. The projection
+takes O(m log m) operations.
 """
 
 import tensorflow as tf
@@ -24,19 +25,19 @@ def project_to_box_simplex(
 
   v, float64[m], may have any finite values. Bounds are float64[m] or scalars
   with 0 <= lower <= upper; upper values above 1 act as 1. The result satisfies
-  the bounds exactly. Its sum is 1 up to rounding, because the threshold is
-  computed relative to the entry of v next to it. An infeasible box gives its
-  nearest corner: `lower` if sum(lower) > 1, `upper` if sum(upper) < 1.
+  the bounds exactly. Its sum is 1 up to rounding, because tau is computed
+  relative to a nearby entry of v. If no point is feasible, the result is
+  `lower` if sum(lower) > 1, and `upper` if sum(upper) < 1.
   """
   v = tf.cast(v, tf.float64)
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), tf.shape(v))
   upper = tf.broadcast_to(tf.cast(upper, tf.float64), tf.shape(v))
   upper = tf.minimum(upper, 1.0)
 
-  # With b the smallest entry of v at which the sum is <= 1, b - 1 <= tau <= b:
-  # the bounds are in [0, 1], so entries below b are at their lower bounds, and
-  # all others have reached their upper bounds at b - 1. An entry further than 1
-  # from b is at its bound, whatever its exact value.
+  # Let b be the smallest entry of v with sum clip(v - b, lower, upper) <= 1. As
+  # bounds are in [0, 1], b - 1 <= tau <= b: entries below b are at their lower
+  # bounds, and at tau = b - 1 all others are at their upper bounds. An entry
+  # further than 1 from b is at a bound, whatever its exact value.
   _, base = _bracket(tf.sort(v), v, lower, upper)
   v = tf.clip_by_value(v - base, -1.0, 1.0)
 
@@ -98,11 +99,11 @@ def _clipped_sum(
 def _bracket(
   thresholds: tf.Tensor, v: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the neighbouring thresholds tau between which the sum passes 1.
+  """Returns the neighbouring thresholds tau between which a sum passes 1.
 
-  `thresholds`, float64[n], are sorted, and the sum is that of
-  clip(v - tau, lower, upper). If the sums at all thresholds are on one side of
-  1, both results are the threshold at that end.
+  The sum is that of clip(v - tau, lower, upper); `thresholds`, float64[n], are
+  sorted. If all sums are above 1, returns the last two thresholds; if none is,
+  returns the first threshold twice.
   """
   last = tf.size(thresholds) - 1
 

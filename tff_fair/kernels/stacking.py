@@ -3,8 +3,8 @@
 `tff.federated_aggregate` keeps every intermediate accumulator alive until the
 round ends, so appending m rows of size d to a matrix would take m^2 d memory.
 Here each row fills a slot, and moving slots copies nothing. When all slots are
-taken, they are joined into a page, which copies each row once. Only when there
-is no room for another page are all pages joined.
+taken, they are joined into a page, which copies each row once. Pages are joined
+only when there is no room for another page.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import tensorflow as tf
 # TFF takes some microseconds per client for each tensor of an accumulator,
 # which dominates if rows are small; if they are large, copying dominates.
 _LARGE_ROW = 2**21  # Bytes.
-# The numbers of slots and of pages, for small rows and for large ones.
+# The numbers of slots and of pages, by whether rows are large.
 _SIZES = {False: (16, 16), True: (64, 8)}
 
 
@@ -66,7 +66,7 @@ def specs_of(tensors: Any) -> Any:
   )
 
 
-CLIENT_ID_SPEC = tf.TensorSpec([], tf.int64)  # The spec of a client id.
+CLIENT_ID_SPEC = tf.TensorSpec([], tf.int64)
 
 
 def no_rows(specs: Any) -> Any:
@@ -89,7 +89,7 @@ def zeros(specs: Any) -> Any:
 
 
 def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns each value as one row, [1, ...]; as no row if `counts` is false."""
+  """Returns each value as one row, [1, ...], or as [0, ...] if not `counts`."""
   number = tf.cast(counts, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values
@@ -134,7 +134,7 @@ def push(stack: Stack, row: tf.Tensor) -> Stack:
 
 
 def merge(first: Stack, second: Stack) -> Stack:
-  """Returns the stack with the rows of `first`, then those of `second`."""
+  """Returns a stack of the rows of `first`, followed by those of `second`."""
 
   def join() -> Stack:
     return Stack(
@@ -155,7 +155,7 @@ def merge(first: Stack, second: Stack) -> Stack:
 def blocks(stack: Stack) -> tuple[tf.Tensor, ...]:
   """Returns blocks of rows, [m_i, d], in the order in which they were pushed.
 
-  All stacks of a kind have the same number of blocks; some may be empty.
+  All stacks with the same row spec have equally many blocks; some may be empty.
   """
   return (stack.rest, *reversed(stack.pages), *reversed(stack.slots))
 

@@ -2,9 +2,9 @@
 
 A client trains the received model with its own proximal weight, and reports the
 distribution over classes that the model predicts for each of its examples. In a
-real federation these predictions stay at the client, which computes its mean
-dimension and its noise level from them, and sends only these two numbers. Here
-the program keeps the predictions, as it keeps the clients' data.
+real federation, a client would keep the predictions and send only two numbers
+computed from them: its mean local intrinsic dimension (LID) and its noise
+level. In this simulation, the program holds the predictions and clients' data.
 """
 
 import collections
@@ -26,8 +26,8 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers import optimizer_checks
 from tff_fair.runtime import mergeable_aggregate
 
-# A model's predictions for a client's examples, in their order: `client_id`,
-# int64[n], the same in all rows; and `probabilities`, float32[n, classes], a
+# A model's predictions for n examples, in their order: `client_id`, int64[n],
+# the client with the example; and `probabilities`, float32[n, classes], a
 # distribution over the classes.
 Predictions: TypeAlias = evaluation.Rows
 
@@ -39,9 +39,9 @@ def build_predictions(
   """Builds a computation of a model's predictions, with one row per example.
 
   Its type is (<W@SERVER, {<int64, B>*}@CLIENTS> -> <client_id=int64[N],
-  probabilities=float32[N, C]>@SERVER), from the weights and the clients' data:
-  N examples, C classes. Rows are sorted by client id, then as in the data.
-  `with_softmax` says that the model's outputs are logits, not probabilities.
+  probabilities=float32[N, C]>@SERVER), for weights W, batches B, C classes and
+  N examples in all. Rows are sorted by client id, then as in the client's data.
+  Pass `with_softmax` if the model's outputs are logits, not probabilities.
   """
   info = local_model.describe(model_fn)
   data_type = batches.data_type(info.batch_spec)
@@ -149,10 +149,9 @@ def _build_training(
   num_classes: int,
   with_softmax: bool,
 ) -> tff.Computation:
-  """Builds the training of one client.
+  """Builds one client's training, which returns weights, n_k and predictions.
 
-  The results are the trained weights, n_k (0 for a client to exclude), and the
-  predictions.
+  n_k is the number of examples, or 0 if the trained weights are not finite.
   """
   data_type = batches.data_type(info.batch_spec)
 
@@ -214,7 +213,7 @@ def _predictions(
   num_classes: int,
   with_softmax: bool,
 ) -> Predictions:
-  """Returns the predictions for a client's examples, in a `tf.function`."""
+  """Returns the predictions for a client's examples; needs a `tf.function`."""
   metrics = model.empty_metrics()
 
   def over_element(rows: Predictions, element: batches.Element) -> Predictions:

@@ -1,12 +1,15 @@
-"""Finds clients with wrong labels, estimates their share, and relabels.
+"""Finds clients with wrong labels, estimates how many are wrong, and relabels.
 
 FedCorr (Xu et al., CVPR 2022), Section 3, in NumPy:
 
-    noisy clients   the upper group of the cumulative mean LID over clients
-    mu_k            |D_k^n| / |D_k|, D_k^n the upper group of its losses
+    noisy clients   the upper group of clients by mean local intrinsic dimension
+                    (LID) of their predictions, summed over iterations
+    mu_k            |D_k^n| / |D_k|, where D_k^n is the upper group of client
+                    k's examples D_k by loss
     beta mu_k ||w - w_k||^2    the proximal term of client k in training
-    relabelled      of the pi |D_k^n| largest losses, examples whose class the
-                    global model predicts with a confidence of at least theta
+    relabelled      among the examples with the pi |D_k^n| largest losses, those
+                    with a class that the global model predicts with a
+                    confidence of at least theta
 """
 
 import warnings
@@ -21,7 +24,7 @@ _ROWS_AT_A_TIME = 256
 _LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _ROUNDING = 1e-9  # Tolerance of a product that should be a whole number.
 _LEAST_VARIANCE = 1e-6  # The least variance of a group, after standardization.
-_TOLERANCE = 1e-8  # Least gain in mean log-likelihood.
+_TOLERANCE = 1e-8  # EM stops at a smaller gain in mean log-likelihood.
 _MOST_STEPS = 1000
 
 
@@ -54,9 +57,9 @@ def noise_level(example_losses: np.ndarray) -> float:
 
 
 def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
-  """Returns mu for each client's term mu/2 ||w - theta||^2, float32.
+  """Returns mu for each client's term mu/2 ||w - theta||^2, float32[clients].
 
-  FedCorr's term is beta mu_k ||w - theta||^2, without the factor 1/2.
+  FedCorr's term is beta mu_k ||w - theta||^2 with mu_k in `levels`.
   """
   return (2 * beta * levels).astype(np.float32)
 
@@ -153,7 +156,7 @@ def mean_dimension(
 def _nearest_distances(points: np.ndarray, start: int, k: int) -> np.ndarray:
   """Returns the k least distances to other points, ascending, float64[m, k].
 
-  The m points are those from `start` on, at most `_ROWS_AT_A_TIME`.
+  The m rows are for up to `_ROWS_AT_A_TIME` points from index `start` on.
   """
   some = points[start : start + _ROWS_AT_A_TIME]
   found = distance.cdist(some, points)
@@ -236,14 +239,14 @@ def _fit_upper_group(numbers: np.ndarray) -> np.ndarray:
 def _two_means(numbers: np.ndarray) -> np.ndarray:
   """Returns which numbers are in the upper of two groups, bool[n].
 
-  The groups have the least sum of squares. In one dimension, the optimum is a
-  cut of the sorted numbers, so nothing is random. Equal numbers stay together.
+  The groups minimize the sum of squares within groups. In one dimension, the
+  optimum is a cut of the sorted numbers, so nothing is random.
   """
   levels, counts = np.unique(numbers, return_counts=True)
   number_below = np.cumsum(counts)[:-1]
   sum_below = np.cumsum(levels * counts)[:-1]
   total, n = (levels * counts).sum(), len(numbers)
-  # Minimizing the sum within groups maximizes the sum between them.
+  # Minimizing the sum of squares within groups maximizes that between groups.
   between = sum_below**2 / number_below + (total - sum_below) ** 2 / (
     n - number_below
   )

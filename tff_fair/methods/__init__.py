@@ -1,4 +1,4 @@
-"""The methods: one module for each, or for a family, and a registry of all.
+"""One module for each method or family of methods, and a registry of all.
 
 The registry does not import TensorFlow.
 """

@@ -7,8 +7,9 @@ Sequential Decision Making" (ICML 2024).
   pi <- next decision for the losses l(pi) = -log(1 + <pi, r>)
   c_k = pi_k / sum_S pi_j
 
-pi is on the simplex of the N clients of the population, 1/N each at the start.
-A round first updates pi by its responses r, and then uses the new pi.
+f_k is client k's loss, S the cohort of m clients, and pi a distribution over
+the population's N clients, uniform at the start. A round first updates pi by
+the responses r of its cohort, and then uses the new pi.
 
 AAggFF-S, for few clients (cross-silo): L = 1/N, r_k = mean_S r for k not in S,
 and the online Newton step
@@ -23,11 +24,11 @@ of the responses, and a linearized step
   G <- G - s / (1 + r_bar) + r_bar <pi, s - r_bar> / (1 + r_bar)^2
   pi <- softmax(-G sqrt(log N) / ((2 + C) sqrt(t + 1))),  t = 1 at first
 
-This follows the paper, from which the authors' published code deviates: its
-AAggFF-S drops the terms <g, pi> and starts A at a multiple of I; its AAggFF-D
-leaves out the first r_bar of s_k on S; its "normal" has erfc instead of erf, so
-that responses fall as losses rise. Choices made here: losses below zero are set
-to zero; x_k = 1 if all losses are zero.
+This follows the paper. The authors' published code differs: its AAggFF-S drops
+the terms <g, pi> and starts A at a multiple of I; its AAggFF-D omits the first
+r_bar of s_k on S; its "normal" has erfc instead of erf, so that responses fall
+as losses rise. Choices made here: losses below zero are set to zero; x_k = 1 if
+all losses are zero.
 """
 
 import collections
@@ -72,7 +73,7 @@ def newton_step(
 ) -> quadratic_program.Minimum:
   """Returns argmin 1/2 pi^T (a I + b A) pi + <v, pi> over the simplex.
 
-  A is float64[N, N], and v is float64[N].
+  A is `hessian`, float64[N, N], and v is `gradient`, float64[N].
   """
   size = tf.cast(tf.size(gradient), tf.float64)
   identity = tf.eye(tf.size(gradient), dtype=tf.float64)
@@ -86,8 +87,8 @@ def linearized_gradient(
 ) -> tf.Tensor:
   """Returns AAggFF-D's estimate of the gradient of l, float64[N].
 
-  `response` has the cohort's r_k, float64[m], and `places`, int64[m], their
-  positions in pi.
+  `mixing` is pi, `response` holds the cohort's r_k, float64[m], and `places`
+  their clients' positions in pi, int64[m].
   """
   share = _share(places, mixing)
   mean = tf.reduce_mean(response)
@@ -103,7 +104,7 @@ def linearized_gradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AaggffRule(types.PopulationRule):
-  """The base of the rules of AAggFF-S and AAggFF-D, which share `transform`."""
+  """The base of AAggFF-S's and AAggFF-D's rules, with their hyperparameter."""
 
   transform: Literal[
     "weibull", "exponential", "frechet", "gumbel", "logistic", "normal"

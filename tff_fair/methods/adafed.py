@@ -7,9 +7,10 @@ Direction" (TMLR 2024), Eqs. 5-14.
   d = u / ||u||^2,  u = sum_k (M^-1 phi)_k Delta_k
   c = M^-1 phi / (phi^T M^-1 phi)
 
-This closed form of the paper's orthogonalization and weighting (Eqs. 5-6 and
-14) does not depend on the order of the clients. d is the point of least norm in
-the affine hull of the Delta_k / phi_k, and Theorem 4.1 reads
+M is the Gram matrix of the updates Delta_k, f_k is client k's loss, and c_k its
+coefficient. This closed form of the paper's orthogonalization and weighting
+(Eqs. 5-6 and 14) does not depend on the order of the clients. d is the point of
+least norm in the affine hull of the Delta_k / phi_k, and Theorem 4.1 reads
 <Delta_k, d> = phi_k / (phi^T M^-1 phi).
 
 Choices made here: if M is singular, c is the minimum-norm solution, with a
@@ -50,10 +51,10 @@ def adafed_coefficients(
 
   `gram` is M, and `loss` is f. With `hull`, the convex hull replaces the affine
   one if a coefficient would be negative. The measurements are whether the
-  convex hull was used, and ||M alpha - phi|| / ||phi||.
+  convex hull was used, and ||M alpha - phi|| / ||phi|| for alpha = M^-1 phi.
   """
-  # c is proportional to 1/phi. The largest loss is factored out, so that powers
-  # of huge or tiny losses stay in the range of float64 as long as possible.
+  # Multiplying phi by s divides c by s. So the largest loss is factored out:
+  # powers of huge or tiny losses stay in float64's range as long as possible.
   magnitude = tf.abs(loss)
   largest = tf.reduce_max(magnitude)
   largest = tf.where(largest > 0, largest, tf.ones_like(largest))

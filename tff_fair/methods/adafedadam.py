@@ -1,4 +1,4 @@
-"""AdaFedAdam: fair weights for normalized updates, with a certainty; N-AccAdam.
+"""AdaFedAdam: Adam on fairly weighted, normalized updates; and N-AccAdam.
 
 Ju, Zhang, Toor, Hellander, "Accelerating Fair Federated Learning: Adaptive
 Federated Adam" (IEEE Transactions on Machine Learning in Communications and
@@ -10,8 +10,9 @@ Networking, 2024), Algorithms 1 to 3 and Section 4.2.
   g = sum_k w_k U_k,  hence  c_k = w_k G_k / ||Delta_k||
   C = sum_k w_k C_k
 
-with G_k the norm of the gradient at theta over all local examples.
-`tff_fair.finalizers.build_certain_adam` takes C and steps along g.
+Client k has the weight p_k and the loss F_k. G_k is the norm of F_k's gradient
+at theta, over all local examples. `tff_fair.finalizers.build_certain_adam`
+steps along g with certainty C.
 
 Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
 F_k(theta^0) = 0 gives I_k = 1; if all losses are 0, g = 0 with C = 1; C is at
@@ -19,20 +20,21 @@ least 1e-3, and `certainty_floored` reports when it was raised.
 
 The ratio I_k is meaningful only for losses of 0 or more. Losses below 0 are set
 to 0, which makes the rule unsound for losses without a lower bound, such as
-those of densities: a client whose loss is below 0 has the weight 0, and if all
-clients have it, g = 0, but Adam still moves the model. With F_k(theta^0) <= 0,
+negative log densities: a client whose loss is below 0 gets the weight 0. If all
+clients do, g = 0, but Adam still moves the model. With F_k(theta^0) <= 0,
 I_k = 1.
 
 N-AccAdam is Adam at the server, on the accumulated gradients of the clients:
 
   Delta_t = (x_t - SGD(x_t, eta, N)) / eta,  hence  c_k = p_k / eta
 
-The step along Delta_t is that of AdaFedAdam with certainty one, as in Adam.
+The step along Delta_t is AdaFedAdam's with certainty 1, which is Adam's.
 
-Choice made here: in the paper, one machine takes the N steps, and FedAdam takes
-the same step along the mean update of clients with the same data. So here the
-clients' mean accumulated gradient replaces the N steps. Unlike `fedadam`,
-N-AccAdam divides by eta, and adds epsilon where the paper's algorithm does.
+Choice made here: in the paper, one machine takes the N steps of SGD, and
+FedAdam, with clients that have the same data, takes the same step along their
+mean update. So here the clients' mean accumulated gradient replaces the N
+steps. Unlike `fedadam`, N-AccAdam divides by eta, and adds epsilon where the
+paper's algorithm does.
 """
 
 import collections
@@ -123,10 +125,7 @@ class AdaFedAdamRule(types.SeparableRule):
 
 
 def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
-  """Returns log(eta / eta'_k) = 1 - C_k; 0 for a client that does not move.
-
-  `scale` is 1/eta'_k, float64[clients].
-  """
+  """Returns 1 - C_k, from `scale`, 1/eta'_k; 0 for a client without a step."""
   moves = scale > 0
   return tf.where(
     moves,
@@ -139,7 +138,7 @@ def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
 def _reported_certainty(
   certainty: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-  """Returns the measurements of C, and C, at least 1e-3, for the finalizer."""
+  """Returns the measurements of C, and the finalizer's C, at least 1e-3."""
   held = tf.maximum(certainty, tf.constant(_LEAST_CERTAINTY, tf.float64))
   return (
     collections.OrderedDict(

@@ -7,9 +7,10 @@ AFL, with cohorts.
   lambda_k <- lambda_k + gamma_lambda f_k on the cohort S, then
   lambda <- projection onto the simplex
 
-lambda runs over the population of N clients, 1/N each at the start; both steps
-use the losses of this round's model and the old lambda. Choice made here: if
-all lambda_k of a cohort are 0, d = 0, and lambda is still updated.
+f_k is the received model's loss at client k, and Delta_k the client's update.
+lambda has an entry for each of the population's N clients, 1/N at the start; d
+uses the old lambda. Choice made here: if all lambda_k of a cohort are 0, d = 0,
+and lambda is still updated.
 """
 
 import collections
@@ -57,7 +58,7 @@ class AflRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelAveraging(declared.Hyperparameters):
-  """The setting of which weights the process returns as its model."""
+  """The choice of the weights that the process returns as its model."""
 
   average_model: bool = declared.value(
     False,

@@ -7,8 +7,9 @@ Multi-Task Learning" (CVPR 2023), Algorithm 1.
   B = sqrt(min sigma) V diag(sigma^(-1/2)) V^T
   c_k = 1/m sum_j B_kj
 
-Choices made here: eigenvalues up to 1e-12 of the largest are taken as 0; of the
-scales that the paper proposes, B has the least one, as in its algorithm.
+M is the Gram matrix of the m updates, and c_k client k's coefficient. Choices
+made here: eigenvalues up to 1e-12 of the largest count as 0; of the scales that
+the paper proposes, B has the smallest, as in its algorithm.
 """
 
 import dataclasses

@@ -47,7 +47,7 @@ def rule_builder(
   Args:
     rule: The class of the rule.
     name: The name of the method.
-    fixed: Fields of the rule that the method sets; see `builder`.
+    fixed: Values of the rule's fields that the method sets; see `builder`.
   """
 
   def build(
@@ -70,14 +70,14 @@ def builder(
 ) -> Callable[[Callable[..., LearningProcess]], Builder]:
   """Decorates a function, making it the builder of a method.
 
-  The function's arguments are `model_fn`, an instance of each class and, as
-  keywords, `client_optimizer` and the options. A field that `declared.required`
-  declares gets its value from the option of the same name.
+  The function's arguments are `model_fn`, instances of `rule` and `others` and,
+  as keywords, `client_optimizer` and the options. A field that
+  `declared.required` declares gets its value from the option of the same name.
 
   Args:
     rule: The class of the rule.
     *others: Further classes with hyperparameters of the method.
-    fixed: Fields that the method sets, which are then not hyperparameters.
+    fixed: Values of fields, by name, that are then not hyperparameters.
 
   Returns:
     A decorator that turns the function into a `Builder`.
@@ -129,7 +129,7 @@ def builder(
 def _instance(
   settings: type[_Settings], values: Mapping[str, Any]
 ) -> _Settings:
-  """Returns an instance of `settings` with the fields that `values` has.
+  """Returns an instance of `settings` with its fields set from `values`.
 
   Raises `FieldError` if a required field is missing.
   """
@@ -141,7 +141,7 @@ def _instance(
 
 
 def _document(doc: str, fields: tuple[declared.Field, ...]) -> str:
-  """Returns the docstring of a builder: `doc`, and the arguments."""
+  """Returns a builder's docstring: `doc`, then arguments, result and errors."""
   arguments = [
     "  model_fn: See `tff_fair.algorithms.compose`, as for the options.",
     "  client_optimizer: Trains at the clients.",

@@ -6,14 +6,15 @@ Aggregation for Heterogeneous Data" (Machine Learning, 2023).
   keep S' = {k : f_k >= the (1 - alpha) quantile of f under p}
   c_k = p_k / sum_{j in S'} p_j on S', else 0
 
-The quantile is the smallest f whose cumulative p reaches 1 - alpha. It is
-computed as the smallest f above which p adds up to at most alpha, up to
-rounding relative to alpha: this stays precise for alpha near 0. All clients
-with a loss equal to the quantile are kept.
+f_k is client k's loss, p_k its weight, and c_k its coefficient. The quantile is
+the smallest f whose cumulative p reaches 1 - alpha. It is computed as the
+smallest f above which p adds up to at most alpha, up to rounding relative to
+alpha: this stays precise for alpha near 0. All clients with a loss equal to the
+quantile are kept.
 
-If only sums are known, four sums find the quantile. Each one shows how much
-weight is in each of 64 equal bins of an interval, at first [-B, B], where B is
-`loss_bound`; the bin with the quantile is the next interval. Clients whose
+If the server knows only sums, four sums find the quantile. Each sum shows how
+much weight is in each of 64 equal bins of an interval, at first [-B, B], where
+B is `loss_bound`; the bin with the quantile is the next interval. Clients whose
 losses are at or above the lower end of the last bin are kept. These are the
 same clients as above, unless a smaller loss is less than 2 B / 64^4 below the
 quantile.
@@ -44,7 +45,7 @@ def weighted_upper_quantile(
   most `share`. Weights are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # From the largest value down, so totals near a small `share` round little.
+  # Summed from the largest value down: sums near a small `share` are precise.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)
@@ -103,7 +104,7 @@ class DeltaFlRule(types.BinningRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k in the bin of f_k, if the interval has f_k."""
+    """See the base class: w_k in f_k's bin, 0 if f_k is elsewhere."""
     bins = self.bins(cohort.loss) // _BINS ** (self.num_phases - 1 - len(known))
     in_interval = tf.equal(bins // _BINS, quantile_bin(known, self.alpha))
     weight = tf.where(in_interval, cohort.weight, tf.zeros_like(cohort.weight))
@@ -113,7 +114,7 @@ class DeltaFlRule(types.BinningRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k of the clients that are kept."""
+    """See the base class: w_k for the clients that are kept, else 0."""
     kept = self.bins(cohort.loss) >= quantile_bin(known, self.alpha)
     weight = tf.where(kept, cohort.weight, tf.zeros_like(cohort.weight))
     return weight[:, tf.newaxis]

@@ -5,9 +5,9 @@ Personalization" (ICML 2021).
 
   v_k <- argmin F_k(v) + lam/2 ||v - theta||^2, besides FedAvg's theta
 
-`tff_fair.client_works.client_state` trains the personal models v_k, and
-`tff_fair.evaluation.build_personal_evaluation` evaluates them. With any
-other method, the option `personal_lam` trains personal models, too.
+F_k is client k's loss. `tff_fair.client_works.client_state` trains the personal
+models v_k, and `tff_fair.evaluation.build_personal_evaluation` evaluates them.
+With any other method, the option `personal_lam` trains personal models, too.
 """
 
 import dataclasses

@@ -3,17 +3,19 @@
 Deng, Kamani, Mahdavi, "Distributionally Robust Federated Averaging" (NeurIPS
 2020), with lambda on the simplex of the N clients, 1/N each at first.
 
-  cohort: m draws by lambda, with replacement; d = mean Delta_k
+  cohort: m clients, drawn by lambda with replacement; d = mean Delta_k
   theta' = the mean of the clients' models after t' of their K local steps,
            t' uniform in 1 ... K and the same for all clients
   second cohort: m clients, uniform without replacement, report f_j(theta')
   lambda <- projection of lambda + gamma K v onto the simplex,
             v_j = (N/m) f_j on the second cohort, 0 elsewhere
 
-A learning process trains on the cohort that its caller draws; a client that was
-drawn twice appears twice in it. With `local_steps`, the state after a round has
-theta minus theta'. The caller completes the round with `theta_at_snapshot` and
-`with_losses`, as `tff_fair.experiments` does.
+Delta_k is client k's update, f_j client j's loss. If only some clients are
+eligible, N in v_j is their number. A learning process trains on the cohort that
+its caller draws; a client that was drawn twice appears twice in it. With
+`local_steps`, the state after a round holds theta minus theta'. The caller
+completes the round with `theta_at_snapshot` and `with_losses`, as
+`tff_fair.experiments` does.
 """
 
 import collections
@@ -70,10 +72,7 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `ModelWeights`, from the states around a round.
-
-  `before` is the state before the round, and `after` the state after it.
-  """
+  """Returns theta', `ModelWeights`, from the state before and after a round."""
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights
@@ -94,7 +93,7 @@ def estimate_losses(
 ) -> np.ndarray:
   """Returns v, float64[N], an unbiased estimate of all clients' losses.
 
-  `losses`, float64[m], are those of `client_ids`, a uniform sample of the
+  `losses`, float64[m], are the losses of `client_ids`, a uniform sample of the
   `eligible` clients, bool[N].
   """
   found = np.zeros(len(eligible))

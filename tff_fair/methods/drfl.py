@@ -5,9 +5,9 @@ Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
 
   c_k = p_k f_k^q / sum_j p_j f_j^q
 
-q = 0 recovers FedAvg. Choices made here: if all losses are 0, c = p; losses
-below zero, which have no powers, are set to zero. If only sums are known and
-all losses are 0, d = 0.
+f_k is client k's loss, p_k its weight, and c_k its coefficient. q = 0 recovers
+FedAvg. Choices made here: losses below zero, which have no powers, are set to
+zero. If all losses are 0, c = p; or c = 0 if the server knows only sums.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _LOG_OF_ZERO = -1000.0
 
 
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
-  """Returns log(f_k^q), float64[clients], with a finite number for -inf.
+  """Returns log(f_k^q), float64[clients], with a finite number for log 0.
 
   So if all losses are 0, the softmax of log p_k + log(f_k^q) is p.
   """

@@ -6,13 +6,13 @@ Federated Learning" (AAAI 2023).
   w_k <- max(0, w_k - beta (delta_k - mean_S delta)),  c_k = w_k / sum_S w_j
 
 delta_k = |G - G_k|, where G is the received model's gap between groups of
-people over the examples of the whole cohort, and G_k the model's gap over those
-of client k. w_k is p_k in the client's first round. If client k's examples do
-not determine a gap, delta_k = |accuracy_k - accuracy|.
+people over the examples of the whole cohort, and G_k the model's gap over
+client k's examples. In client k's first round, w_k is its weight p_k. If its
+examples do not determine a gap, delta_k = |accuracy_k - accuracy|.
 
 The deviations delta_k are part of the state. Runs of `tff_fair.experiments` set
 them before each round by `with_deviations`, from gaps on training examples.
-Without this call, delta_k stays as it was in the last round; it is 0 at first.
+Without this call, delta_k is that of the last round; it is 0 at first.
 
 Choices made here: a gap is the largest share of a group minus the smallest, see
 `tff_fair.metrics.group_gaps`, whereas the paper has two groups and the signed
@@ -72,7 +72,7 @@ class FairFedRule(types.PopulationRule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeasuredGap(declared.Hyperparameters):
-  """The setting of which gap between groups a run measures."""
+  """The choice of the gap between groups that a run measures."""
 
   gap: Literal[
     "equal_opportunity",

@@ -3,7 +3,7 @@
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient
 Learning of Deep Networks from Decentralized Data" (AISTATS 2017).
 
-  c_k = p_k
+  c_k = p_k,  client k's share of the examples, or 1/m with equal weights
 """
 
 import dataclasses

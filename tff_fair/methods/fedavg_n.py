@@ -5,7 +5,8 @@ Optimization" (FedMGDA+): its setting epsilon = 0.
 
   d = sum_k p_k Delta_k / ||Delta_k||,  hence  c_k = p_k / ||Delta_k||
 
-A zero update stays zero: its c_k is 0.
+Delta_k is client k's update and p_k its weight. A zero update stays zero: its
+c_k is 0.
 """
 
 import dataclasses

@@ -7,9 +7,9 @@ Huang, Li, Wang, Du, Zhang, "Fairness and Accuracy in Federated Learning" (arXiv
   each normalized to sum 1 over the cohort (uniform if its sum is 0)
   c_k = (1 - b) A_k + b F_k
 
-s_k is the number of rounds in which client k has taken part, including this
-one; sums are over the cohort. Arguments of the logarithms are clipped to
-[1e-6, 1].
+a_k is client k's accuracy, and s_k the number of rounds in which it has taken
+part, including this one; sums are over the cohort. Arguments of the logarithms
+are clipped to [1e-6, 1].
 
 Choice made here: the counts are in a table with a row for each client seen so
 far, so that the population need not be known.
@@ -29,7 +29,7 @@ _LEAST_ARGUMENT = 1e-6
 
 
 class ParticipationCounts(NamedTuple):
-  """In how many rounds each client took part, by ascending client id."""
+  """The number of rounds in which each client took part, by ascending id."""
 
   client_id: tf.Tensor
   count: tf.Tensor
@@ -149,8 +149,8 @@ def _with_momentum(
 ) -> rounds.Optimizer:
   """Returns SGD with an optimizer's learning rate and a momentum.
 
-  A momentum of 0 returns the optimizer unchanged; otherwise it must be plain
-  SGD. `place` is "client" or "server", for errors.
+  If the momentum is 0, returns the optimizer unchanged; otherwise it must be
+  plain SGD. `place` is "client" or "server", for errors.
   """
   if momentum == 0:
     return optimizer

@@ -5,17 +5,18 @@ Wang, Fan, Qi, Wen, Wang, Yu, "Federated Learning with Fair Averaging" (IJCAI
 
   g_i = Delta_i, then for j != i in the order of the losses:
     g_i <- g_i - <g_i, Delta_j> / ||Delta_j||^2 Delta_j  if <g_i, Delta_j> < 0
-  g = mean of the g_i, where the clients with the alpha share of largest losses
-      keep g_i = Delta_i
+  g = mean of the g_i, where the share alpha of the clients, those with the
+      largest losses, keep g_i = Delta_i
   for age k = tau, ..., 1, over clients whose latest update is k rounds old and
   that are not in the cohort:
     g_con = sum of those updates h with <h, g> < 0
     g <- g - <g, g_con> / ||g_con||^2 g_con  if <g, g_con> < 0
   d = g / ||g|| * ||mean of the Delta_i||
 
-All of this is computed on coefficients: with M the Gram matrix of the cohort's
-and the remembered updates, <sum_i a_i Delta_i, Delta_j> = (M a)_j. The updates
-are read only twice, for M and for the final sum.
+Delta_i is client i's update. All of this is computed on coefficients: if M is
+the Gram matrix of the cohort's and the remembered updates, then
+<sum_i a_i Delta_i, Delta_j> = (M a)_j. The updates are read only twice, for M
+and for the final sum.
 
 Choices made here: client ids break ties in the order; rounds are numbered from
 0, and a round that excludes all clients is not counted; a zero update is not a
@@ -32,7 +33,7 @@ from tff_fair import declared, summing, types
 from tff_fair.kernels import inner_product, stacking
 from tff_fair.methods import building
 
-# The tolerance for rounding in (m - 1)(1 - alpha), which may be whole.
+# The tolerance for rounding in (m - 1)(1 - alpha), if it is a whole number.
 _ROUNDING = 1e-9
 # The relative rounding error in the square of a sum whose terms cancel.
 _RELATIVE_ROUNDING = 1e-13
@@ -41,7 +42,7 @@ _RELATIVE_ROUNDING = 1e-13
 def project_internal_conflicts(
   gram: tf.Tensor, order: tf.Tensor, keeps: tf.Tensor
 ) -> tf.Tensor:
-  """Projects m updates onto the normal planes of those they conflict with.
+  """Projects m updates onto the normal planes of updates they conflict with.
 
   Row i of the result, float64[m, m], is the projected update g_i as
   coefficients of the Delta_j. `order`, int32[m], is the order of the projection
@@ -179,7 +180,7 @@ class FedFvRule(types.Rule):
     if self.order == "random":
       low_bits = (int(self.seed) + 2**63) % 2**64 - 2**63
       seed = tf.stack([tf.constant(low_bits, tf.int64), round_num])
-      # The shuffled positions are those of clients by id, not by arrival.
+      # Cohorts are sorted by id, so the order of arrival does not matter.
       return tf.random.experimental.stateless_shuffle(
         tf.range(tf.size(loss)), seed=seed
       )

@@ -6,16 +6,16 @@ Li, Zhao, Chen, Zheng, "Heterogeneity-Aware Fair Federated Learning"
   w_k = 1 + (1 - epsilon) i_k (i_k + 1) / D,  D = (m - 1) m (m + 1) / 3
   c_k = w_k / sum_j w_j
 
-with i_k = 0, ..., m - 1 the rank of f_k from below, and D the sum of all
-i (i + 1). epsilon = 1 weights clients equally. p_k is not used.
+with i_k = 0, ..., m - 1 the rank of client k's loss f_k from below, and D the
+sum of all i (i + 1). epsilon = 1 weights clients equally. p_k is not used.
 
 Choices made here: i_k is the rank of f_k (a published program uses the sorted
 order of the clients instead); clients with equal losses each get the mean of
 their weights.
 
-If only sums are known, a first sum shows clients how many losses are in each of
-1,024 equal bins of [-B, B], where B is `loss_bound`. Losses in the same bin are
-taken as equal.
+If the server knows only sums, a first sum shows clients how many losses are in
+each of 1,024 equal bins of [-B, B], where B is `loss_bound`. Losses in the same
+bin count as equal.
 """
 
 import dataclasses

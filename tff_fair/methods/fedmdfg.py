@@ -10,18 +10,19 @@ Multi-Gradient Descent and Fair Guidance" (AAAI 2023).
        angle between l and e exceeds theta
   d = d* / ||d*|| ||1/m sum_k g_k||
 
-The Gram matrix and the losses determine d: with lambda the coefficients of d*
-in the hull, those of the g_k are lambda_k + lambda_h h_k. Clients with
-Delta_k = 0 are left out. d = 0 if d* = 0; here also if ||d*|| <= 1e-6 mu,
-because the direction of such a short d* consists of rounding errors.
+f holds the losses of the cohort's m clients, and Delta_k is client k's update.
+The Gram matrix and the losses determine d: if d* has the coefficients lambda in
+the hull, g_k has the coefficient lambda_k + lambda_h h_k. Clients with Delta_k
+= 0 are left out. d = 0 if d* = 0; here also if ||d*|| <= 1e-6 mu, because the
+direction of such a short d* consists of rounding errors.
 
 With line_search = s > 0, clients report f_k(theta - eta_s 2^j d) for all j from
 s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
 
   f_k(theta) - f_k(theta - eta_s 2^j d) >= 1e-4 eta_s 2^j <Delta_k / eta, d>
 
-or, if there is none, with the least sum_k f_k; no step if no j gives losses
-that are finite for all k.
+or, if there is none, with the j that has the least sum_k f_k. There is no step
+if no j gives losses that are finite for all k.
 
 Parts of the authors' published code that are left out: the last cohort's
 gradients join the hull when cohorts change; g_h joins it when some clients'
@@ -40,8 +41,7 @@ from tff_fair import declared, rounds, summing, types
 from tff_fair.kernels import inner_product, min_norm_point
 from tff_fair.methods import building
 
-# The largest ||d*||^2 / mu^2, and the largest sine of an angle, that are taken
-# as 0.
+# ||d*||^2 / mu^2, and the sine of an angle, count as 0 up to this.
 _NEGLIGIBLE = 1e-12
 # Armijo's condition: the required share of the decrease that a slope predicts.
 _SUFFICIENT_DECREASE = 1e-4
@@ -143,10 +143,7 @@ class FedMdfgRule(types.Rule):
 
 
 class SearchingFedMdfgRule(FedMdfgRule):
-  """FedMDFG's rule with a line search, which reads <Delta_k / eta, d>.
-
-  The rule reports these numbers as `slopes`.
-  """
+  """FedMDFG's rule for a line search; `slopes` reports <Delta_k / eta, d>."""
 
   signals = (*FedMdfgRule.signals, "learning_rate")
 

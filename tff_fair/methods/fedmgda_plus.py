@@ -1,4 +1,4 @@
-"""FedMGDA+: the common descent direction nearest to the origin, in a box.
+"""FedMGDA+: the common descent direction of least norm, with bounded weights.
 
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
 Optimization" (FedMGDA+), Algorithm 1.
@@ -8,10 +8,10 @@ Optimization" (FedMGDA+), Algorithm 1.
            over the simplex with |lambda_k - p_k| <= epsilon
   d = sum_k lambda_k g_k,  hence  c_k = lambda_k / ||Delta_k||
 
-epsilon = 0 is FedAvg-n, epsilon = 1 the full simplex. Two variants have names:
-FedMGDA, which does not normalize the updates and uses the full simplex
-(Desideri's MGDA, at the server), and MGDA-Prox, with FedProx's proximal term at
-the clients.
+Delta_k is client k's update and p_k its weight. epsilon = 0 is FedAvg-n,
+epsilon = 1 the full simplex. Two variants have names: FedMGDA, which does not
+normalize the updates and uses the full simplex (Desideri's MGDA, at the
+server), and MGDA-Prox, with FedProx's proximal term at the clients.
 """
 
 import collections

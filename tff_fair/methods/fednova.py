@@ -5,8 +5,9 @@ Heterogeneous Federated Optimization" (NeurIPS 2020).
 
   d = (sum_k p_k tau_k) sum_k p_k Delta_k / tau_k
 
-tau_k is the number of local steps; for a stateful local optimizer, it is the
-paper's norm ||a_k||_1 (see `ClientSignals.effective_steps`).
+Client k has the weight p_k, the update Delta_k and tau_k local steps; with a
+stateful local optimizer, tau_k is the paper's norm ||a_k||_1 (see
+`ClientSignals.effective_steps`).
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated Optimization in
 Heterogeneous Networks" (MLSys 2020).
 
-  local loss + mu/2 ||w - theta||^2, then c_k = p_k
+  local loss + mu/2 ||w - theta||^2, then c_k = p_k as in FedAvg
 """
 
 import dataclasses

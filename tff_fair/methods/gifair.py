@@ -8,13 +8,14 @@ each client as a separate group.
   lambda = fraction * min_k p_k / (m - 1)
   c_k = p_k + lambda r_k
 
-|r_k| <= m - 1, so a fraction below 1 keeps every coefficient positive.
+Client k of m has the loss f_k and the weight p_k. |r_k| <= m - 1, so a fraction
+below 1 keeps every coefficient c_k positive.
 
-If only sums are known, clients have equal weights, p_k = 1/m, and a first sum
-shows them how many losses are in each of 1,024 equal bins of [-B, B], where B
-is `loss_bound`. Losses in the same bin are taken as equal, so the error of r_k
-is at most the number of other losses in its bin. The number of losses in the
-fullest bin is reported. If an update exceeds the bound of secure sums, the
+If the server knows only sums, clients have equal weights, p_k = 1/m, and a
+first sum shows them how many losses are in each of 1,024 equal bins of [-B, B],
+where B is `loss_bound`. Losses in the same bin count as equal, so the error of
+r_k is at most the number of other losses in its bin. The number of losses in
+the fullest bin is reported. If an update exceeds the bound of secure sums, the
 coefficients of the remaining clients are divided by their sum.
 """
 
@@ -43,7 +44,7 @@ def rank_scores(loss: tf.Tensor) -> tf.Tensor:
 class RankingRule(types.BinningRule):
   """The base of rules that weight clients by the rank of their losses.
 
-  If only sums are known, the rank is that of the loss's bin.
+  If the server knows only sums, the rank is that of the loss's bin.
   """
 
   num_bins = 1024
@@ -51,7 +52,7 @@ class RankingRule(types.BinningRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: 1 in the client's bin."""
+    """See the base class: 1 in the client's bin, 0 in the other bins."""
     del known
     return tf.one_hot(self.bins(cohort.loss), self.num_bins, dtype=tf.float64)
 
@@ -93,7 +94,7 @@ class GiFairRule(RankingRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: m c_k; the sum is m if no client is excluded."""
+    """See the base class: m c_k, with the sum m if no client is excluded."""
     counts = tf.round(known[0])
     lower = tf.cumsum(counts, exclusive=True)
     higher = tf.cumsum(counts, exclusive=True, reverse=True)

@@ -6,10 +6,10 @@ Federated Learning" (TMLR 2024).
   q_k = s (1 - s),  s = sigmoid(f_k - rho_k)
   c_k = q_k / (sum_j q_j + 1e-8)
 
-rho_k is the loss that client k requires: the loss of a model that was trained
-only on the client's own data. The option `loss_reference` sets it; the default
-is 0. A client's weight is largest if the global model just meets the
-requirement. p_k is not used.
+f_k is client k's loss, and rho_k the loss that it requires: that of a model
+trained only on the client's own data. The option `loss_reference` sets rho_k;
+the default is 0. A client's weight is largest if the global model just meets
+the requirement. p_k is not used.
 
 The formula is from memory of the paper.
 """

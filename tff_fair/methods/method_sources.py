@@ -1,15 +1,15 @@
 """Reads hyperparameters and papers of methods from source, without imports.
 
 Checking a run takes a fraction of a second, but importing TensorFlow Federated
-takes ten seconds. So this module reads from source what `building.builder` and
-`building.rule_builder` find when they run:
+takes ten seconds. So this module finds in source code the hyperparameters that
+`building.builder` and `building.rule_builder` would find when they run:
 
   build_term = building.rule_builder(TermRule, "term")
 
   @building.builder(fedavg.FedAvgRule, ProximalTerm, fixed={...})
   def build_fedprox(...): ...
 
-The hyperparameters of the first are the fields of `TermRule` that
+In the first example, the hyperparameters are the fields of `TermRule` that
 `declared.value` declares.
 """
 
@@ -72,7 +72,7 @@ def reference(module: str) -> str:
 
 
 def _builder_call(module: str, builder: str) -> ast.Call:
-  """Returns the call, of a function in `_BUILDERS`, that creates a builder."""
+  """Returns the call of a function in `_BUILDERS` that creates `builder`."""
   for statement in _parse(module).body:
     candidates: list[ast.expr] = []
     match statement:
@@ -133,10 +133,7 @@ def _constants(module: str) -> dict[str, Any]:
 
 
 def _resolve(module: str, node: ast.expr) -> _Definition | None:
-  """Finds the class to which an expression in a module refers.
-
-  Returns None if it is not a class of this project.
-  """
+  """Finds the class of this project that an expression means; else None."""
   match node:
     case ast.Name(id=name):
       return _find_class(module, name)

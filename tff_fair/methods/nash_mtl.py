@@ -5,8 +5,9 @@ Learning as a Bargaining Game" (ICML 2022).
 
   c > 0  with  (M c)_k = 1 / c_k
 
-Among directions of length sqrt(m), d maximizes the product of all
-<Delta_k, d>. Clients with Delta_k = 0 are left out.
+M is the Gram matrix of the m updates Delta_k. Among directions of length
+sqrt(m), d maximizes the product of all <Delta_k, d>. Clients with Delta_k = 0
+are left out.
 
 Choices made here: Newton steps solve the equations up to rounding, and norms
 are not clipped. c = 0 if 0 is in the convex hull of the updates (no client can

@@ -4,7 +4,7 @@ Zhang, Malekmohammadi, Chen, Yu, "Proportional Fairness in Federated Learning"
 (TMLR 2023).
 
   per minibatch, loss -> -log(1 - loss/M) where M - loss >= 0.2, else loss/M
-  then c_k = p_k
+  then c_k = p_k as in FedAvg
 """
 
 import dataclasses

@@ -6,16 +6,17 @@ Li, Sanjabi, Beirami, Smith, "Fair Resource Allocation in Federated Learning"
   L = 1/eta,  w_k = L Delta_k
   d = sum_k f_k^q w_k / sum_k (q f_k^(q-1) ||w_k||^2 + L f_k^q)
 
-L estimates the Lipschitz constant of the clients' gradients; a hyperparameter
-replaces 1/eta if it is tuned separately.
+Client k has the loss f_k, the update Delta_k and the learning rate eta. L
+estimates the Lipschitz constant of the clients' gradients; the hyperparameter
+`lipschitz` replaces 1/eta if L is tuned separately.
 
 Clients are unweighted. Choices made here: the losses are divided by the largest
 before they are raised to powers, which does not change d and keeps the powers
-finite; a loss of zero with 0 < q < 1 makes the curvature term infinite, hence
-d = 0, unless that client's update is zero, too. Losses below zero, which the
-objective does not allow, are set to zero. If only sums are known, the largest
-loss is unknown, and a client is excluded if its powers exceed the bounds, as
-the infinite term does.
+finite; a loss of zero with 0 < q < 1 makes the term with f_k^(q-1) infinite,
+hence d = 0, unless that client's update is zero, too. Losses below zero, which
+the objective does not allow, are set to zero. If the server knows only sums, it
+does not know the largest loss; a client is then excluded if a power, such as
+the infinite term, exceeds the bounds of the sums.
 """
 
 import dataclasses
@@ -97,7 +98,7 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     exponent = tf.constant(self.q, loss.dtype)
-    # All clients of a round have the same L, but this would hold for any L_k.
+    # All clients of a round have the same L, but different L_k would do, too.
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Finds methods by name: built-in, of installed packages, and of users.
+"""Finds built-in methods, installed packages' methods and users' rules by name.
 
 A method's module is imported only when it is needed. A user's rule has the name
 path/to/file.py:NAME or PACKAGE.MODULE:NAME; see `tff_fair.user_functions`.
@@ -150,7 +150,7 @@ class Algorithm:
 
 
 def names() -> tuple[str, ...]:
-  """Returns the names of all methods, those of installed packages last."""
+  """Returns the names of all methods, installed packages' methods last."""
   return (*METHODS, *_installed_methods())
 
 
@@ -221,10 +221,7 @@ def is_blocked(name: str) -> bool:
 
 
 def _code(name: str) -> str | None:
-  """Returns the name of the user code that defines a method.
-
-  Returns None for a built-in method and for an unknown name.
-  """
+  """Returns the name of a method's user code; None if built-in or unknown."""
   if name in METHODS:
     return None
   return (
@@ -241,7 +238,7 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns the names of installed packages' code, by the name of the method.
+  """Returns the names of installed packages' code, by the method's name.
 
   Built-in names are left out.
   """
@@ -252,17 +249,14 @@ def _installed_methods() -> Mapping[str, str]:
 
 
 def _load_user_method(code: str) -> building.Builder:
-  """Returns the builder of a user's method by its code's name.
-
-  This imports TensorFlow.
-  """
+  """Imports TensorFlow and a user's method; returns the method's builder."""
   from tff_fair.methods import user_method  # noqa: PLC0415
 
   with _user_functions().report_errors_as("name", code):
     return user_method.load(code)
 
 
-# What `client_weighting` adds to the title of a method that uses p_k.
+# The end of the title of a method that uses p_k, by `client_weighting`.
 _WEIGHTS: Mapping[str, str] = MappingProxyType(
   {
     "num_examples": "",
@@ -280,8 +274,8 @@ def title(
   Args:
     name: The method; an unknown name is shown unchanged.
     client_weighting: "num_examples", "uniform" or "column". The title shows it
-      for a method that uses p_k: "FedAvg" and "FedAvg, equal weights" are two
-      methods.
+      for a method that weights clients: "FedAvg" and "FedAvg, equal weights"
+      are two methods.
     shown: A name to show instead of the one in papers.
   """
   if name in METHODS:
@@ -351,7 +345,7 @@ def reference(name: str) -> str:
 
 
 def get(name: str) -> Algorithm:
-  """Imports a method's module, and so TensorFlow, and returns the method.
+  """Returns a method; imports its module, and with it TensorFlow.
 
   Raises:
     FieldError: If there is no method of that name.

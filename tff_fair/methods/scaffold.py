@@ -3,10 +3,11 @@
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled
 Averaging for Federated Learning" (ICML 2020), option II.
 
-  w <- w - eta (g(w) - c_k + c) at the clients, then c_k = p_k
+  w <- w - eta (g(w) - c_k + c) at the clients, then FedAvg's mean
 
-`tff_fair.client_works.control_variates` implements the controls. With any other
-method, the option `local_correction="scaffold"` corrects steps in the same way.
+`tff_fair.client_works.control_variates` implements the control variates c_k and
+c. With any other method, the option `local_correction="scaffold"` corrects
+steps in the same way.
 """
 
 from typing import Unpack

@@ -4,8 +4,9 @@ Li, Beirami, Sanjabi, Smith, "Tilted Empirical Risk Minimization" (ICLR 2021).
 
   c_k = p_k exp(t f_k) / sum_j p_j exp(t f_j)
 
-Choice made here: a hyperparameter may cap the losses, because secure sums need
-a bound, and exp(t f_k) has none if t > 0.
+f_k is client k's loss, p_k its weight, and c_k its coefficient. Choice made
+here: a hyperparameter may cap the losses, because secure sums need a bound, and
+exp(t f_k) has none if t > 0.
 """
 
 import dataclasses

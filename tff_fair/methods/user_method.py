@@ -108,10 +108,7 @@ def problems(rule: type[types.Rule]) -> Iterator[str]:
 
 
 def _try(name: str, builder: building.Builder) -> None:
-  """Applies a builder's default rule to two clients.
-
-  Raises `FieldError` if the rule fails.
-  """
+  """Raises `FieldError` if a builder's default rule fails for two clients."""
   path = user_functions.file_of(name)
   try:
     rule = builder.make_rule({"num_clients": _NUM_CLIENTS})

@@ -2,7 +2,7 @@
 
 Malekmohammadi, Yu, "Semi-Variance Reduction for Fair Federated Learning"
 (arXiv 2406.16193), Algorithm 1, Lemmas 1 and 2 (Eqs. 8 and 12), here with
-client weights p_k.
+client weights p_k. f_k is client k's loss, and c_k its coefficient.
 
   f_bar = sum_k p_k f_k
   a_k = f_k - f_bar  (VRed),  [f_k - f_bar]_+  (Semi-VRed)
@@ -10,7 +10,7 @@ client weights p_k.
 
 Some coefficients are negative if beta exceeds the paper's bound
 beta_max = 1 / (2 (sum_j p_j a_j - min_k a_k)). This is allowed. Each round
-reports beta_max, unless only sums are known.
+reports beta_max, unless the server knows only sums.
 """
 
 import dataclasses
@@ -25,10 +25,9 @@ from tff_fair.methods import building
 def _output(
   deviation: tf.Tensor, weight: tf.Tensor, beta: float, state: tuple[()]
 ) -> types.RuleOutput:
-  """Returns the output c_k and beta_max, from a_k and p_k, [clients].
+  """Returns c_k and beta_max, from a_k and p_k, float64[clients] each.
 
-  No coefficient is negative for beta up to beta_max, which is infinite if no
-  beta makes a coefficient negative.
+  beta_max is infinite if all a_k are equal.
   """
   centred = deviation - tf.reduce_sum(weight * deviation)
   lowest = tf.reduce_min(centred)
@@ -83,7 +82,7 @@ class VRedRule(types.SeparableRule):
 class SemiVRedRule(types.ComparingRule):
   """Chooses Semi-VRed's coefficients, Eq. 12.
 
-  If only sums are known, a first sum shows clients f_bar.
+  If the server knows only sums, a first sum shows clients f_bar.
   """
 
   beta: float = declared.value(

@@ -1,19 +1,19 @@
 """Finds the least mean, tail or largest loss that a linear model can reach.
 
 The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
-with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}: the
-mean for s = 0, and for s = 1 the CVaR over the worst share of the clients. It
-is minimized over the weights W of a linear model in the ball |W| <= R, with d
-features and C outputs.
+with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}. For
+s = 0 this is the mean with weights p, and for s = 1 the CVaR over the worst
+share of the clients. The risk is minimized over the weights W, float64[d, C],
+of a linear model with d features and C outputs, in the ball |W| <= R.
 
 The certificate: for any lambda in Lambda, F = sum lambda_k f_k is convex. So
-for any W', the least F in the ball, and with it the least risk, is at least
+for any W', the least F in the ball, and so the least risk, is at least
 
     L = F(W') - <grad F(W'), W'> - R |grad F(W')|.
 
-The gap is the reached risk minus L.
+The gap is the risk of the W found, minus L.
 
-The solver is a method of multipliers: u maximizes u'f - (mu / 2) |u - v|^2,
+The solver is a method of multipliers: u maximizes <u, f> - (mu / 2) |u - v|^2,
 where v is the last u (Rockafellar, "Augmented Lagrangians and Applications of
 the Proximal Point Algorithm in Convex Programming", 1976). The ball's
 multiplier is found in the same way. W minimizes the resulting smooth function,
@@ -35,11 +35,11 @@ from tff_fair.metrics.client_losses import Array, ClientLosses, Derivatives
 _MAX_STEPS = 400  # Newton steps in all.
 _MAX_PRODUCTS = 150  # Hessian products in a step.
 _ACCURACY = 0.01  # Residual of a Newton step relative to the gradient.
-_MAX_INNER = 40  # Newton steps before v moves.
+_MAX_INNER = 40  # Newton steps between two updates of v.
 _DAMPING = 1.0  # Damping of the first step.
-_MAX_IDLE = 8  # Moves of v without a Newton step after which the search stops.
-_SHRINK = 0.2  # Factor of mu if the last multipliers helped little.
-_TOUCH = 0.999  # |W| / R from which on W is at the ball's edge.
+_MAX_IDLE = 8  # Successive updates of v without a Newton step.
+_SHRINK = 0.2  # Multiplies mu if the last update of v helped little.
+_TOUCH = 0.999  # W counts as at the ball's edge if |W| / R is at least this.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Risk:
     return min(1.0, 1 / (self.share * self.weights.size))
 
   def multipliers(self, u: Array) -> Array:
-    """Returns the lambda that belongs to u."""
+    """Returns lambda = (1 - s) p + s u."""
     return (1 - self.tail) * self.weights + self.tail * u
 
   def worst_multipliers(self, losses: Array) -> Array:
@@ -65,7 +65,7 @@ class Risk:
     return self.multipliers(worst_tail(losses, self.cap))
 
   def evaluate(self, losses: Array) -> float:
-    """Returns the risk of the clients' losses, float64[N]."""
+    """Returns the risk, from the clients' losses, float64[N]."""
     return float(self.worst_multipliers(losses) @ losses)
 
 
@@ -75,7 +75,7 @@ def largest_loss(weights: Array) -> Risk:
 
 
 def worst_tail(losses: Array, cap: float) -> Array:
-  """Returns u in the simplex, u_k <= cap, that maximizes u'losses."""
+  """Returns the u in the simplex with u_k <= cap that maximizes <u, losses>."""
   u = np.zeros_like(losses)
   order = np.argsort(-losses, kind="stable")
   u[order] = np.clip(1 - cap * np.arange(losses.size), 0, cap)
@@ -83,7 +83,7 @@ def worst_tail(losses: Array, cap: float) -> Array:
 
 
 def project_to_tail(point: Array, cap: float) -> Array:
-  """Returns the u in the simplex, u_k <= cap, that is nearest to `point`."""
+  """Returns the u in the simplex with u_k <= cap that is nearest to `point`."""
   # sum clip(point - t, 0, cap) decreases in t, and is linear between `breaks`.
   upper = point - cap
   breaks = np.unique(np.concatenate([point, upper]))
@@ -106,7 +106,7 @@ def project_to_tail(point: Array, cap: float) -> Array:
 def lower_bound(
   found: Derivatives, weights: Array, multipliers: Array, radius: float
 ) -> float:
-  """Returns L, a lower bound of the risk of all weights in the ball."""
+  """Returns L for W' = `weights`, at most the least risk in the ball."""
   gradient = multipliers @ found.gradients
   slope = gradient @ weights + radius * linalg.norm(gradient)
   # Losses are not negative, so 0 is a bound, too.
@@ -222,8 +222,8 @@ class _Search:
     """Runs the minimization, and returns the best weights and bound found."""
     weights = self.best_weights
     values = self.losses.values(weights)
-    # The std alone may be 0: from a start at 0, all losses may be equal. The
-    # mean may be, too: from a good start, all losses are small.
+    # The std may be 0, since W = 0 may give all clients equal losses; the mean
+    # may be near 0, since a good start has small losses.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
@@ -300,7 +300,7 @@ class _Search:
     return gradient + point.ball / self.radius**2 * point.weights
 
   def _record(self, point: _Point) -> None:
-    """Keeps a point's risk and its bound, each if it is the best so far."""
+    """Updates the best weights, risk and lower bound with those of a point."""
     multipliers = self.risk.multipliers(point.u)
     bound = lower_bound(point.found, point.weights, multipliers, self.radius)
     self.bound = max(self.bound, bound)
@@ -316,8 +316,8 @@ class _Search:
   def _step(self, point: _Point) -> tuple[Array, float]:
     """Returns a descent direction, and the function's slope along it."""
     multipliers = self.risk.multipliers(point.u)
-    # Clients with small multipliers may have large ones after the step, so all
-    # add some curvature (Levenberg and Marquardt).
+    # Clients with small multipliers may have large ones after the step, so each
+    # client adds some curvature (Levenberg and Marquardt).
     floor = self.damping / multipliers.size
     hessian = self.losses.curvature(point.weights, multipliers + floor)
     ridge = point.ball / self.radius**2
@@ -337,7 +337,7 @@ class _Search:
     return direction, float(gradient @ direction)
 
   def _low_rank(self, point: _Point) -> Array:
-    """Returns A such that A'A is the curvature that the multipliers add."""
+    """Returns A such that A^T A is the curvature that the multipliers add."""
     rows = []
     u, risk = point.u, self.risk
     free = (u > 0) & (u < risk.cap)
@@ -353,10 +353,7 @@ class _Search:
   def _line_search(
     self, point: _Point, direction: Array, slope: float
   ) -> _Point | None:
-    """Returns a point with a smaller value along `direction`.
-
-    Returns None if rounding prevents that.
-    """
+    """Returns a point of smaller value, or None if rounding prevents that."""
     if not slope < 0:
       return None
     for exponent in range(30):
@@ -381,10 +378,7 @@ class _Search:
 def _woodbury(
   solve: Callable[[Array], Array], low_rank: Array
 ) -> Callable[[Array], Array]:
-  """Returns a solver of systems with K + A'A; `solve` solves systems with K.
-
-  A is `low_rank`.
-  """
+  """Returns a solver for K + A^T A, given `solve` for K; A is `low_rank`."""
   if not len(low_rank):
     return solve
   solved = solve(low_rank)
@@ -403,7 +397,7 @@ def _conjugate_gradients(
   precondition: Callable[[Array], Array],
   right: Array,
 ) -> Array:
-  """Solves a semidefinite system for `right`, up to a relative residual.
+  """Solves a semidefinite system with right-hand side `right`, approximately.
 
   `product` multiplies by the matrix; `precondition` approximates its inverse.
   """

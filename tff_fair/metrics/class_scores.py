@@ -4,9 +4,9 @@ A client sends these sums instead of its examples. Their size does not depend on
 the number of examples, and they can be added over clients. With C the number of
 classes:
 
-  counts        [C, 3], by class: the examples of the class, those predicted to
-                be of it, and those for which both hold. They are the margins
-                and the diagonal of the confusion matrix.
+  counts        [C, 3], by class: the numbers of examples of the class, of
+                predictions of the class, and of hits, where both are the class:
+                the margins and the diagonal of the confusion matrix.
   errors        [2]: the sums of the squared error and of the log loss.
   confidences   [15, 3], by the probability of the predicted class, in bins of
                 equal width: examples, the sum of these probabilities, hits.
@@ -15,8 +15,8 @@ classes:
                 bins 1/64 wide from -32 to 32; the first and the last bin
                 include all values beyond.
 
-All of them may have leading axes, such as [K, ...] for K clients. Scores treat
-examples in the same bin of the histogram as equal; see `histogram_error`.
+All sums may have leading axes, such as [K, ...] for K clients. Scores treat
+examples in the same bin of the histogram as tied; see `histogram_error`.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,8 +50,8 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
     name: One of `NAMES`.
     sums: The sums, with any leading axes.
     positive: The class for which to compute precision, recall, F1, AUC and
-      average precision, against all others. None takes their mean over the
-      classes that the examples have.
+      average precision, against all others. None takes the mean over the
+      classes for which the score is defined.
 
   Returns:
     float64[...]; NaN where the score is undefined: recall, precision and F1
@@ -82,7 +82,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
 
 
 def histogram_bins(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-  """Returns the histogram's bins of log odds; NaN is in the bin of 0."""
+  """Returns the index of the histogram bin of each number; NaN counts as 0."""
   scaled = np.nan_to_num(np.floor(np.asarray(log_odds) * BINS_PER_UNIT))
   place = np.clip(scaled + NUM_BINS // 2, 0, NUM_BINS - 1)
   return np.asarray(place, np.int64)
@@ -91,7 +91,7 @@ def histogram_bins(log_odds: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def histogram_error(
   name: str, sums: ClassSums, positive: int | None = None
 ) -> Vector:
-  """Returns a bound on the error of a score that the histogram causes.
+  """Returns a bound on the error that the histogram's bins cause in a score.
 
   AUC is a mean over pairs of an example of the class and one of another class.
   A pair in the same bin adds 1/2, so AUC's error is at most half the share of
@@ -118,17 +118,14 @@ def histogram_error(
 
 
 def _of_classes(by_class: Vector, positive: int | None) -> Vector:
-  """Returns the value of the class `positive`.
-
-  If that is None, returns the mean over the classes whose value is not NaN.
-  """
+  """Returns the value of class `positive`; if None, the mean of those known."""
   if positive is None:
     return mean_of_known(by_class)
   return np.asarray(by_class[..., positive])
 
 
 def mean_of_known(values: Vector) -> Vector:
-  """Returns the mean along the last axis of values that are not NaN."""
+  """Returns the mean, along the last axis, of the values that are not NaN."""
   known = ~np.isnan(values)
   return ratio(np.where(known, values, 0).sum(-1), known.sum(-1))
 
@@ -201,7 +198,7 @@ _OVERALL_SCORES: Mapping[str, Callable[[ClassSums], Vector]] = {
   "log_loss": lambda s: ratio(s.errors[..., 1], _number(s)),
   "calibration_error": _calibration_error,
 }
-# Scores of a class by the numbers of its examples, predictions and hits. As in
+# Functions of the numbers of a class's examples, predictions and hits. As in
 # scikit-learn, the precision of a class that is never predicted is 0.
 _BY_CLASS: Mapping[str, Callable[[Vector, Vector, Vector], Vector]] = {
   "f1": lambda examples, predicted, hits: ratio(2 * hits, examples + predicted),

@@ -18,9 +18,9 @@ Loss = Literal["softmax", "logistic", "squared"]
 LOSSES: tuple[str, ...] = get_args(Loss)
 Array = npt.NDArray[np.float64]
 
-# The share of the diagonal to add, so that singular matrices can be factored.
+# The diagonal grows by this share, so that singular matrices can be factored.
 _DAMPING = 1e-9
-# Each class has its own preconditioner if this takes no more multiplications.
+# The most multiplications with which each class has its own preconditioner.
 _CHEAP = 3e9
 _ROWS = 2048  # Rows to multiply at once.
 
@@ -43,7 +43,7 @@ class ClientLosses:
     loss: Loss,
     num_classes: int | None = None,
   ) -> None:
-    """Sorts the rows by client.
+    """Checks the rows, and sorts them by client.
 
     Args:
       x: float[n, d], finite; float32 is not converted, to save memory.
@@ -278,7 +278,7 @@ def _check_rows(x: np.ndarray, y: np.ndarray, client: np.ndarray) -> None:
 def _labels(
   y: np.ndarray, loss: Loss, num_classes: int | None
 ) -> tuple[np.ndarray, int]:
-  """Returns labels in the loss's form, and the number of outputs."""
+  """Returns the labels as `loss` needs them, and the number of outputs."""
   if loss == "squared":
     if y.ndim > 2:
       raise FieldError("y", f"expected a number or several, found {y.shape}.")

@@ -8,19 +8,19 @@ from tff_fair.metrics.vectors import Vector
 
 _Mask = npt.NDArray[np.bool_]
 
-# So float32(0.3) and 0.3 are the same accuracy.
+# The largest difference that counts as a tie, so that float32(0.3) equals 0.3.
 TIE = float(np.finfo(np.float32).eps)
 
 
 def accuracy_tie(before: Vector, after: Vector) -> Vector:
-  """Returns each client's largest difference of accuracies that is a tie."""
+  """Returns each client's largest accuracy difference that counts as a tie."""
   return np.full(np.broadcast(before, after).shape, TIE)
 
 
 def error_tie(before: Vector, after: Vector) -> Vector:
-  """Returns each client's largest difference of errors that is a tie.
+  """Returns each client's largest error difference that counts as a tie.
 
-  It is proportional to the smaller error.
+  It is proportional to the smaller of the two errors.
   """
   return TIE * np.minimum(before, after)
 

@@ -1,21 +1,21 @@
 r"""Computes each client's gain between two models, on the same test examples.
 
-So each example has a pair of outputs, which the test and the intervals use.
+The test and the intervals use both models' outputs for each example.
 
-**The test.** Its null hypothesis is that the outputs are exchangeable: the two
-models' outputs for an example could change places. Draws exchange them by a
-coin toss for each example; the p-value is the share of draws whose gain is at
-least as large as the observed one, in either direction. Under this hypothesis,
-the test is exact for every score. Two models with the same expected score but
-different kinds of errors, one often slightly wrong and the other seldom very
-wrong, are not exchangeable, and the test may detect that. A gain in accuracy
-depends only on examples that exactly one model gets right. Its test is the
-exact sign test (McNemar's), which needs no draws and assumes only equal
-expected accuracies.
+**The test.** Its null hypothesis is that the two models' outputs for an example
+are exchangeable. A draw swaps them or not, by a coin toss for each example; the
+p-value is the share of draws whose gain has at least the absolute value of the
+observed one. Under this hypothesis, the test is exact for every score. Two
+models with the same expected score but different kinds of errors, one often
+slightly wrong and the other seldom very wrong, are not exchangeable, and the
+test may detect that. A gain in accuracy depends only on examples that exactly
+one model gets right. Its test is the exact sign test (McNemar's), which needs
+no draws and assumes only equal expected accuracies.
 
 **The interval of a gain in accuracy** is for a difference of paired
 proportions. With b examples that only the other model gets right, c that only
-the first gets right, and n in all, the gain is (b - c) / n, and the interval
+the first gets right, and n examples in all, the gain is (b - c) / n. The
+interval is
 
   d +- z sqrt((b + c + 2) / m - d^2) / sqrt(m),  m = n + 4,  d = (b - c) / m
 
@@ -23,22 +23,23 @@ within [-1, 1], extended to include the gain itself. This is Agresti and Min's
 interval ("Simple improved confidence intervals for comparing matched
 proportions", 2005): Wald's, with a constant added to each of the four cells of
 the table. Their constant is 1/2, here it is 1. With 1/2, the coverage is 86 %
-for a gain of 15 points and 12 examples, of which 15 % differ. With 1, it is at
-least 94 % for 3 to 60 examples, gains of 0 to 15 points, and up to 90 % of
-examples that differ; Tango's score interval (1998) is wider and has 92 %. For
-three examples that both models get right, it is from -40 to 40 points.
+for a gain of 15 points and 12 examples, if exactly one model gets 15 % of them
+right. With 1, it is at least 94 % for 3 to 60 examples, gains of 0 to 15
+points, and shares of such examples up to 90 %; Tango's score interval (1998) is
+wider and has 92 %. For three examples that both models get right, the interval
+is from -40 to 40 points.
 
 **The interval of any other gain** is the gain +- t standard errors of the
 jackknife (Tukey, 1958; Efron and Tibshirani, "An Introduction to the
 Bootstrap", 1993, chapter 11), with Student's t. Its degrees of freedom depend
 on the score:
 
-  scores of classes   the number of examples in the smallest class, minus 1;
-                      1 / (2 x that number)^2 is added to the variance: that no
-                      example is wrong does not prove that none would be
-  means over examples (log loss, Brier score, RMSE, MAE, R^2): a third of the
-                      number of examples minus 1, because few examples cause
-                      most of their variance
+  scores of classes   m - 1, for m examples in the smallest class; 1 / (2 m)^2
+                      is added to the variance, because no error among few
+                      examples does not mean an error rate of 0
+  means over examples (log loss, Brier score, RMSE, MAE, R^2): (n - 1) / 3, for
+                      n examples, because few examples cause most of the
+                      variance
 
 The interval is NaN with fewer than `LEAST_EXAMPLES` examples, if a class has
 only one example, or if no example changes the gain.
@@ -47,7 +48,7 @@ only one example, or if no example changes the gain.
 AUC and average precision depend on the order of outputs, and the outputs of two
 models may be on different scales, so these scores use the outputs' ranks.
 Examples whose log odds are in the same histogram bin of `class_scores` share a
-rank, so a gain is the difference of two scores from histograms.
+rank, so a gain is the difference of the models' scores by `class_scores`.
 """
 
 import dataclasses
@@ -124,7 +125,7 @@ def client_gain(
 
   `name` is one of `class_scores.NAMES`, rmse, mae or r2; `positive` is the
   class to score, as in `class_scores.value`. The test has `draws` draws, so
-  p-values are at least 1 / (draws + 1), except for accuracies.
+  p-values are at least 1 / (draws + 1); the test for accuracy needs no draws.
   """
   if name == "accuracy":
     right = [o.argmax(-1) == outputs.labels for o in outputs[1:]]
@@ -165,9 +166,9 @@ def client_gain(
 def _draw_in_parts(
   draw: Callable[[int], Vector], draws: int, number: int
 ) -> Vector:
-  """Returns the results of `draw` for all draws, in parts that fit into memory.
+  """Makes `draws` draws, in parts that fit into memory; returns all results.
 
-  `draw` maps a number of draws to their results; one needs `number` weights.
+  `draw` maps a number of draws to their results; a draw needs `number` weights.
   """
   size = max(1, _MAX_WEIGHTS_IN_MEMORY // number)
   parts = [draw(min(size, draws - first)) for first in range(0, draws, size)]
@@ -296,9 +297,9 @@ class _WeightedScore:
 def _terms(
   name: str, labels: npt.NDArray[np.generic], outputs: Vector
 ) -> Vector:
-  """Returns what each example adds to the sums of a score, float64[n, ...].
+  """Returns each example's terms in the sums of a score, float64[n, ...].
 
-  For AUC and average precision, it is the example's rank in each class.
+  For AUC and average precision, returns each example's rank in each class.
   """
   if name in class_scores.WITH_HISTOGRAM:
     # Computed in the outputs' dtype, as for the histograms of clients.
@@ -359,10 +360,7 @@ def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
 def _terms_of_numbers(
   labels: npt.NDArray[np.generic], outputs: Vector
 ) -> Vector:
-  """Returns a row per example: 1, its two errors, and the label's moments.
-
-  The errors are the mean squared and mean absolute errors over the numbers.
-  """
+  """Returns, per example, 1, squared and absolute error, and label moments."""
   y = np.asarray(labels, np.float64).reshape(len(labels), -1)
   error = y - outputs.reshape(len(labels), -1)
   y = y - y.mean(0)

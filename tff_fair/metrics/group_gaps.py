@@ -10,14 +10,14 @@ classes is the positive one.
   equalized_odds       the same among positive or among negative examples,
                        whichever differs more
 
-A gap is the largest share of a group minus the smallest: 0 is equal treatment
+A gap is the largest minus the smallest share of a group: 0 is equal treatment
 (Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning",
 2016; Dwork et al., "Fairness through Awareness", 2012).
 
-A gap's interval is valid for any pair of groups with the largest gap: each pair
-has Newcombe's interval ("Interval estimation for the difference between
-independent proportions", 1998, method 10), with Bonferroni's correction for the
-number of pairs.
+A gap's interval is valid whichever pair of groups has the largest difference:
+each pair has Newcombe's interval ("Interval estimation for the difference
+between independent proportions", 1998, method 10), with Bonferroni's correction
+for the number of pairs.
 """
 
 import math
@@ -39,7 +39,7 @@ class GroupCounts(NamedTuple):
 
   Attributes:
     examples: All examples.
-    hits: Examples whose class the model predicts.
+    hits: Examples that the model predicts correctly.
     positives: Examples of the positive class.
     predicted: Examples that are predicted to be of the positive class.
     true_positives: Examples of the positive class that are predicted so.
@@ -133,7 +133,7 @@ def group_gap(
   Args:
     name: One of `NAMES`.
     counts: The counts of at least two groups.
-    least: A group is left out if the denominator of a share is smaller.
+    least: A group is left out if its share's denominator is smaller than this.
     confidence: The confidence of the interval.
 
   Returns:
@@ -179,8 +179,8 @@ def weighted_gap(
   """Returns a gap over weighted clients, float64[...], without an interval.
 
   Counts are int64[K, G] for K clients and G groups, weights float64[..., K];
-  `shown`, bool[G], marks the groups to compare. The gap is NaN if the
-  denominator of a share of such a group is 0.
+  `shown`, bool[G], marks the groups to compare. The gap is NaN if one of these
+  groups has a share with denominator 0.
   """
   found, all_shares = [], shares(counts)
   with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,14 +6,14 @@ succession, and statistical inference", 1927).
 
 A statistic T, such as the std or the worst 10 %, is over K clients, each with
 n_k test examples. Both the clients and their examples are samples. A draw takes
-K clients with replacement, and draws new test results for each:
+K clients with replacement, and draws c*_k correct test examples for each:
 
   c*_k ~ Binomial(n_k, q_k)     a*_k = c*_k / n_k     T* = T(a*_1 ... a*_K)
 
 The measured accuracies a_k already include the noise of one draw of examples.
 With q_k = a_k, a draw would add it a second time: spreads would be too large,
-the worst clients too bad. So q_k has the variance without noise
-(`metrics.noise`, V and N there):
+the worst clients too bad. So the q_k are shrunk towards the mean accuracy a, to
+the variance without noise (V and N are defined in `metrics.noise`):
 
   q_k = a + sqrt(max(0, V - N) / V) (a_k - a)
 
@@ -22,13 +22,13 @@ Then the draws spread like the measured accuracies. The interval is
   T +- t sqrt(K / (K - 1) Var(T*))
 
 with Student's t at K - 1 degrees of freedom, clipped to the bounds of T.
-Percentiles of the draws would be too narrow for few clients. The interval is
-for the statistic that other clients of the same kind, with test sets of the
-same sizes, would show: like T itself, it includes the noise of the test sets.
+Intervals from percentiles of the draws would be too narrow for few clients. The
+interval is for T over other clients from the same population, with test sets of
+the same sizes: like T itself, it includes the noise of the test sets.
 
-For errors and losses, no numbers of examples are given, and only the clients
-are drawn. If the interval is for the same clients with other examples, only
-examples are drawn: each client is in a draw once, and the interval is
+Errors and losses come without numbers of examples, so only the clients are
+drawn. If the interval is for the same clients with other examples, only
+examples are drawn: every draw has each client once, and the interval is
 T +- z sqrt(Var(T*)), with the normal quantile z.
 """
 
@@ -48,7 +48,7 @@ from tff_fair.metrics.vectors import Vector
 CONFIDENCE = 0.95
 
 _MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 10_000_000  # Fewer draws suffice for many clients.
+_DRAWN_CLIENTS = 10_000_000  # Limits draws times clients, but not below 200.
 _ROUNDING = 4 * TIE  # Rounding of draws, relative to their size.
 
 
@@ -209,7 +209,7 @@ def bootstrap_intervals(
       draw = centers[clients]
       if sizes is not None:
         draw = generator.binomial(sizes[clients], draw) / sizes[clients]
-      draw.sort()  # Statistics rank it, faster if sorted.
+      draw.sort()  # Statistics sort the draw, faster if it is sorted already.
       row[:] = [statistic(draw, once) for statistic in statistics.values()]
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()
@@ -224,9 +224,9 @@ def bootstrap_intervals(
 
 
 def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
-  """Returns q_k: the accuracies moved towards their mean, without noise."""
+  """Returns q_k, the accuracies shrunk to the variance that is not noise."""
   found = noise.sampling_noise(accuracy, sizes)
-  # Without an estimate, every client has one example: all may be noise.
+  # No estimate means that every client has one example: all may be noise.
   shrink = 0.0
   if found is not None and found.variance > 0:
     shrink = found.true_std / math.sqrt(found.variance)
@@ -237,10 +237,9 @@ def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
 def _half_widths(
   drawn: np.ndarray, num_clients: int | None, confidence: float
 ) -> Vector:
-  """Returns half the width of each statistic's interval, from draws.
+  """Returns half the width of each statistic's interval, from rows of draws.
 
-  `drawn` has a row for each draw. `num_clients` is None if only examples were
-  drawn.
+  `num_clients` is None if only examples were drawn.
   """
   from scipy import special  # noqa: PLC0415
 

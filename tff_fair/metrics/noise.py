@@ -1,4 +1,4 @@
-r"""Estimates how much of the spread between clients small test sets cause.
+r"""Estimates how much of the spread between clients is due to small test sets.
 
 The model gets c_k of client k's n_k test examples right. The measured accuracy
 a_k = c_k / n_k differs from the accuracy p_k on infinitely many examples: given
@@ -20,8 +20,8 @@ a_k (1 - a_k) / (n_k - 1) is an unbiased estimate of p_k (1 - p_k) / n_k,
 estimates the noise, and V - N the variance of the true accuracies. The share of
 the noise is N / V, at most 1.
 
-A single example does not show its noise. A client with n_k = 1 has the pooled
-estimate of p (1 - p) over all other clients, sum n_k a_k (1 - a_k) /
+A single example does not show its noise. If n_k = 1, the estimate of
+p_k (1 - p_k) is pooled over all other clients, sum n_k a_k (1 - a_k) /
 sum (n_k - 1): the mean square within groups, as in an analysis of variance.
 
 The noise of a mean loss or a mean error cannot be computed: the mean does not
@@ -49,7 +49,7 @@ class SamplingNoise(NamedTuple):
   Attributes:
     variance: V, the population variance of the measured accuracies.
     expected: N, an estimate of the variance that test sets of these sizes add
-      to that of the true accuracies, on average. It may exceed V.
+      on average to the variance of the true accuracies. It may exceed V.
   """
 
   variance: float

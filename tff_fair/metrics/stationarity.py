@@ -1,6 +1,6 @@
 """Computes the Pareto stationarity of updates from a Gram matrix in NumPy.
 
-It is for users; rounds call `tff_fair.kernels.pareto_stationarity`.
+This function is for users; rounds call `tff_fair.kernels.pareto_stationarity`.
 """
 
 import numpy as np
@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from tff_fair.declared import FieldError
 
-# The two triangles of a valid Gram matrix may differ, because of rounding, by
-# this share of the largest entry.
+# By rounding, the two triangles of a valid Gram matrix may differ by this share
+# of the largest entry.
 _ASYMMETRY = 1e-9
 
 

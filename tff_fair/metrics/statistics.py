@@ -90,9 +90,9 @@ def _mean_over(
 ) -> Vector:
   """Returns the mean accuracy over a span of the ranked clients.
 
-  The clients, ranked by accuracy, float64[K], cover [0, K]: each covers its
-  weight, which is 1 on average. `span` maps K to the start and the end of the
-  span; a client at the edge counts in part. Weights are float64[..., K].
+  Accuracies are float64[K]. The ranked clients cover [0, K], each by the length
+  of its weight, 1 on average. `span` maps K to the start and the end of the
+  span; only the part of a client inside counts. Weights are float64[..., K].
   """
   start, stop = span(accuracy.size)
   order = np.argsort(accuracy)

@@ -1,18 +1,18 @@
 """Summarizes accuracies or errors over clients.
 
 The statistics are those of the papers this library covers and of LEAF (Caldas
-et al., "LEAF: A Benchmark for Federated Settings", 2018). a_k is the accuracy
-of client k of K. Six of them depend only on the ratios r_k = a_k / mean:
+et al., "LEAF: A Benchmark for Federated Settings", 2018). With a_k the accuracy
+of client k of K, six statistics depend only on the ratios r_k = a_k / mean:
 
   relative_std = sqrt(mean((r_k - 1)^2))     angle = arctan(relative_std)
   kl_uniform = mean(r_k log r_k)             entropy = log K - kl_uniform
   jain = 1 / (1 + relative_std^2)
   gini = mean over pairs of |r_k - r_j| / 2
 
-which are the usual definitions, arccos(sum a / (sqrt(K) ||a||)),
+These equal the usual definitions: arccos(sum a / (sqrt(K) ||a||)),
 KL(a / sum a || uniform), (sum a)^2 / (K sum a^2), Gini's coefficient and the
-Shannon entropy of a / sum a, in a form that neither cancels near equality nor
-leaves the domain of arccos. If all accuracies are zero, r_k = 1: the clients
+Shannon entropy of a / sum a. But they neither cancel for nearly equal a_k nor
+leave the domain of arccos. If all accuracies are zero, r_k = 1: the clients
 are equal, as in the limit of equal accuracies that tend to zero.
 
 Errors of regressions have the same statistics. The worst clients are those with
@@ -36,7 +36,7 @@ from tff_fair.metrics.statistics import (
 )
 from tff_fair.metrics.vectors import Vector
 
-# A share of clients that is not larger than this is due to rounding.
+# A share of clients up to this is due to rounding.
 _ROUNDING = 1e-9
 
 
@@ -194,7 +194,7 @@ def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
 def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
   """Returns the clients' weights, float64[K], with mean 1.
 
-  `values` is one checked argument by name; `num_examples` must match it.
+  `values` has one vector, by its name in errors; `num_examples` must match it.
   """
   (value,) = values.values()
   if num_examples is None:

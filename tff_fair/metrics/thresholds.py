@@ -1,4 +1,4 @@
-"""Chooses the decision threshold of a model with two classes by a score.
+"""Chooses the decision threshold that maximizes a score of a two-class model.
 
 A client sends the histogram of its examples by class and log odds, defined in
 `class_scores`; histograms are added over clients. Each edge of a bin is a
@@ -17,7 +17,7 @@ GOALS = ("accuracy", "balanced_accuracy", "f1")
 def histogram(
   is_positive: npt.ArrayLike, log_odds: npt.ArrayLike
 ) -> npt.NDArray[np.int64]:
-  """Counts negatives, then positives, by their log odds, int64[2, 4096]."""
+  """Counts negatives (row 0) and positives (1) by log odds, int64[2, 4096]."""
   place = class_scores.histogram_bins(log_odds)
   is_positive_class = np.asarray(is_positive, bool)
   return np.stack(
@@ -58,7 +58,7 @@ def value(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns the score `goal` of decisions; their counts are broadcast together.
+  """Returns the score `goal` of decisions, from counts broadcast together.
 
   The score is NaN under the conditions of `class_scores.value`.
   """

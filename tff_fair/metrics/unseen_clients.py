@@ -1,4 +1,4 @@
-"""Computes a lower bound on the scores of most clients not seen yet.
+"""Computes a lower bound on the scores of most future clients.
 
 The measured and the future clients are drawn independently from one population.
 Nothing is assumed about the distribution of their scores X. Let Q be the
@@ -13,9 +13,9 @@ A score that is a share of n_k test examples differs from the client's score on
 infinitely many examples. It is replaced by the lower bound of Clopper and
 Pearson ("The Use of Confidence or Fiducial Limits", 1934), which is too high
 with a probability of at most delta, independently for each client. So for at
-least Binomial(K, (1 - share) (1 - delta)) clients this bound is at most Q, and
-r follows as before, with delta = 0.1. As r is a whole number, a larger delta
-may give the same r: delta is then the largest one that does.
+least Binomial(K, (1 - share) (1 - delta)) clients this bound is at most Q. As
+before, this gives r, for delta = 0.1. As r is a whole number, a larger delta
+may give the same r; the largest such delta is used.
 """
 
 import functools

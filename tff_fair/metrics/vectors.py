@@ -1,7 +1,7 @@
 """Checks vectors with an entry for each of K clients; computes their mean.
 
-The other modules of metrics use it. The functions take lists, tuples, arrays
-and pandas Series of any real dtype, and compute in float64.
+The other modules of `metrics` use these functions. They take lists, tuples,
+arrays and pandas Series of any real dtype, and compute in float64.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 exponential   eta_t = eta r^s
 inverse_time  eta_t = eta / (1 + r s)
 
-s = floor(t / n): the rate decays every n rounds, by default every round.
+In round t, s = floor(t / n): the rate decays every n rounds; by default n = 1.
 """
 
 import collections
@@ -25,17 +25,17 @@ KINDS = ("exponential", "inverse_time")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningRateDecay:
-  """How a learning rate decays; see `build`."""
+  """The decay of a learning rate, by the module's formulas."""
 
   r: float  # In (0, 1] for exponential decay, 0 or more for inverse time.
   kind: str  # "exponential" or "inverse_time".
   rounds: int = 1  # n: the rate decays every n rounds.
-  option: str = "learning_rate_decay"  # The option's name in errors.
+  option: str = "learning_rate_decay"  # The name of the option in errors.
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
-    """Returns an optimizer's hyperparameters in round `round_num`, int64[].
+    """Returns `hparams` with the learning rate of round `round_num`, int64[].
 
-    Raises `FieldError` if they do not include a learning rate.
+    Raises `FieldError` if `hparams` do not include a learning rate.
     """
     key = tff.learning.optimizers.LEARNING_RATE_KEY
     if key not in hparams:
@@ -56,10 +56,10 @@ class LearningRateDecay:
 def build(
   name: str, r: float | None, kind: str, rounds: int = 1
 ) -> LearningRateDecay | None:
-  """Builds the decay of the options `name`, `<name>_kind`, `<name>_rounds`.
+  """Builds the decay that three options set; returns None if `r` is None.
 
-  Returns None if `r` is None. Raises `TypeError` or `FieldError` for an invalid
-  value.
+  The option `name` has the value `r`, `<name>_kind` is `kind`, `<name>_rounds`
+  is `rounds`. Raises `TypeError` or `FieldError` for an invalid value.
   """
   declared.check_choice(f"{name}_kind", kind, KINDS)
   declared.check_integer(f"{name}_rounds", rounds, minimum=1)

@@ -1,12 +1,12 @@
-"""Computes epsilon, the privacy that a run spends, or the noise for an epsilon.
+"""Computes the privacy loss epsilon of a run, or the noise for an epsilon.
 
 Google's package dp-accounting does the computation.
 
 The runs of this project draw cohorts of a fixed size without replacement. Wang,
 Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical
-Moments Accountant" (AISTATS 2019) bound epsilon for this, if neighbours differ
-in the data of one client. Replacing a client's data changes the sum by up to
-2 C, twice the clip, so the noise relative to this change is z / 2.
+Moments Accountant" (AISTATS 2019) bound epsilon for such cohorts, if neighbours
+differ in the data of one client. Replacing this data changes the sum by up to
+2 C, twice the clip C, so the noise multiplier z counts as z / 2.
 
 Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian
 Mechanism" (2019) bound epsilon for cohorts in which each client takes part
@@ -98,7 +98,7 @@ def noise_for(
   delta: float | None = None,
   sampling: str = FIXED_SIZE,
 ) -> float:
-  """Returns the noise multiplier with which rounds spend an epsilon.
+  """Returns the noise multiplier with which the rounds spend `epsilon`.
 
       noise = tff_fair.privacy.noise_for(
         8.0, clients_per_round=100, num_clients=10_000, rounds=200
@@ -114,8 +114,8 @@ def noise_for(
     sampling: "fixed_size" or "poisson"; see `epsilon`.
 
   Returns:
-    The least noise multiplier z, to a thousandth, with which the rounds spend
-    at most `epsilon`.
+    The least noise multiplier z, to a relative precision of 1e-3, with which
+    the rounds spend at most `epsilon`.
 
   Raises:
     FieldError: If an argument is out of range, or no noise multiplier is large

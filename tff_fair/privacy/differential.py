@@ -5,10 +5,10 @@ Language Models" (ICLR 2018), the estimator with a fixed denominator:
 
   d = (sum_k clip(s_k Delta_k) + N(0, (z C)^2)) / m
 
-C is the clip, z the noise multiplier, m the fixed size of a cohort, and s_k a
-factor that depends only on client k. So whatever a client sends, adding or
-removing the client changes the sum by at most C, and replacing its data by at
-most 2 C.
+C is the clip, z the noise multiplier, m the fixed size of a cohort, Delta_k the
+update of client k, and s_k a factor that depends only on client k. So whatever
+a client sends, adding or removing the client changes the sum by at most C, and
+replacing its data by at most 2 C.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class DifferentialPrivacy:
 
   @property
   def noise_stddev(self) -> float:
-    """The standard deviation z C of the noise on each weight of the sum."""
+    """The standard deviation z C of the noise on each entry of the sum."""
     return self.noise_multiplier * self.clip
 
 
@@ -62,7 +62,7 @@ dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
 def scale_and_clip(
   update: types.TensorStructure, factor: tf.Tensor, clip: float
 ) -> types.TensorStructure:
-  """Returns s_k Delta_k, with s_k = `factor`, scaled to norm `clip` if longer.
+  """Returns `factor` times `update`, scaled to the norm `clip` if it is longer.
 
   The norm is computed in float64: TFF's own clipping uses float32, in which an
   update with entries of 1e30 has an infinite norm and becomes NaN.

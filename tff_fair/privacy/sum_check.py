@@ -1,7 +1,7 @@
 """Checks whether an aggregation factory returns a sum.
 
-A rule's coefficients are for a sum. With a factory that returns the mean of m
-clients, the step would be m times too short, without an error.
+A rule chooses coefficients for a sum. With a factory that returns the mean over
+m clients, the server's step would be m times too short, without an error.
 """
 
 import types
@@ -29,7 +29,8 @@ def check_sums(factory: object) -> None:
 
   Raises:
     TypeError: If it is not a factory of TFF.
-    FieldError: If it is weighted, divides, or sums non-floats; a `ValueError`.
+    FieldError: If it is weighted, divides the sum, returns only some of the
+      values or sums only integers; a `ValueError`.
   """
   if isinstance(factory, tff.aggregators.WeightedAggregationFactory):
     raise _error(factory, "is weighted, and the coefficients are weights")

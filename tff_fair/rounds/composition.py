@@ -1,8 +1,8 @@
 """Composes a learning process from a rule, or from a user's client work.
 
 All methods share one client work, which trains and reports signals; one
-aggregation factory, which applies the rule; and one finalizer, which takes the
-server step. Before the step, a line search may choose the step's length.
+aggregation factory, which applies the rule; and, unless a method has its own,
+one finalizer for the server step. A line search may set the step's length.
 """
 
 import collections
@@ -349,7 +349,7 @@ def _num_controlled(
 def _groups(
   shares: Sequence[float] | None, learning_rate: float | None
 ) -> group_weights.GroupWeights | None:
-  """Returns the settings of weights by group; None if no option is given.
+  """Returns the settings of the groups' weights; None if no option is given.
 
   Raises `FieldError` if only one of the two options is given.
   """
@@ -367,7 +367,7 @@ def _groups(
 def _check_groups(
   personal_lam: float | None, dp: privacy.DifferentialPrivacy | None
 ) -> None:
-  """Raises `FieldError` if an option excludes weights by group."""
+  """Raises `FieldError` if an option conflicts with weights by group."""
   for option, is_given, reason in (
     ("personal_lam", personal_lam is not None, "personal models have none"),
     ("dp", dp is not None, "the losses of groups get no noise"),

@@ -4,8 +4,8 @@
   second:  the server sends d, clients evaluate theta - eta_s a d for several
            factors a, and the server chooses one a and takes that step
 
-No sum of a phase depends on another sum of the same phase. A round runs one
-phase after the other.
+No sum of a phase depends on another sum of the same phase, so that several
+workers can share each phase.
 """
 
 import collections
@@ -21,7 +21,7 @@ from tff_fair.runtime import phases
 
 
 class Trials(NamedTuple):
-  """What a search knows of m included clients and t trial steps.
+  """The data from which a search chooses: m included clients, t trial steps.
 
   Attributes:
     loss: float64[m], f_k(theta).

@@ -4,15 +4,15 @@ In two phases, first all clients measure, then all clients train:
 
   first:   the server broadcasts theta, clients evaluate it, and the rule
            chooses their coefficients
-  second:  clients train, and scale their updates; the server sums and steps
+  second:  clients train and scale their updates; the server applies the sum
 
 No sum of a phase depends on another sum of the same phase. Each phase takes
 O(d) memory. If clients are excluded only in the second phase, both phases run
-again without these clients. So a round with them equals the round without them.
+again without these clients, as if they had not taken part.
 
 If clients compare themselves by secure sums, each of these sums is a phase.
-Clients train in each phase, so that a client whose update fails is excluded
-from every sum, since the sums do not show the server which client to exclude.
+Clients train in each phase, so that a client whose update fails can exclude
+itself from every sum: the sums do not show the server which client has failed.
 
 If clients keep state, the program keeps the tables of all clients. It sends
 each client only its own rows, along with its data, and gets the cohort's rows
@@ -100,8 +100,8 @@ def with_next(
 class CohortRowsProcess:
   """A process whose rounds move only the cohort's rows of the clients' tables.
 
-  Results equal those of `process`, bit for bit, but come sooner: moving a table
-  of 84 MB to the runtime and back took as long as the rest of a round of Ditto.
+  Results equal those of `process`, bit for bit, in less time: moving a table of
+  84 MB to the runtime and back took as long as the rest of a round of Ditto.
   """
 
   process: tff.learning.templates.LearningProcess
@@ -153,7 +153,7 @@ def build_next_with_rows(
 
 
 def with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of `build_next_with_rows` for those of `next`.
+  """Converts the arguments of `next` to those of `next_with_rows`.
 
   The state's tables become empty; a list of each client's own rows is added.
   """
@@ -283,8 +283,8 @@ def arguments_without_failed(
 ) -> Sequence[Any] | None:
   """Returns the first phase's arguments for another run without failed clients.
 
-  `first` are the earlier arguments, and `last` is the last phase's result. If
-  no client failed, returns `None`.
+  `first` are the first phase's arguments so far, and `last` is the last phase's
+  result. Returns `None` if no client failed.
   """
   if not len(last["left_out"]):
     return None

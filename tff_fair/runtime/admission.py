@@ -30,7 +30,7 @@ def _names(text: str) -> frozenset[str]:
   return frozenset(text.split())
 
 
-# TFF's aggregations with a neutral zero, and intrinsics that do not aggregate.
+# TFF's intrinsics that do not aggregate, or that aggregate from a neutral zero.
 _MERGEABLE = _names(
   """
   federated_apply federated_broadcast federated_eval_at_clients
@@ -358,7 +358,7 @@ def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
   message = tff.framework.serialize_computation(comp)
   content = message.SerializeToString()
   if not any(uri.encode() in content for uri in uris):
-    return False  # The usual case. A match may also be the name of a field.
+    return False  # Usually. A match may be only the name of a field.
   return any(part.intrinsic.uri in uris for part in _subcomputations(message))
 
 
@@ -403,7 +403,7 @@ class ReadLimit(enum.IntEnum):
   Attributes:
     UNKNOWN: Nothing is known about the dataset.
     ONCE_PER_REBUILD: Once after each rebuild from its graph: at a second read,
-      a dataset that shuffles would return the next order of its sequence.
+      a dataset that shuffles could return another order.
     UNLIMITED: Any number of times.
   """
 

@@ -107,7 +107,7 @@ def run_on_workers(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
 
 
 class ClientCount(NamedTuple):
-  """How many clients this program has computed, and how many at a time.
+  """How many clients this program has started, and how many run at a time.
 
   Attributes:
     num_started: The number of clients started so far. Each pass over a client's
@@ -120,7 +120,7 @@ class ClientCount(NamedTuple):
 
 
 def count_clients() -> ClientCount | None:
-  """Counts the started clients; `None` unless this program computes them.
+  """Returns a `ClientCount`; `None` unless this program computes the clients.
 
   Other threads may call this in the middle of a round.
   """

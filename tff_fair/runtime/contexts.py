@@ -59,7 +59,7 @@ def use_local(
       worker process that TFF starts: nothing is rewritten or cut into parts.
       Several times slower; use it to check a doubtful result.
     clients_per_part: Larger cohorts are computed in parts of this many clients,
-      one after the other; by default 32; 0 never cuts. It bounds the memory of
+      one after another; by default 32; 0 never cuts. It bounds the memory of
       a round, and affects the last digits of results.
     default_num_clients: The number of clients for computations without an
       argument at clients.

@@ -1,4 +1,4 @@
-"""Detects a user's code: files of neither this project, Python nor a package.
+"""Detects a user's code: files outside this project, Python and packages.
 
 Programs with such code do not use the compilation cache.
 """

@@ -56,9 +56,9 @@ def keep_freed_memory() -> None:
 
   A round allocates and frees the same large tensors over and over. By default,
   glibc returns their memory to the kernel at once, and every reuse causes page
-  faults again: we measured six times as many in a round of a small model. These
-  settings put even the largest tensors on the heap, and limit the number of
-  heaps, so that threads can reuse memory that another thread freed.
+  faults again: in a round of a small model, we measured six times as many page
+  faults. These settings put even the largest tensors on the heap, and limit the
+  number of heaps, so that threads can reuse memory that another thread freed.
   """
   mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
   if mallopt is not None:
@@ -70,7 +70,7 @@ def keep_freed_memory() -> None:
 class LocalContext(part_by_part.PartsContext):
   """Computes a cohort in one graph if possible, otherwise step by step.
 
-  Cohorts with more clients than a part are computed part by part.
+  Cohorts of more than `clients_per_part` clients are computed part by part.
   """
 
   def __init__(
@@ -119,7 +119,7 @@ class LocalContext(part_by_part.PartsContext):
     return values.to_containers(result.value, result.type_spec)
 
   def call(self, comp: tff.Computation, *args: Any) -> values.TypedValue:
-    """Computes `comp(*args)` in this thread, for `fetch` or a later `call`."""
+    """Computes `comp(*args)` in this thread; `fetch` converts the result."""
     arg = part_by_part.pack_arguments(args)
     parameter = comp.type_signature.parameter
     result_type = comp.type_signature.result
@@ -213,7 +213,7 @@ def _explain_errors(
 
 
 def _one_line_message(error: Exception) -> str:
-  """Returns an error's message without the operation's name and place."""
+  """Returns an error's message in one line, without the operation's name."""
   message = error.message if isinstance(error, tf.errors.OpError) else error
   text = _PLACES.sub("", str(message or error)).strip()
   lines = [line.strip() for line in text.splitlines() if line.strip()]

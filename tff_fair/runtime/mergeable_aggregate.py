@@ -1,7 +1,7 @@
 """Collects the clients' values at the server in one mergeable aggregate.
 
-A client's values travel together, so the server cannot mismatch them, and
-several workers can share the clients.
+One aggregate takes all values of a client, so the server cannot mix up values
+of different clients, and several workers can share the clients.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ def build(
 ) -> tff.Computation:
   """Builds an aggregate of clients' values from TensorFlow functions.
 
-  Its type is ({C}@CLIENTS -> R@SERVER). If accumulators have rows, the type of
-  `zero`'s result must allow any number of rows, as that of `stacking.no_rows`
-  does. Since the runtime may cut the clients into parts, `merge` must agree
-  with `accumulate`. If one of its arguments equals the result of `zero`,
-  `merge` must return the other.
+  Its type is ({client_type}@CLIENTS -> R@SERVER), where `report` returns R. If
+  `accumulate` adds rows, the type of `zero`'s result must allow any number of
+  rows, as for `stacking.no_rows`. Since the runtime may cut the clients into
+  parts, `merge` must agree with `accumulate`. If one of its arguments equals
+  the result of `zero`, `merge` must return the other argument.
   """
   compute = tff.tensorflow.computation
   no_clients = compute(zero)

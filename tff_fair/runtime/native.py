@@ -21,7 +21,7 @@ _SECURE_INTRINSICS = (
 
 
 class Origin:
-  """A computation before it is compiled, and results derived from it."""
+  """Access to the uncompiled computation, and to results derived from it."""
 
   def __init__(self, traced: Callable[[], tff.Computation]) -> None:
     """Takes a function that returns the computation before compilation."""

@@ -2,8 +2,8 @@
 
 TFF can cut a computation into parts for several workers if none of its sums
 depends on another. A round that sums scalars, and then updates scaled by these
-sums, cannot be cut as a whole, but its two phases can. `tff_fair.rounds` and
-`tff_fair.evaluation` create such computations; `parts` cuts their phases.
+sums, cannot be cut as a whole, but each of its two phases can. `rounds` and
+`evaluation` in tff_fair create such computations; `parts` cuts their phases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
 
 
 class Conversions(NamedTuple):
-  """Converts a call's arguments for its first phase, and the last result back.
+  """Functions that convert a call's arguments for its phases, and their result.
 
   Each attribute is a module-level function of Python values.
 
@@ -73,7 +73,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
     conversions: Conversions = NO_CONVERSIONS,
     single_phase: Callable[[], tff.Computation] | None = None,
   ) -> PhasedComputation:
-    """Returns `whole` with the phases that `build` returns when first needed.
+    """Returns `whole` with phases, which `build` creates when first needed.
 
     `single_phase`, if given, builds the property of the same name.
     """

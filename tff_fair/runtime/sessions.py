@@ -1,8 +1,8 @@
 """Runs each TensorFlow computation of TFF in a separate session.
 
 As in TFF's executors, values enter and leave a session as arrays, and datasets
-as graphs. Each call initializes the session's variables, and drops them at the
-end.
+as serialized graphs. Each call initializes the session's variables, and deletes
+them at the end.
 """
 
 from __future__ import annotations

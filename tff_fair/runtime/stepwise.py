@@ -1,9 +1,9 @@
 """Computes step by step, each TensorFlow computation in a separate session.
 
-TFF's compiler for native workers leaves only intrinsics, calls of TensorFlow
-computations, and expressions around them. This module runs them in order, and
-those at clients once for each client, as TFF's executors do. It serves
-computations that cannot become one graph.
+A computation that TFF has compiled for native workers consists of intrinsics,
+calls of TensorFlow computations, and expressions around them. This module runs
+them in order, and those at clients once for each client, as TFF's executors do.
+It is for computations that cannot become one graph.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def _nothing(*_: object) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Supervision:
-  """The functions that `supervised` takes, and `wait` calls."""
+  """The functions that a block of `supervised` sets."""
 
   check: Callable[[], None] = _nothing
   report: Callable[[str], None] = _nothing
@@ -65,7 +65,7 @@ def current() -> Supervision | None:
 
 def wait(call: threads.Call) -> Any:
   """Returns the result of a computation; cancels it if the wait ends early."""
-  supervision = _current  # Another thread may leave `supervised`.
+  supervision = _current  # Another thread may change `_current` meanwhile.
   try:
     if supervision is None:
       return call.result.result()

@@ -42,9 +42,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-# An attribute that the runtime adds to a computation.
+# The attribute that `cached_on` adds to a computation.
 _CACHE_ATTRIBUTE = "kept_by_tff_fair"
-# TensorFlow's datasets without functions, files or state.
+# Classes of TensorFlow's datasets without functions, files or state.
 _STATELESS_DATASETS = frozenset(
   f"_{name}Dataset"
   for name in (
@@ -57,10 +57,10 @@ _STATELESS_DATASETS = frozenset(
 def cached_on(
   comp: tff.Computation, key: Hashable, build: Callable[[], T]
 ) -> T:
-  """Returns a value that is built once per computation and kept with it.
+  """Returns `build()`, which is called once per computation and key.
 
-  TFF hashes all of a computation's content, so a dictionary with computations
-  as keys would be slow.
+  The value is stored in the computation. In a dictionary with computations as
+  keys, each look-up would be slow, since TFF hashes a computation's content.
   """
   kept: dict[Hashable, T] = vars(comp).setdefault(_CACHE_ATTRIBUTE, {})
   if key not in kept:
@@ -69,7 +69,7 @@ def cached_on(
 
 
 def has_only_tensors(data: object) -> bool:
-  """Returns whether a dataset is stateless, so that all of its reads agree."""
+  """Returns whether a dataset is stateless: all reads give equal elements."""
   return (
     isinstance(data, tf.data.Dataset)
     and type(data).__name__ in _STATELESS_DATASETS
@@ -98,8 +98,8 @@ class _GraphOptimizer:
     for node in nodes:
       used.update(map(_node_of, node.input))
     for i in reversed(range(len(nodes))):
-      # Keeps strings: one of them may be the session's token, which TFF names
-      # outside of the graph.
+      # Keeps placeholders of strings: one may be the session's token, which TFF
+      # refers to by name outside of the graph.
       if (
         nodes[i].op == "Placeholder"
         and nodes[i].name not in used
@@ -118,19 +118,19 @@ def _node_of(name: str) -> str:
 
 
 def install_graph_optimizer() -> None:
-  """Makes TFF's graph optimizer fill no inputs and recompute no activations.
+  """Stops TFF's graph optimizer filling inputs and recomputing activations.
 
   The optimizer fills a tensor for each input in a graph's signature, though it
   uses only the input's name. It does the same for each placeholder that no node
   reads; TFF leaves these when it inserts one graph into another. A graph for
   stacked updates of a 4 MB model had 73 inputs of one row each and 1,003 such
-  placeholders, which took 3.4 GB and more than twice the time. The nodes of a
-  graph determine its shapes, so the optimized graph is the same.
+  placeholders. Filling them took 3.4 GB, and more than doubled the time. The
+  nodes of a graph determine its shapes, so the optimized graph is the same.
 
   To save memory, the optimizer also recomputes activations for the gradients of
   large models, and adds terms into temporary variables, which need a fixed
-  order. VGG-11 took 1.6 times as long with that, since its graph could not be
-  joined with others.
+  order. VGG-11 then took 1.6 times as long, since its clients could not be
+  computed in one graph.
 
   If TFF has renamed its module, this function has no effect.
   """
@@ -154,14 +154,14 @@ exec "$@" 3<&-
 
 
 class _WatchedWorker(subprocess.Popen):
-  """A TFF worker that ends with this program at the latest."""
+  """A TFF worker process that does not outlive this program."""
 
   def __init__(self, args: Sequence[str], **options: Any) -> None:
     command = ["/bin/sh", "-c", _WATCHDOG_SCRIPT, "sh", *args]
     super().__init__(command, stdin=subprocess.PIPE, **options)
 
   def wait(self, timeout: float | None = None) -> int:
-    """Waits for the worker, ends the second shell; returns the exit status."""
+    """Waits for the worker, then ends the second shell; returns the status."""
     status = super().wait(timeout)
     if self.stdin is not None:
       self.stdin.close()
@@ -169,11 +169,11 @@ class _WatchedWorker(subprocess.Popen):
 
 
 def end_workers_with_program() -> None:
-  """Ends TFF's workers with this program, however it ends.
+  """Makes TFF's workers end when this program ends, even if it is killed.
 
   TFF ends its worker when Python drops the context, which fails at program
   exit: the worker survives and holds the output open, so that `program | tee
-  log` never returns. TFF also may replace a lost worker at any time. If TFF has
+  log` never returns. TFF may also replace a lost worker at any time. If TFF has
   renamed the module, its workers may survive.
   """
   if hasattr(executor_factory, "subprocess"):

@@ -20,12 +20,12 @@ from tff_fair.runtime import cgroups
 
 _Result = TypeVar("_Result")
 
-# The time that a cancelled computation has to end.
+# How long `Call.cancel` waits for the computation to end.
 _SECONDS_TO_END = 2.0
 
 
 class _Worker:
-  """A thread that runs one computation after the other."""
+  """A thread that runs one computation after another."""
 
   def __init__(self) -> None:
     self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -69,7 +69,7 @@ def submit(
 
 
 class Call:
-  """A computation in a thread, which can be cancelled."""
+  """A cancellable computation in a separate thread."""
 
   def __init__(self, compute: Callable[[], Any]) -> None:
     """Starts the computation."""
@@ -120,7 +120,7 @@ _abandoned_results: list[concurrent.futures.Future[Any]] = []
 
 
 def exit_if_computing() -> None:
-  """Ends the process if a cancelled call still runs, as exiting might hang."""
+  """Ends the process if a cancelled call still runs: a normal exit may hang."""
   if all(result.done() for result in _abandoned_results):
     return
   with contextlib.suppress(OSError, ValueError):

@@ -1,8 +1,8 @@
 """Converts values of computations to the runtime's form, and back.
 
-A structure is a tuple, clients' values are a list, and the leaves are arrays,
-`tf.Tensor`s, `tf.data.Dataset`s, or `SerializedData`. Only the types hold the
-names of fields and Python's containers.
+In this form, a structure is a tuple, clients' values are a list, and the leaves
+are arrays, `tf.Tensor`s, `tf.data.Dataset`s, or `SerializedData`. The names of
+fields and the Python containers are only in the TFF types.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class TypedValue(NamedTuple):
 
 
 class SerializedData(NamedTuple):
-  """A client's dataset as TFF passes it from one computation to the next."""
+  """A client's dataset as a serialized graph, as TFF's executors pass it on."""
 
   graph: bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class DataAtWorker:
-  """Stands for a client's dataset, which a Dask worker builds.
+  """A placeholder for a client's dataset, which a Dask worker builds.
 
   So the data never passes through the program.
 
@@ -128,7 +128,7 @@ def _sequence(value: Any, type_spec: tff.SequenceType) -> Value:
 
 
 def serialize_list(value: Any, type_spec: tff.SequenceType) -> bytes:
-  """Returns the graph by which TFF serializes a dataset or list of elements."""
+  """Returns TFF's serialized graph of a dataset, or of a list of elements."""
   try:
     message, _ = tff.framework.serialize_value(value, type_spec)
   except (TypeError, ValueError) as error:
@@ -148,7 +148,7 @@ def serialize(data: Value) -> bytes:
 
 
 def to_structs(value: Value, type_spec: tff.Type) -> Any:
-  """Returns a value as TFF's contexts do, but with `Struct`s as containers."""
+  """Converts a value to the form of TFF's results, with `Struct` containers."""
   if isinstance(type_spec, tff.FederatedType):
     if type_spec.all_equal:
       return to_structs(value, type_spec.member)
@@ -176,7 +176,7 @@ def to_structs(value: Value, type_spec: tff.Type) -> Any:
 
 
 def to_containers(value: Value, type_spec: tff.Type) -> Any:
-  """Returns a value as TFF's contexts do, in its type's Python containers."""
+  """Converts a value to the form of TFF's results, in its type's containers."""
   found = to_structs(value, type_spec)
   return tff.tensorflow.transform_result(
     tff.types.type_to_py_container(found, type_spec)
@@ -186,7 +186,7 @@ def to_containers(value: Value, type_spec: tff.Type) -> Any:
 def placed_parts(
   value: Value, type_spec: tff.Type | None
 ) -> Iterator[tuple[Value, tff.Type]]:
-  """Yields the parts of an argument that are not structures, with types."""
+  """Yields each part of an argument that is not a structure, and its type."""
   if isinstance(type_spec, tff.StructType):
     for member, member_type in zip(value, type_spec, strict=True):
       yield from placed_parts(member, member_type)

@@ -1,6 +1,6 @@
 """Sums client updates with the coefficients of any rule.
 
-The package does not depend on the methods, whose rules use it.
+The package does not depend on the methods; the methods use it.
 """
 
 from tff_fair import lazy

@@ -1,6 +1,6 @@
 """Checks which kinds of aggregation a rule allows, and with which options.
 
-Used by `RuleFactory`, which builds the aggregation of the chosen kind.
+`RuleFactory` then builds the aggregation of the chosen kind.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ TWO_PHASE: Final = "two_phase"
 STACKED: Final = "stacked"
 SECURE: Final = "secure"
 
-UPDATES = "updates"  # The value of `tape` that includes updates.
+UPDATES = "updates"  # The value of the option `tape` that records updates.
 
 
 SumFactory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
@@ -28,7 +28,7 @@ class Options(NamedTuple):
   """The options of `RuleFactory` for summing client updates."""
 
   client_weighting: str | ClientNumbers
-  aggregation: Aggregation | None  # The kind; `None` is the cheapest.
+  aggregation: Aggregation | None  # `None` is the cheapest kind.
   sum_factory: SumFactory | None  # `None` is the kind's default.
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
@@ -186,7 +186,7 @@ def _check_with_gram(options: Options) -> None:
 
 
 def _check_private(rule: types.Rule, options: Options) -> None:
-  """Checks that no client can change another's term, so that noise protects."""
+  """Checks that no client can change another's term, as privacy requires."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
       "dp",

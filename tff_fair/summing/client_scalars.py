@@ -1,4 +1,4 @@
-"""Reads clients' scalars, and collects those of a cohort.
+"""Reads each client's scalars, and collects the scalars of a cohort.
 
 A client's scalars travel as one row, so that ids, signals and norms cannot be
 mixed up, whatever order clients arrive in.
@@ -57,7 +57,7 @@ class ScalarReader:
   rule: types.Rule
   # "num_examples", "uniform", or weights by client id.
   client_weighting: str | ClientNumbers
-  # The numeric fields of a client's weight without its id; empty if the weight
+  # The numeric fields of a client's weight except the id; empty if the weight
   # is only a scalar, the number of examples.
   fields: tuple[str, ...]
   # Whether clients already report 0 examples for an update that is not finite,
@@ -167,7 +167,7 @@ class ScalarReader:
     )
 
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
-    """Returns the cohort in the rows' order, with weights not normalized."""
+    """Returns the cohort in the rows' order, with unnormalized weights."""
     named = self._by_name(rows)
     weight = self._weight(rows.client_id, named["num_examples"])
     if self.loss_reference is not None:

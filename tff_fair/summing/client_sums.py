@@ -6,8 +6,8 @@ one, so the round compiles to TFF's `MapReduceForm`. `secure` uses this module;
 `comparison_sums` uses its parts.
 
 Secure sums add integers, so all numbers need bounds. A scalar travels as a
-whole part and a fraction, because 32-bit integers cannot represent the range of
-sizes that scalars have.
+whole part and a fraction, because one 32-bit integer cannot represent both
+large scalars and small ones precisely.
 """
 
 import collections
@@ -26,7 +26,7 @@ from tff_fair.types import SumsOutput, TensorStructure
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 Terms: TypeAlias = Mapping[str, Any]
 
-# The names of sums: every round has the first two; the others are of scalars.
+# Names of sums. Every round has the first two; sums of scalars have the others.
 COUNTS, UPDATE = "counts", "update"
 SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
 
@@ -52,7 +52,7 @@ def with_counts(
 ) -> Terms:
   """Adds a client's status to its terms, as `counts`.
 
-  If the client does not count, the other terms become zeros, even from NaN.
+  If the client is excluded or out of bounds, its terms become 0, even if NaN.
   """
   reports = tf.equal(row.num_excluded, 0)
   counts = reports & within_bounds
@@ -72,7 +72,7 @@ def with_counts(
 class Transport:
   """How clients' terms are summed, and the bound on the scaled updates.
 
-  The sum is that of `sum_factory`; `None` is TFF's secure sum.
+  `sum_factory` computes the sums; `None` stands for TFF's secure sum.
   """
 
   sum_factory: Factory | None
@@ -82,7 +82,7 @@ class Transport:
   def from_options(
     cls, sum_factory: Factory | None, bound: float | None
   ) -> Self:
-    """Returns the transport for two options of `RuleFactory`."""
+    """Returns the transport of the options `sum_factory`, `secure_bound`."""
     if sum_factory is None:
       bound = float(DEFAULT_BOUND if bound is None else bound)
     return cls(sum_factory, bound)
@@ -93,7 +93,7 @@ class Transport:
     return self.sum_factory is None
 
   def scalar_terms(self, values: tf.Tensor) -> Terms:
-    """Returns the terms by which clients send scalars, float64[n]."""
+    """Returns the terms that a client sends for its scalars, float64[n]."""
     if not self.uses_integers:
       return {SCALARS: values}
     whole = tf.round(values)
@@ -116,7 +116,7 @@ class Transport:
 
     Otherwise, the result has the dtypes of `specs`.
     """
-    # The secure sum has 32-bit integers, so float64 would gain nothing.
+    # The secure sum adds 32-bit integers, so float64 would gain nothing.
     if self.uses_integers:
       specs = tf.nest.map_structure(
         lambda spec: tf.TensorSpec(spec.shape, tf.float32), specs
@@ -233,7 +233,7 @@ class Sums:
     )
 
   def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
-    """Sums the terms, with the measurements of the update sum."""
+    """Sums the terms; the output has the update sum's measurements."""
     outputs = {
       name: process.next(state[name], terms[name])
       for name, process in self._processes.items()

@@ -1,6 +1,6 @@
-"""Reads the numbers that callers pass for clients: weights, reference losses.
+"""Reads the numbers that callers pass for clients: weights or reference losses.
 
-The weights, normalized, are a rule's p_k. A rule gets each client's loss minus
+The normalized weights are a rule's p_k. A rule gets each client's loss minus
 the client's reference loss.
 """
 
@@ -22,7 +22,7 @@ NUM_EXAMPLES, UNIFORM = "num_examples", "uniform"
 
 
 class ClientNumbers(NamedTuple):
-  """One number per client from `option`, in ascending order of client ids."""
+  """One number per client, set by `option`, in ascending order of the ids."""
 
   option: str
   ids: tuple[int, ...]
@@ -90,7 +90,7 @@ def read_loss_reference(
 
 
 def _read_numbers(option: str, given: Any) -> ClientNumbers:
-  """Checks an option's finite numbers: by client id, or in order from id 0."""
+  """Checks and returns an option's numbers: by id, or in order from id 0."""
   by_id: dict[Any, Any] = dict(
     given.items() if isinstance(given, Mapping) else enumerate(given)
   )

@@ -47,8 +47,8 @@ def build(
 ) -> ComparingProcess:
   """Builds the process of a `RuleFactory` with a `ComparingRule`.
 
-  `bound` limits the entries of e_kj Delta_k. Its default, and `sum_factory`,
-  are as for `secure.build_secure`.
+  `bound` limits the entries of e_kj Delta_k; `None` and `sum_factory` have the
+  same meaning as in `secure.build_secure`.
   """
   rule = reader.rule
   assert isinstance(rule, types.ComparingRule)  # `RuleFactory` checks it.
@@ -131,7 +131,7 @@ def build_phase_computations(
 ) -> Sequence[tff.Computation]:
   """Returns a computation for each phase.
 
-  Each takes arguments of the `given` types, then the results of earlier phases.
+  Each computation takes the `given` types, then the results of earlier phases.
   """
   taken = [*given]
   found: list[tff.Computation] = []
@@ -195,7 +195,7 @@ def _known_type(phases: Sequence[_Phase]) -> tff.Type:
 
 @dataclasses.dataclass(frozen=True)
 class _Computations:
-  """The computations of clients and the server in a round, except sums."""
+  """The clients' and the server's computations in a round, except the sums."""
 
   reader: client_scalars.ScalarReader
   rule: types.ComparingRule

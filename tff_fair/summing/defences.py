@@ -81,14 +81,14 @@ class Defence:
     value_type: tff.Type,
     weight_type: tff.Type,
   ) -> tff.templates.AggregationProcess:
-    """Adds clipping or zeroing of updates to a process, if that is the kind.
+    """Adds clipping or zeroing to a process, if `kind` is one of these two.
 
     The new process also measures the bound and the number of updates beyond it:
     `clipping_norm` and `clipped_count`, or `zeroing_norm` and `zeroed_count`.
     """
     inner = _ProcessFactory(process)
     if self.kind == CLIPPING:
-      # As `tff.learning.robust_aggregator` sets them.
+      # The settings of `tff.learning.robust_aggregator`.
       bound = _Estimate.no_noise(
         initial_estimate=1.0, target_quantile=0.8, learning_rate=0.2
       )
@@ -156,9 +156,9 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     (<()@SERVER, {V}@CLIENTS> -> <state=()@SERVER, result=V@SERVER,
                                   measurements=()@SERVER>)
 
-  where V is a structure of floats of known shapes. Values that are all zero do
-  not change a plain sum, so they are excluded here, and so are values that are
-  not finite. The server sees each value, and keeps them all in memory.
+  where V is a structure of floats of known shapes. A client whose value is all
+  zeros does not change a plain sum, so the client is excluded here, as is one
+  whose value is not finite. The server sees and stores each client's value.
   """
 
   def __init__(self, share: float = 0.5) -> None:
@@ -221,7 +221,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
     tf.floor(tf.constant(share, tf.float64) * tf.cast(count, tf.float64)),
     tf.int32,
   )
-  # At least one value is left: the median of an odd number, or two of an even.
+  # The median is always left: one value if m is odd, two values if m is even.
   cut = tf.maximum(tf.minimum(share_of_rows, (count - 1) // 2), 0)
   kept = tf.cast(tf.sort(rows, axis=0)[cut : count - cut], tf.float64)
   factor = tf.math.divide_no_nan(
@@ -231,7 +231,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
 
 
 def _counted_rows(value: object) -> tf.Tensor:
-  """Returns a value as one row; as no row if it is zero or not finite."""
+  """Returns a value as one row, or as no row if it is zero or not finite."""
   row = stacking.flatten_update(value)
   counts = tf.logical_and(
     norms.all_finite(row), tf.reduce_any(tf.not_equal(row, 0))

@@ -12,7 +12,7 @@ from tff_fair.kernels import stacking
 
 
 class RememberedCohort(NamedTuple):
-  """A round's updates, without those of clients that sent one in a later round.
+  """A round's updates, except of clients that sent an update in a later round.
 
   For r updates of d weights, `client_id` is int64[r], `updates` float[r, d].
   """
@@ -75,7 +75,7 @@ def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
 def remember(
   memory: Memory, cohort: RememberedCohort, gram: tf.Tensor
 ) -> Memory:
-  """Adds a round's cohort to the memory, and drops the oldest one.
+  """Adds a round's cohort to the memory, and drops the oldest cohort.
 
   Older updates of the new cohort's clients are dropped, too. An empty cohort
   does not change the memory. `gram` is the result of `gram_with`.

@@ -36,10 +36,10 @@ def apply_rule(
   `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
   needs it. `remembered` holds the client ids, int64[r], and the ages, int32[r],
   of r remembered updates; `gram` is then float64[m + r, m + r]. The output's
-  coefficients are in the order of `rows`. Its measurements are those of every
-  method; with `gram`, the certificate; those of the rule; and with `tape`,
-  which needs `gram`, those of `tff_fair.summing.tape`. An empty cohort does not
-  change the state.
+  coefficients are in the order of `rows`. Its measurements are those that every
+  method reports; the certificate, if there is a `gram`; those of the rule; and
+  with `tape`, which needs `gram`, those of `tff_fair.summing.tape`. An empty
+  cohort does not change the state.
   """
   num_clients = tf.size(rows.client_id)
   num_remembered = 0 if remembered is None else tf.size(remembered[0])
@@ -141,7 +141,7 @@ def round_output(
 def with_inner_measurements(
   output: RoundOutput, inner: types.TensorStructure
 ) -> RoundOutput:
-  """Adds the inner sum's measurements, if any, to a round's as `sum`."""
+  """Adds an inner sum's measurements, if any, to the measurements, as `sum`."""
   state, result, measurements = output
   if tf.nest.flatten(inner):
     measurements["sum"] = inner
@@ -155,8 +155,8 @@ def round_update(
 ) -> types.RoundUpdate:
   """Returns the result of an aggregation, for the finalizer.
 
-  If the direction is not finite, the result says that no client was included,
-  so the finalizer takes no step. A sum of finite updates may overflow.
+  A sum of finite updates may overflow. If the direction is not finite, the
+  result has `num_clients` 0, so that the finalizer takes no step.
   """
   is_finite = tf.math.is_finite(norms.squared_norm(direction))
   return types.RoundUpdate(
@@ -236,9 +236,9 @@ def _unless_empty(
 def _cohort_measurements(
   cohort: types.Cohort, coefficients: tf.Tensor
 ) -> collections.OrderedDict[str, tf.Tensor]:
-  """Returns the measurements that every method reports of a cohort.
+  """Returns the measurements that every method reports for a cohort.
 
-  They are of the coefficients and, if clients report losses, of the losses.
+  They describe the coefficients and, if clients report losses, the losses.
   """
   num_clients = tf.size(cohort.client_id)
   of_cohort = coefficients[:num_clients]

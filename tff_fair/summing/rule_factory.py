@@ -1,4 +1,4 @@
-"""Builds the aggregation process of any rule, in any kind that it allows."""
+"""Builds a rule's aggregation process, of any kind that the rule allows."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -36,8 +36,9 @@ def build_single_aggregate(
 ) -> tff.templates.AggregationProcess:
   """Builds an aggregation process from TensorFlow functions.
 
-  `prepare` maps each client's `update` and `weight`, in parallel, to what
-  `accumulate` adds, one client after the other; `None` leaves them unchanged.
+  `prepare` maps a client's `update` and `weight` to the value that `accumulate`
+  adds; `None` leaves them unchanged. `prepare` runs for clients in parallel,
+  `accumulate` for one client after the other.
   """
   client_type = tff.to_type(
     collections.OrderedDict(update=value_type, weight=weight_type)

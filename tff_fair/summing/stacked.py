@@ -3,7 +3,7 @@
   d = sum_k c_k Delta_k,  c = rule(signals, M)
 
 M is the updates' Gram matrix. This works for every rule, in one mergeable
-aggregate. The server needs m * d memory, and sees each client's update.
+aggregate. The server sees all m updates, of d numbers each, in m * d memory.
 """
 
 import collections

@@ -8,8 +8,8 @@ with weights e_k = exp(l_k), a covariate x_k, updates Delta_k, and
   C = sum e_k (x_k - x_bar) (Delta_k - T / W)
 
 The server computes u and v once it knows all scalars. This works for each
-`SeparableRule`, in one mergeable aggregate of O(d) memory, which stores only
-scalars for each client.
+`SeparableRule`, in one mergeable aggregate. Its memory is O(d), the size of an
+update, plus each client's scalars.
 
 Weights are stored relative to the largest one seen, so that no exp overflows.
 C is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
@@ -36,10 +36,10 @@ class Moments(NamedTuple):
   # float64[], the largest l_k; -inf if no client has a positive weight.
   log_scale: tf.Tensor
   weight: tf.Tensor  # float64[], W exp(-log_scale).
-  total: TensorStructure  # Like an update, T exp(-log_scale).
+  total: TensorStructure  # T exp(-log_scale), like an update.
   # float64[], x_bar; `()` without a covariate.
   covariate: tf.Tensor | tuple[()] = ()
-  # Like an update, C exp(-log_scale); `()` without a covariate.
+  # C exp(-log_scale), like an update; `()` without a covariate.
   comoment: TensorStructure = ()
 
 
@@ -133,7 +133,7 @@ def _slope(
   seen: Moments,
   output: types.RuleOutput,
 ) -> tf.Tensor:
-  """Returns v, the slope in c_k = e_k (u + v x_k), from all coefficients."""
+  """Returns v exp(log_scale), float64[], where c_k = e_k (u + v x_k)."""
   cohort = reader.unordered_cohort(rows)
   weights = tf.exp(rule.log_weight(cohort) - seen.log_scale)
   covariate = rule.covariate(cohort)
@@ -146,7 +146,7 @@ def _slope(
 
 
 def no_moments(update_specs: TensorStructure, with_covariate: bool) -> Moments:
-  """Returns the moments of no client."""
+  """Returns the moments of an empty set of clients."""
   scalar = tf.zeros([], tf.float64)
   return Moments(
     tf.constant(float("-inf"), tf.float64),

@@ -19,7 +19,7 @@ from tff_fair import types
 from tff_fair.kernels import gram as gram_lib
 from tff_fair.summing import memory as memory_lib
 
-PREFIX = "tape_"  # Begins the tape's names in a round's measurements.
+PREFIX = "tape_"  # Prefix of the tape's names in a round's measurements.
 _REMEMBERED = ("remembered_id", "remembered_age")
 
 # A round of m clients, as arrays by name: the fields of the cohort, and the
@@ -137,7 +137,7 @@ class Replay:
     remembered = [of_round.updates for of_round in memory.cohorts]
     ids, ages = memory_lib.ids_and_ages(memory)
     if _has_remembered(taped, ids.numpy(), ages.numpy()):
-      # Computed again, the matrix might round differently on this machine.
+      # If computed again, the matrix might round differently on this machine.
       gram = tf.constant(taped["gram"])
     else:
       gram = memory_lib.gram_with(

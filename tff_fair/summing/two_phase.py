@@ -7,7 +7,7 @@ aggregation factory computes the sum, possibly with secure aggregation or
 differential privacy. This works for rules that need no Gram matrix, in O(d)
 memory. It is not mergeable: the second aggregate depends on the first.
 
-As two computations, each of which workers can share, the round is
+The round can also run as two computations, each split among several workers:
 
   first:   c = rule(signals) at the server, from what clients know before they
            train
@@ -85,7 +85,6 @@ def build_two_phase(
         tff.federated_broadcast(output.coefficients),
       ),
     )
-    # The server gets the sum and reports the round.
     total = sum_process.next(state["sum"], scaled)
     rule_state, result, measurements = tff.federated_map(
       finish, (rows, output, total.result, total.measurements)

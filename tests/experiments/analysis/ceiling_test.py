@@ -27,7 +27,7 @@ _DIVERGED, _DEEP = "2", "mlp_128"
 
 
 def _write_rows(folder):
-  """Writes clients' rows with labels of two or three classes, and numbers."""
+  """Writes files of clients' rows: one with three classes, one with numbers."""
   rng = np.random.default_rng(0)
   client = np.repeat(np.arange(_NUM_CLIENTS), 30)
   x = rng.normal(size=(client.size, 3)).astype(np.float32)

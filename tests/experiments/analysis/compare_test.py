@@ -97,7 +97,7 @@ def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
     assert frame.loc[method, "mean"] == 60
     assert frame.loc[method, "mean_last_2"] == 60
     assert frame.loc[method, "std"] == 0
-    assert frame.loc[method, "std_last_2"] == 10  # Of 20 and 0.
+    assert frame.loc[method, "std_last_2"] == 10  # The mean of 20 and 0.
   assert frame.loc["TERM", "std_last_2_difference"] == 0
   assert frame.loc["TERM", "ties_last_2"] == 2
   earlier = compare(tmp_path, columns=["mean"], last=2, round=2)

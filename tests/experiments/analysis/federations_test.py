@@ -158,7 +158,7 @@ def test_of_ties_and_zeros_all_signs_are_counted():
 def test_signed_ranks_need_two_federations_and_a_difference():
   assert np.isnan(federations.signed_rank_p([1.0]))
   assert federations.signed_rank_p([0.0, 0.0, 0.0]) == 1.0
-  # All five have the same sign, which 2 of the 2^5 sign patterns do.
+  # All five have the same sign, as in 2 of the 2^5 sign patterns.
   assert federations.signed_rank_p([1, 2, 3, 4, 5]) == 2 / 2**5
 
 

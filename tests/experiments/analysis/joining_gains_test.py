@@ -1,4 +1,4 @@
-"""Runs with clients that never take part, or from a later round on."""
+"""Tests of runs with clients that never take part, or join in a later round."""
 
 import numpy as np
 import pandas as pd
@@ -94,7 +94,7 @@ def test_too_few_unseen_clients_are_said_to_be():
       "test_accuracy": np.arange(13) / 20,
     }
   )
-  # As no multiples of 1/10, these accuracies are not those of 10 examples.
+  # These accuracies are not multiples of 1/10, so not those of 10 examples.
   for score, needed in ((RMSE, 14), (ACCURACY, 14)):
     found = joining_gains.of_unseen_clients(table, score) or {}
     assert (found.get("bound"), found["needed"]) == (None, needed)

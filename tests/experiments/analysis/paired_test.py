@@ -69,7 +69,7 @@ def test_the_mean_over_one_seed_is_a_paired_t_test():
   # The bootstrap of a mean has a variance in closed form.
   method, baseline = random_seeds(1, 40)
   found = paired.difference(MEAN, method, baseline)
-  # For only these clients, one seed tells nothing.
+  # For only these clients, one seed gives no interval.
   assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
   change = method[0][0].score - baseline[0][0].score
   expected = stats.ttest_1samp(change, 0)
@@ -145,7 +145,7 @@ def test_equal_results_are_not_evidence(num_seeds, values):
 
 
 def rounded(correct, num_examples=12):
-  """Returns accuracies as an evaluation in float32 has them."""
+  """Returns accuracies in float32, as in an evaluation."""
   return np.asarray(correct, np.float32) / np.float32(num_examples)
 
 
@@ -203,7 +203,7 @@ def test_the_step_of_a_grid_is_in_the_standard_error():
   expected = (changes.var(ddof=1) + 1 / 6**2 / 6) / 5
   assert variance == pytest.approx(expected)
   assert freedom == 4
-  # If all values differ, they are on no grid.
+  # If all values differ, they are not on a grid.
   apart = changes + np.arange(5) / 50
   ((variance, _),) = paired.variance_parts(apart, None, 1, 1e-7)
   assert math.sqrt(variance) == pytest.approx(stats.sem(apart))
@@ -350,7 +350,7 @@ def test_a_measure_that_remembers_gives_the_same():
     # Holm's own steps: 3 x 0.01, 2 x 0.02, 1 x 0.03, never falling.
     ([0.03, 0.01, 0.02], [4 / 3, 3, 2]),
     ([0.5, 0.6], [2, 5 / 3]),
-    # A comparison without a p-value counts, as if it had any.
+    # A comparison without a p-value counts as one comparison, too.
     ([math.nan, 0.02, 0.03], [1, 3, 2]),
     ([math.nan], [1]),
     ([0.0, 0.0], [2, 1]),

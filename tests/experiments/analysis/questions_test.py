@@ -1,4 +1,4 @@
-"""Tests of what decides the question: a flag, an argument or participation."""
+"""Tests of how a flag, an argument or participation decides the question."""
 
 import pandas as pd
 import pytest

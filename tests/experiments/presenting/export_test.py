@@ -129,7 +129,7 @@ def probabilities_of_towns(x):
 
 
 def code_of(card):
-  """Returns the code of a card, without the examples that it makes up."""
+  """Returns the code of a card, without its made-up inputs."""
   (code,) = re.findall(r"```python\n(.*?)```", card.read_text(), re.S)
   return re.sub(r"^(x = [^\n]*|frame = .*?^\}\))$", "", code, flags=re.M | re.S)
 
@@ -142,7 +142,7 @@ def write_case(exported, **inputs):
 
 
 def check_evaluation(rows, predictions, losses, accuracies):
-  """Checks clients' losses and accuracies by concatenated probabilities."""
+  """Checks clients' results against all clients' concatenated probabilities."""
   task = tasks.load("digits", **SPEC.task_options)
   start = 0
   for row in rows.to_dict("records"):

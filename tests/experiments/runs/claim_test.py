@@ -1,4 +1,4 @@
-"""Programs claim folders, on file systems with locks and without."""
+"""Tests of claims on folders, on file systems with locks and without."""
 
 import concurrent.futures
 import contextlib
@@ -110,7 +110,7 @@ def test_a_live_claim_has_a_heartbeat(tmp_path, hold, monkeypatch):
     path = tmp_path / claim.FILE
     os.utime(path, (0, 0))
     waiting.until(lambda: path.stat().st_mtime)
-    path.unlink()  # By hand; it comes back.
+    path.unlink()  # The heartbeat writes the file again.
     waiting.until(path.exists)
   assert names(tmp_path) == ["config.json"]
 
@@ -119,7 +119,7 @@ def test_a_live_claim_has_a_heartbeat(tmp_path, hold, monkeypatch):
   ("text", "owner"),
   [
     ('{"host": "node7", "pid": 7}', "process 7 on node7"),
-    ("", "another program"),  # It died as it began.
+    ("", "another program"),  # This program died as it began.
     ("[]", "another program"),
   ],
 )
@@ -146,7 +146,7 @@ def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
     tmp_path, (tmp_path / claim.FILE).read_bytes()
   ) as mine:
     assert mine
-    with pytest.raises(FolderTakenError):  # Another one is faster.
+    with pytest.raises(FolderTakenError):  # Another program is faster.
       hold().__enter__()
     (marker,) = set(names(tmp_path)) - {claim.FILE, "config.json"}
     os.utime(tmp_path / marker, (0, 0))

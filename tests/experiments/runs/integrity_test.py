@@ -1,4 +1,4 @@
-"""Users are told of files that changed after their run wrote them."""
+"""Tests of reports about files that changed after their run wrote them."""
 
 import shutil
 
@@ -113,7 +113,7 @@ def test_damage_to_any_file_is_said(two_runs, tmp_path, damage):
   for number, name in enumerate(names):
     content = (two_runs[0].path / name).read_bytes()
     if (damaged := damage(content)) == content:
-      continue  # It has no such row.
+      continue  # This file has no such row.
     copy = RunFolder(tmp_path / str(number))
     shutil.copytree(two_runs[0].path, copy.path)
     (copy.path / name).write_bytes(damaged)
@@ -145,7 +145,7 @@ def test_tables_of_an_unfinished_run_may_grow(tmp_path):
   folder.evaluations.write_bytes(
     _another_digit(folder.evaluations.read_bytes())
   )
-  assert integrity.changes(folder, verify=True) == {}  # A row that comes again.
+  assert integrity.changes(folder, verify=True) == {}  # Round 7 will repeat.
   content = folder.evaluations.read_bytes()
   folder.evaluations.write_bytes(content.replace(b"\n6,", b"\n5,"))
   assert set(integrity.changes(folder, verify=True)) == {"evaluations.csv"}
@@ -205,7 +205,7 @@ def test_a_finished_run_has_its_last_evaluation(folder):
   folder.evaluations.write_bytes(b"".join(rows[:4]))
   with pytest.raises(RunError, match=r"ends with round 3, .* says 6"):
     _ = experiments.open_run(folder.path).evaluations
-  # It is noticed even if the checksums are lost, too.
+  # The missing evaluation is noticed even if the checksums are lost, too.
   folder.checksums.unlink()
   with pytest.raises(RunError, match=r"ends with round 3, .* says 6"):
     experiments.compare(folder.path)
@@ -284,7 +284,7 @@ def test_export_says_which_tables_have_changed(exports, folder):
   folder.checkpoints.rename("kept")
   words = (str(folder.path), "--output=model.keras")
   untouched = exports(*words)
-  assert untouched.status == 2  # It has no state.
+  assert untouched.status == 2  # The run has no state.
   assert "changed" not in untouched.stderr
   for table, damage in (
     (folder.evaluations, _another_digit),

@@ -38,7 +38,7 @@ def test_a_model_is_the_option_of_the_task_where_that_takes_it():
     ("mlp_64", {}),
     ("linear", {}),
   ]
-  (run,) = BASE.vary(task="synthetic", model="mlp")  # It has no such option.
+  (run,) = BASE.vary(task="synthetic", model="mlp")  # Not an option there.
   assert run.model == "mlp"
 
 

@@ -13,8 +13,8 @@ from tff_fair.experiments import FieldError, RunSpec
 from tff_fair.experiments.spec import settings, spec_text
 from tff_fair.experiments.spec.run_spec import FrozenMapping
 
-# By setting: a valid value that is not the default, and other settings that it
-# needs.
+# Maps a setting to a valid value that is not the default, and to the other
+# settings that this value needs.
 OTHERS = {
   "task": ("synthetic", {}),
   "data_dir": ("/data", {}),

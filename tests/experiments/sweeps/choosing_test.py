@@ -27,7 +27,7 @@ pytestmark = pytest.mark.pure
 
 CLIENTS = 20
 SPEC = RunSpec(task="digits", total_rounds=2, client_learning_rate=0.1)
-# What clients lack in accuracy under FedAvg.
+# How much accuracy each client lacks under FedAvg.
 WEAKNESS = np.linspace(0, 0.4, CLIENTS)
 
 

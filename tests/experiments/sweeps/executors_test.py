@@ -170,7 +170,7 @@ class Run:
 
 
 class Cluster(Executor):
-  """A cluster without processes, on which the test says how each run ends."""
+  """A cluster without processes; the test decides how each run ends."""
 
   is_shared = True
   poll_interval_seconds = 0.0
@@ -206,7 +206,7 @@ def fail(job):
 
 
 def lost(saved):
-  """Returns how a job ends that saves round `saved`, and then is lost."""
+  """Returns a function that saves round `saved` of a job, then loses it."""
 
   def end(job):
     state = job.path / "checkpoints" / f"program_state_{saved}"

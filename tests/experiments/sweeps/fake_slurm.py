@@ -6,8 +6,8 @@ Like many clusters, this one has no accounting: there is no `sacct`.
 import os
 import shlex
 
-# Slurm must not requeue a job, which would run beside the sweep's next one. The
-# job lasts until its program has handled a signal.
+# Slurm must not requeue a job: it would run beside the job that the sweep then
+# submits. A job lasts until its program has handled a signal.
 _SBATCH = """
 grep -q -e '^#SBATCH --no-requeue$' "$1" || exit 1
 job='trap : TERM; export SLURM_JOB_ID=$$; . "$0"'

@@ -45,7 +45,7 @@ def train(spec, path, **options):
 
 
 def _rewrite_a_function(path):
-  """Leaves a file as TensorFlow does, which only `atexit` removes."""
+  """Leaves a file that only `atexit` removes, as TensorFlow does."""
   path.touch()
   sys.modules[path.stem] = types.ModuleType(path.stem)
   sys.modules[path.stem].__file__ = str(path)

@@ -114,7 +114,7 @@ def test_names_are_file_names():
   (alone,) = expand("fedavg", data_dir="/a b")
   planned = expand("fedavg", data_dir="/a/b,/a b")
   assert len(set(names(planned))) == 2
-  # The name stays, so that a sweep can get further values later.
+  # A run's name stays the same, so that a sweep can get further values later.
   assert alone.name in names(planned)
   assert all(
     name.startswith("fedavg-data_dir=_a_b-s") for name in names(planned)
@@ -188,7 +188,7 @@ TERM = RunSpec(algorithm="term")
 
 
 class TestSpecs:
-  """Runs that a script plans."""
+  """Tests of runs that a script plans."""
 
   def planned(self, *specs):
     return names(sweep_plan.from_specs(specs))

@@ -130,7 +130,7 @@ def test_a_pruned_run_is_neither_finished_nor_failed(tmp_path):
     assert not run.is_finished
   kept = experiments.compare(discovery.find([tmp_path]))
   assert len(kept) == len(found.trials) - len(pruned)
-  # A run whose value is equal or better at that round goes on.
+  # A run whose value is equal or better at that round is not pruned.
   assert found.best[0] not in pruned
 
 

@@ -1,4 +1,4 @@
-"""Tests of the parts of a run; errors of single settings: train_test."""
+"""Tests of the parts of a run; train_test tests errors of single settings."""
 
 import dataclasses
 import itertools
@@ -152,7 +152,7 @@ def test_an_error_of_a_builder_is_one_of_the_setting_behind_it(
 
 
 class ComposedError(Exception):
-  """Holds the server step of a method, and ends its build."""
+  """Ends the build of a process, and holds the method's server step."""
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   assert run.settings["initial_weights"] == digest[:8]
   assert "initial_weights" not in trained.config
   assert experiments.RunSpec.from_toml(spec.to_toml()) == spec
-  # This is as if the other run had gone on meanwhile.
+  # This is as if the other run had trained more rounds meanwhile.
   config["initial_weights"]["sha256"] = "0" * 64
   config_file.write_text(json.dumps(config))
   with pytest.raises(experiments.RunError, match="initial"):

@@ -30,7 +30,7 @@ def test_clients_stay_in_memory_up_to_a_number_of_bytes(monkeypatch):
     ([1], []),
     ([4, 1, 3], [4]),
     ([2], [2]),
-    # They are larger than all that may stay, so nothing stays.
+    # Client 9 is larger than the limit, so no client stays.
     ([9, 9], [9, 9]),
     ([2], [2]),
   ):

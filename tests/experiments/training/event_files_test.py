@@ -58,7 +58,7 @@ def test_each_evaluation_has_a_histogram_over_clients(folder):
   ):
     events = reader.Tensors(tag)
     assert [event.step for event in events] == [2, 4]
-    buckets = tf.make_ndarray(events[0].tensor_proto)  # From, to, how many.
+    buckets = tf.make_ndarray(events[0].tensor_proto)  # From, to, count.
     assert buckets[:, 2].sum() == len(finite)
     assert buckets[0, 0] == min(finite)
     assert buckets[-1, 1] == max(finite)
@@ -157,7 +157,7 @@ def test_settings_and_final_measures_are_in_the_hparams(tmp_path):
   assert found["algorithm"].string_value == "adafed"
   assert found["local_epochs"].string_value == "1-3"
   assert found["seed"].number_value == 0
-  assert "server_momentum" not in found  # It has no value.
+  assert "server_momentum" not in found  # This setting has no value.
   (event,) = reader.Tensors("final/mean")
   assert event.step == json.loads(folder.summary.read_text())["rounds"]
   assert float(tf.make_ndarray(event.tensor_proto)) == pytest.approx(0.7)

@@ -177,7 +177,7 @@ def check_same_without_a_folder(run):
 
 
 def test_cohorts_follow_the_last_losses_and_controls_resume():
-  """Power of choice among all clients, with SCAFFOLD, beside a loop by hand."""
+  """Compares power of choice among all clients, and SCAFFOLD, with a loop."""
   spec = SMALL.replace(
     sampling="power_of_choice",
     sampling_candidates=6,

@@ -27,8 +27,8 @@ SPEC = RunSpec(algorithm="fedavg", task_options=SMALL.task_options)
 _DECAY = {"client_learning_rate_decay": 0.9}
 _BIAS = {"attack": "bias", "attack_strength": 1.0}
 _PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
-# The runs with which values of `run_spec_test.OTHERS` are compared, if their
-# settings are not those that the values need.
+# Settings of the run with which a value of `run_spec_test.OTHERS` is compared,
+# if they are not the settings that the value needs.
 BASES = {
   "task": {"task_options": {}},
   "model": {"task_options": {"num_clients": 6}, "model": "mlp"},
@@ -97,11 +97,11 @@ pytestmark = pytest.mark.usefixtures("all_code_known")
 
 
 class FoundError(Exception):
-  """Holds a key."""
+  """An error that holds a cache key."""
 
 
 class Asked(compilation_cache.CompilationCache):
-  """Builds nothing; raises the key that it is asked for."""
+  """A cache that builds nothing, and raises the requested key."""
 
   def computations(self, key, build):
     del build
@@ -139,7 +139,7 @@ def key(spec):
 
 
 def changes():
-  """Yields a setting that the key has, and two runs that differ in it."""
+  """Yields each setting in the key, with two runs that differ in it."""
   for name, (value, needs) in run_spec_test.OTHERS.items():
     if name not in NOT_IN_THE_KEY:
       base = SPEC.replace(**BASES.get(name, needs))
@@ -173,7 +173,7 @@ ORTHOGONAL = {
 }
 
 
-# Tests of methods whose states hold weights, each in another place.
+# Tests of methods whose states hold weights in different fields.
 @pytest.mark.parametrize(
   ("algorithm", "task"),
   one_of_each(

@@ -296,7 +296,7 @@ def test_the_best_states_are_kept_until_patience_ends(patience, last, best):
   assert max(run.table.rows) == max(run.states.saved) == last
   assert list(run.table.best) == best
   assert run.table.best[best[-1]].weights == best[-1] + 1
-  # No continuation begins before the best round, which it could not repeat.
+  # A resumed run never starts before its best round, which it could not repeat.
   assert run.states.saved.keys() == {*best, last}
   assert (found.round_num, found.value) == (best[-1], ACCURACIES[best[-1] - 1])
   # A run that has stopped does not go on.

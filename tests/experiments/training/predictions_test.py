@@ -1,4 +1,4 @@
-"""A run that reports how differently its model treats groups of people."""
+"""Tests of a run that reports differences between groups of people."""
 
 import shutil
 import textwrap

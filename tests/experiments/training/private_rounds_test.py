@@ -1,4 +1,4 @@
-"""Runs with secure sums and with noise, and the form of a round."""
+"""Tests of runs with secure sums and with noise, and of a round's form."""
 
 import json
 import pathlib
@@ -47,7 +47,7 @@ def test_a_run_simulates_secure_sums_and_says_so(tmp_path, capfd):
   assert cohorts[["coefficient", "loss", "excluded"]].isna().all(axis=None)
   assert cohorts["client_id"].tolist() == others["client_id"].tolist()
   assert not [n for n in secure.rounds if "coefficient" in n]
-  # An update goes into two sums, one of them times the loss.
+  # Each update goes into two sums; in one, it is multiplied by the loss.
   sent, sent_once = (
     run.costs["bytes_up"].iloc[0] for run in (secure, streaming)
   )

@@ -41,7 +41,7 @@ class AfterFirst(experiments.RoundCallback):
 
 def test_a_pruned_run_says_so_and_can_go_on(tmp_path, capfd):
   path = tmp_path / "run"
-  # The second time is as after a kill before the run said that it was pruned.
+  # The second time is as if a kill had come before the run reported pruning.
   for _ in range(2):
     pruning = AfterFirst()
     run = experiments.run(SPEC, path, callbacks=[pruning])

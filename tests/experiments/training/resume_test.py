@@ -338,7 +338,7 @@ def test_a_state_is_whole_or_not_there(tmp_path):
   ):
     save(tmp_path, 10)  # Its checksums cannot be written.
   assert checkpoints.saved_rounds(tmp_path) == [3, 9]
-  # It is killed before it removes the old state.
+  # The run is killed before it removes the old state.
   with mock.patch.object(shutil, "rmtree"):
     save(tmp_path, 10)
   # The disk space in use does not grow with the number of rounds.

@@ -199,7 +199,7 @@ def test_rows_are_appended_exactly(tmp_path):
   loss = np.array([0.1, np.nan, 1e-30], np.float32)
   columns = {"client_id": np.array([0, 2, 3]), "loss": loss}
   round_tables.append_rows(path, 4, columns)
-  # A run that goes on appends rows in the same way.
+  # A resumed run appends rows in the same way.
   round_tables.append_rows(path, 8, columns)
   header, *rows = path.read_text().splitlines()
   assert header == "round,client_id,loss"

@@ -156,7 +156,7 @@ def test_values_of_single_clients_become_columns(ids):
     ({}, None),
     ({"num_clients": 3}, None),
     ({"num_clients": 3, "pareto_stationarity": np.float32(0.25)}, 0.25),
-    # For a round without clients, it is not defined.
+    # Stationarity is not defined for a round without clients.
     ({"num_clients": 0, "pareto_stationarity": np.float32(0)}, None),
   ],
 )

@@ -28,7 +28,7 @@ def drawn(*args, **kwargs):
 
 
 def check_frequency(lists, expected):
-  """Checks how often each client is in the lists, to four deviations."""
+  """Checks each client's count in the lists, to four standard deviations."""
   counts = np.bincount(np.concatenate(lists), minlength=len(expected))
   deviation = np.sqrt(len(lists) * expected * (1 - expected))
   assert np.all(np.abs(counts - len(lists) * expected) <= 4 * deviation)
@@ -52,7 +52,7 @@ def test_cohorts_depend_on_seed_and_round_alone(kind):
 
 
 def test_the_draw_of_cohorts_does_not_change():
-  # Runs from before this setting existed must resume with the same cohorts.
+  # Runs of earlier versions must resume with the same cohorts.
   assert drawn(3) == [[1, 2, 4], [0, 2, 5], [4, 5, 6]]
 
 
@@ -136,7 +136,7 @@ def test_a_client_that_drops_out_is_drawn_and_does_not_report():
 
 
 def dropped(num_rounds, num_examples=EXAMPLES, *, dropout=0.3, **changes):
-  """Returns whether each client drops out in each round, bool[T, K]."""
+  """Returns whether clients drop out in each round, bool[rounds, clients]."""
   kept = cohorts(
     num_rounds, num_examples, sampling="all", dropout=dropout, **changes
   )
@@ -150,7 +150,7 @@ def test_clients_have_their_own_probability_of_dropping_out(dropout):
     200, np.ones(400), dropout=dropout, dropout_kind="by_client"
   ).mean(0)
   assert found.mean() == pytest.approx(dropout, abs=0.02)
-  # The rates fill the widest interval around the mean, not just by chance.
+  # The rates fill the widest interval around the mean, beyond sampling noise.
   width = min(dropout, 1 - dropout)
   assert found.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
 
@@ -210,7 +210,7 @@ def test_evaluated_clients_are_a_subset_that_stays():
   some = draw(first, evaluation_clients=30, seed=5)
   assert len(set(some)) == 31
   assert some == sorted(some)
-  assert some[-1] == 1000  # It takes no part.
+  assert some[-1] == 1000  # This client never trains.
   assert some == draw(first, evaluation_clients=30, seed=5)
   assert some != draw(first, evaluation_clients=30, seed=6)
   with rejected("evaluation_clients"):

@@ -241,7 +241,7 @@ def test_a_damaged_or_missing_block_is_named_and_the_rest_is_read(copy):
   found = experiments.replay(copy, "fedavg", tell=told.append)
   assert found["round"].unique().tolist() == [11, 12]
   assert "rounds 1 to 10" in told[0]
-  # A rule with a state goes on from the round before.
+  # A rule with a state needs the round before.
   with pytest.raises(experiments.RunError, match="round"):
     experiments.replay(copy, "aaggff_d", tell=told.append)
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_replayed_is_refused(copy, with_updates):
     experiments.replay(copy, "fedfv", {"gamma": 1})
   with pytest.raises(experiments.FieldError):
     experiments.replay(copy, "fedf")
-  # They need values that are measured between rounds.
+  # These methods need values that are measured between rounds.
   for method in ("drfa", "fairfed"):
     with rejected("algorithm", value=method):
       experiments.replay(copy, method)

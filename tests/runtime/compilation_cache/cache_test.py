@@ -1,4 +1,4 @@
-"""Tests of computations that one program keeps for the next."""
+"""Tests of the cache of compiled computations, which programs share."""
 
 import collections
 import functools

@@ -243,7 +243,7 @@ def test_a_worker_that_comes_later_is_checked_too():
     tasks.compute(others, b"", None)
 
 
-# Values that travel.
+# Values that are sent to workers.
 
 
 def test_datasets_come_back_as_they_went():
@@ -298,7 +298,7 @@ def test_a_cluster_of_the_program_ends_with_it_and_is_its_own(
     text=True,
   ) as program:
     address, pid = program.stdout.readline().split()
-    # Others cannot connect, and Ctrl-C does not reach the worker.
+    # Other programs cannot connect, and Ctrl-C does not reach the worker.
     assert address.startswith("tls://127.0.0.1:")
     assert ignored_signals(pid) & 1 << (signal.SIGINT - 1)
     if is_killed:

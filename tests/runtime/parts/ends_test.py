@@ -1,4 +1,4 @@
-"""Tests of computations whose phases have other arguments or results."""
+"""Tests of phases with other arguments or results than the computation."""
 
 import numpy as np
 import pytest

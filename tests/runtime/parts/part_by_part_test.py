@@ -13,7 +13,7 @@ pytestmark = pytest.mark.pure
 
 
 class Phase:
-  """A phase whose computations are their names."""
+  """A phase whose computations are strings, their names."""
 
   is_at_clients: tuple[bool, ...] = (False, True, True)
   server_type = None

@@ -112,7 +112,7 @@ def test_stackoverflow(tmp_path):
 
 
 def test_tff_cannot_do_without_a_split(tmp_path):
-  # This is why we refuse an empty split; we need not once TFF is fixed.
+  # So we refuse an empty split, which is unnecessary once TFF is fixed.
   _write_posts(tmp_path, heldout_every=0)
   with pytest.raises(StopIteration):
     tff.simulation.datasets.stackoverflow.load_data(cache_dir=str(tmp_path))

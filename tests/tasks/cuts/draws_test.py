@@ -1,4 +1,4 @@
-"""Draws of clients and of test examples depend on nothing but the seed."""
+"""Tests that draws of clients and test examples depend only on the seed."""
 
 import numpy as np
 import pytest

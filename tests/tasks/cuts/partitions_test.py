@@ -144,7 +144,7 @@ class TestDirichlet:
     assert holders.tolist() == [1, 1, 1, 1]
 
   def test_proportions_have_the_moments_of_the_distribution(self):
-    # Var p_k = (1/K)(1 - 1/K) / (K a + 1), here over 400 labels.
+    # For K clients, Var p_k = (1/K)(1 - 1/K) / (K a + 1), here over 400 labels.
     clients, concentration = 5, 0.7
     labels = np.repeat(np.arange(400), 200)
     parts = cuts.dirichlet(labels, clients, concentration, 0, min_size=0)
@@ -190,7 +190,7 @@ class TestDirichletPerClient:
     ]
     shares = np.array(counts) / 100
     variances = shares.var(axis=0).mean(axis=1)  # Of each client.
-    # Each is estimated from 200 draws of 10 labels: to some 5 %.
+    # Each variance is estimated from 200 draws of 10 labels, to about 5 %.
     np.testing.assert_allclose(variances, variances.mean(), rtol=0.25)
     law = 0.1 * 0.9 / (10 * concentration + 1)
     assert 0.7 * law < variances.mean() < law

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tasks.models import exportable, layers
 from tests.cases import Cases
 
-# These give one turn of the loop or several; a prime has a step per turn.
+# Lengths with one loop iteration or several; a prime has a step in each.
 _LENGTHS = [1, 7, 10, 20, 25, 13]
 
 

@@ -1,4 +1,4 @@
-"""Models may differ only in their seed."""
+"""Tests of models that differ only in their seeds."""
 
 import dataclasses
 import functools

@@ -69,8 +69,8 @@ def test_runs_repeat_in_new_processes():
   [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
 )
 def test_emnist_models_are_those_of_the_baselines(model, model_id):
-  # The baselines' loss differs where Keras clips probabilities below 1e-7, to
-  # which some weights lead.
+  # The baselines' loss differs where Keras clips probabilities below 1e-7. Some
+  # weights lead to these.
   tf.keras.utils.set_random_seed(0)
   baselines = tff.simulation.baselines
   baseline = baselines.emnist.create_character_recognition_task(

@@ -180,8 +180,8 @@ def weights_file(folder):
   return load
 
 
-# By name: the number of leading weights that no initializer makes, and a
-# function from a folder to a function that builds the model.
+# Maps a name to the number of leading weights that no initializer makes, and to
+# a function from a folder to a function that builds the model.
 TRAINED: dict[str, tuple[int, Callable[..., Callable[[], tf.keras.Model]]]] = {
   "set weights": (4, lambda _: trained),
   "a layer's weights": (2, lambda _: with_trained_first_layer),

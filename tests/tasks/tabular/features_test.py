@@ -125,10 +125,10 @@ def test_x_is_that_of_float64(table):
 def test_the_place_of_texts(table):
   task = load(table)
   x = encoded(task.test)[:, 10:]
-  # First unseen, then [UNK]_, x, z, u; unseen, then missing, [UNK], alpha.
+  # Column 1: unseen, [UNK]_, x, z, u. Column 2: unseen, missing, [UNK], alpha.
   np.testing.assert_array_equal(x[:, :5], one_hot([0, 0, 1, 0], 5))
   np.testing.assert_array_equal(x[:, 5:9], one_hot([0, 1, 2, 0], 4))
-  # First unseen, then 01, 1, NA, new line. No training row lacks this text, so
+  # Column 3: unseen, 01, 1, NA, new line. No training row lacks this text, so
   # missing texts have no place of their own.
   np.testing.assert_array_equal(x[:, 9:], one_hot([4, 0, 0, 0], 5))
 

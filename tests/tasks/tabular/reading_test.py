@@ -484,7 +484,7 @@ def test_reads_a_parquet_file(frame, tmp_path):
   np.testing.assert_array_equal(found["x"].values, [1, np.nan] * 20)
   assert found["half"].values.tolist() == frame["half"].tolist()
   assert texts_of(found["truth"]) == ["True", "False"] * 20
-  # Also in a role of texts, and in a folder.
+  # Truth values can also be read as texts.
   found_as_texts = read(path, ["truth"], ["truth"], ())["truth"]
   assert found_as_texts.values == ("False", "True")
   assert texts_of(found["kind"]) == ["3", "4", "5", None] * 10

@@ -14,7 +14,7 @@ from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.files import csv_cells
 from tff_fair.metrics.statistics import RATIOS, SIGNED_STATISTICS
 
-R2 = "r2"  # The column of R², which a table of errors may also have.
+R2 = "r2"  # The column of R², which a table of RMSEs may also have.
 CLIENT, COUNT, CORRECT = "client", "num_examples", "correct"
 LOSS = dataclasses.replace(
   RMSE,
@@ -35,8 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# For each column of the table that `read` returns, the names that it may have
-# in a file. The last of several names is that in a run's clients.csv.
+# The names that a user's file may have for each column of the table that `read`
+# returns. Where several names are valid, a run's clients.csv has the last one.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
@@ -76,7 +76,7 @@ def score_of(clients: pd.DataFrame) -> Score:
 
 
 def read(path: str | os.PathLike[str]) -> pd.DataFrame:
-  """Reads the results of clients, one per row, from a CSV file; checks them."""
+  """Reads and checks a CSV file of clients' results, one client per row."""
   path = pathlib.Path(path)
   table = _parse(path)
   columns = {
@@ -126,8 +126,8 @@ def _parse(path: pathlib.Path) -> pd.DataFrame:
   try:
     if path.exists() and not path.is_file():
       raise _file_error(path, "is not a file; name a CSV file.")
-    # Cells are read as text, so that messages show them as in the file; titles,
-    # too, as pandas would rename a second one.
+    # Read cells as text, so that messages show them as in the file. Read titles
+    # like cells, as pandas would rename the second of two equal titles.
     table = pd.read_csv(path, header=None, dtype=str, keep_default_na=False)
   except FieldError:
     raise

@@ -35,14 +35,14 @@ Weighting = Literal["uniform", "num_examples", "column"]
 WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 MEAN, TAIL, LARGEST = "mean", "tail", "largest"
 RISKS = (MEAN, TAIL, LARGEST)
-_TAILS = (0.25, 0.5, 0.75, 0.9)  # The weights s of the CVaR along the front.
-# The usual radius of the ball of weights; in regression, times the labels' RMS.
+_TAILS = (0.25, 0.5, 0.75, 0.9)  # The s in the risks (1 - s) mean + s CVaR.
+# The minimum default radius; for regression, in units of the labels' RMS.
 _RADIUS = 100.0
-# The default radius is at least this factor times the norm of each run.
+# The default radius is at least this factor times the norm of a run's weights.
 _RADIUS_FACTOR = 2.0
-# Runs whose norm is above this factor times `_RADIUS` have diverged.
+# Runs whose norm exceeds this factor times the minimum radius have diverged.
 _DIVERGENCE_FACTOR = 1000.0
-_ACCURACY = 1e-4  # The largest gap between value and bound, in the loss's unit.
+_ACCURACY = 1e-4  # The tolerated value - bound, in the loss's unit.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ class Ceilings:
     data: A row for each data set and model: `data`, its number; `title`;
       `loss`; `num_clients`, `num_examples`, `num_weights`; `representation`,
       the run whose features the model takes, "" if it is linear in all its
-      weights; `radius`, the ball |W| <= radius that W lies in.
-    least: A row for each risk and point of the front: `data`; `risk`: "mean",
-      "tail", "largest" or "front"; `s`, the weight in (1 - s) mean + s CVaR;
+      weights; `radius`, the bound |W| <= radius on the model's weights W.
+    least: A row for each risk: `data`; `risk`: "mean", "tail", "largest", or
+      "front" for a mixture of the first two; `s` in (1 - s) mean + s CVaR;
       `value`, the risk of the best model that was found; `bound`, a proven
       lower bound on the risk of every model; `gap`, their difference; for the
       model with this value, its `norm`, whether it `touches` the ball's
@@ -78,7 +78,7 @@ class Ceilings:
 
   @property
   def names(self) -> dict[str, str]:
-    """The names of the risks in tables, by risk."""
+    """The titles of the risks in tables, by name in `RISKS`."""
     return {
       MEAN: "mean",
       TAIL: f"worst {100 * self.share:g} %",
@@ -209,7 +209,7 @@ class _Part(NamedTuple):
 def _solve(
   problem: Problem, share: float, p: Array, radius: float | None
 ) -> _Part:
-  """Finds the least risks, with client weights `p`, and runs' excess risks."""
+  """Finds the least risks for client weights `p`, and runs' excess risks."""
   losses = problem.train
   unit, length = _scale(losses)
   usual, tolerance = _RADIUS * length, _ACCURACY * unit
@@ -328,7 +328,7 @@ def _run_rows(
 def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns `row` with the model in `rows` that is the best for its risk."""
+  """Returns `row`, with another row's model if that reaches a smaller risk."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:

@@ -40,7 +40,7 @@ class _Model(NamedTuple):
     return any(getattr(part, "weights", ()) for part in self.parts)
 
   def weights(self) -> Array:
-    """Returns the last layer's W, flattened; its last row holds the biases."""
+    """Returns the last layer's weights, flattened, with the biases last."""
     kernel, *bias = self.last.get_weights()
     rows = [kernel, *(b[None] for b in bias)]
     return np.concatenate(rows).astype(np.float64).ravel()
@@ -168,7 +168,7 @@ def of_runs(
 
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
-  """Returns the names of data that changed since a run; "" if none is known."""
+  """Returns names of data that are known to have changed since a run, or ""."""
   from tasks import digests  # noqa: PLC0415  Imports TensorFlow.
 
   before = run.config.get(configuration.DATA_DIGESTS)

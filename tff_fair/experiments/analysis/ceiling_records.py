@@ -50,7 +50,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def write(found: Ceilings) -> None:
-  """Writes ceiling.json into each run's folder; `RunError` if it cannot."""
+  """Writes ceiling.json into each run's folder; `RunError` if a write fails."""
   for _, row in found.runs.iterrows():
     of_data, of_least = (
       table[table["data"] == row["data"]] for table in (found.data, found.least)
@@ -82,7 +82,7 @@ def read(
 ) -> tuple[Ceilings | None, list[str]]:
   """Returns the runs' ceilings, joined, and notes on runs left out.
 
-  A run is left out if its ceiling is of another round than `rounds` says.
+  A run is left out if its ceiling is for another round than `rounds[run]`.
   """
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
@@ -168,7 +168,7 @@ def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
 def table(
   task: str, groups: Sequence[Group], rounds: Mapping[Run, int]
 ) -> tuple[Table | None, list[str]]:
-  """Returns a table of how far methods' losses are above the least, and notes.
+  """Returns a table of methods' excess over the least losses, and notes.
 
   The table is None if no run has a ceiling that can be shown.
   """

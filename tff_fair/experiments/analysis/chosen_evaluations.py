@@ -25,7 +25,7 @@ _USUAL_CRITERION = "mean"
 
 @dataclasses.dataclass(frozen=True)
 class ChosenEvaluation:
-  """The evaluation of a run that is compared, or several to be averaged."""
+  """The evaluation by which a run is compared, or several that are averaged."""
 
   run: Run
   rounds: tuple[int, ...]
@@ -37,7 +37,7 @@ class ChosenEvaluation:
     return self.rounds[-1]
 
   def value(self, measure: Measure) -> float:
-    """Returns a measure's mean over the rounds, before `measure.scale`."""
+    """Returns the mean over the rounds of a measure's unscaled values."""
     values = measure_over_rounds(
       self.run, measure, honest=self.honest, rounds=self.rounds
     )
@@ -61,7 +61,7 @@ class EvaluationSelector:
   criterion: str = _USUAL_CRITERION  # The measure by which BEST is selected.
   honest: bool = False  # Whether attackers are left out.
   unfinished: bool = False  # Whether unfinished runs are compared, too.
-  inclusion_hint: str = "unfinished=True"  # How to include them, in notes.
+  inclusion_hint: str = "unfinished=True"  # How to include unfinished runs.
   last: int | None = None  # The number of evaluations that `average` averages.
 
   def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class EvaluationSelector:
       )
 
   def select(self, run: Run) -> ChosenEvaluation | str:
-    """Returns a run's selected evaluation, or in words why it has none."""
+    """Returns a run's selected evaluation, or a text on why it has none."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
       return f"{state} ({self.inclusion_hint} includes it)"
@@ -129,7 +129,7 @@ def measure_over_rounds(
   honest: bool,
   rounds: Collection[int] | None = None,
 ) -> pd.Series:
-  """Returns a run's values of a measure, before `measure.scale`, by round.
+  """Returns a run's unscaled values of a measure, by round.
 
   By default, these are the values of all evaluated rounds.
   """
@@ -158,7 +158,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Makes a function of a run cache its results while the run exists."""
+  """Caches the results of a function of a run for as long as the run exists."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )

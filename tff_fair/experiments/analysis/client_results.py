@@ -1,4 +1,4 @@
-"""Holds clients' results by seed; pairs those of two methods for `paired`."""
+"""Holds clients' results by seed; pairs two methods' results for `paired`."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence

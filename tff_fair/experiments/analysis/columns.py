@@ -44,7 +44,7 @@ def noise_share(evaluation: ChosenEvaluation) -> float:
 def noise_over_seeds(
   group: Group, evaluated: Mapping[Run, ChosenEvaluation]
 ) -> Value:
-  """Returns the noise share in percent, its mean and std over the seeds."""
+  """Returns the mean and std over seeds of the noise share, in percent."""
   return measures.over_seeds(
     NOISE_MEASURE, [noise_share(evaluated[run]) for run in group.runs]
   )
@@ -78,14 +78,14 @@ def noise_note(
 
 
 CLIENTS = "clients"  # Requests one column for each client.
-# Columns of gains from joining: the key in `joining_gains`, and the title.
+# Columns of gains from joining, with their keys in `joining_gains` and titles.
 _JOINING = {
   "gain": ("mean", "Mean gain"),
   "gain_min": ("min", "Least gain"),
   "gaining": ("gaining", "Clients gain"),
   "losing": ("losing", "Clients lose"),
 }
-# Columns of measures after fine-tuning: the names of the measures.
+# Columns of measures after fine-tuning, with the names of the measures.
 _FINETUNED = {
   f"{summaries.FINETUNED}_{name}": name
   for name in ("mean", "std", "worst_10", "worst_20", "min")
@@ -150,7 +150,7 @@ def _joining_column(name: str, score: Score) -> ComparedColumn:
 
 
 def _summary_column(part: str, key: str, measure: Measure) -> ComparedColumn:
-  """Returns the column of the value `key` in the `part` of runs' summaries."""
+  """Returns a column of the value `key` in the entry `part` of summaries."""
 
   def summary_value(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))

@@ -1,4 +1,4 @@
-"""Compares runs in tables: a row for each method, over its seeds."""
+"""Compares runs in tables: a row for each method, with means over its seeds."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ from tff_fair.experiments.texts import run_warnings
 
 # The tables of a run that every comparison needs.
 _READ = ("evaluations", "client_evaluations", "clients")
-# Settings that differ between methods as a rule, so that no note lists them.
+# Settings that usually differ between methods, so that no note lists them.
 _EXPECTED = ("algorithm", "aggregation", "client_weighting")
 
 
@@ -285,7 +285,7 @@ def compare(
   target_of: str = "mean",
   question: questions.Name | None = None,
 ) -> pd.DataFrame:
-  """Compares runs: a row for each method, over its seeds.
+  """Compares runs: returns a row for each method, with means over its seeds.
 
       compare(runs)
       compare("outputs/first", baseline="fedavg", columns=["mean", "worst_10"])
@@ -300,8 +300,8 @@ def compare(
     criterion: The measure by which "best" is selected.
     honest: Whether to leave out the clients that attack.
     unfinished: Whether to include unfinished runs.
-    last: Adds the mean of this many evaluations of each run, up to the one to
-      compare and without round 0, as columns NAME_last_K.
+    last: Adds columns NAME_last_K with means over the last K = `last`
+      evaluations up to the compared one, without round 0.
     target: Adds columns with each method's costs until an evaluation reaches
       this unscaled value (0.8 for 80 %): `reached`, the number of seeds that
       reach it, and the means over these seeds of `rounds_to`, `bytes_to` (which
@@ -320,26 +320,27 @@ def compare(
     seed); the column of a client is client_NAME. Accuracies are in percent,
     errors of regressions in units of the label; numbers are rounded as in the
     program's tables. With a baseline, columns of the same form have the changes
-    from it over the common seeds: how many of the baseline's suffering clients
-    improve, and by how much, how many others degrade, and by how much, and the
-    change of the mean. Then each measure has its paired difference to the
-    baseline, NAME_difference, with suffixes for the interval, _low and _high,
-    the p-value, _p, the p-value after Holm's correction (see `paired`), _p_holm
-    (the interval is corrected, too), and the method that is the measure's
-    baseline, _baseline; then follow the wins, ties and losses by client.
-    Interval and p-values are missing if nothing varies. If FedAvg by numbers of
-    examples and FedAvg with equal weights are both among the runs, "fedavg" is
-    the better one for each measure; then NAME_from_weights and NAME_from_rule
-    split a method's change from FedAvg by examples into the effects of its
-    client weights and of its rule. For runs with results of `tff-fair-ceiling`,
-    above_least_mean, _tail and _largest are the distances of their final
-    training losses from the least ones. `attrs["notes"]` has sentences about
-    left-out runs, differing settings and weights, and methods with one seed.
+    from it over the common seeds: the share of the suffering clients (worse
+    than the baseline's mean) that improve, the share of the others that
+    degrade, the mean change of both groups, and the change of the mean. Then
+    each measure has its paired difference to the baseline, NAME_difference,
+    with suffixes for the interval, _low and _high, the p-value, _p, the p-value
+    after Holm's correction (see `paired`), _p_holm (the interval is corrected,
+    too), and the method that is the measure's baseline, _baseline; then the
+    numbers of clients that win, tie and lose follow. Interval and p-values are
+    missing if nothing varies. If FedAvg by numbers of examples and FedAvg with
+    equal weights are both among the runs, "fedavg" is the better one for each
+    measure; then NAME_from_weights and NAME_from_rule split a method's change
+    from FedAvg by examples into the effects of its client weights and of its
+    rule. For runs with results of `tff-fair-ceiling`, above_least_mean, _tail
+    and _largest are the distances of their final training losses from the least
+    ones. `attrs["notes"]` has sentences about left-out runs, differing settings
+    and weights, and methods with one seed.
 
   Raises:
     ValueError: If an argument is not valid, or there is nothing to compare.
-    RunError: If a folder holds no run, or all runs are damaged (single damaged
-      runs are left out, with a note).
+    RunError: If a folder holds no run, or all runs are damaged. (If only some
+      are damaged, they are left out, with a note.)
   """
   selector = EvaluationSelector(
     round=round,

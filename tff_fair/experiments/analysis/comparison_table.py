@@ -23,7 +23,7 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Wins(NamedTuple):
-  """How many clients are better, equally well, or worse off with a method."""
+  """How many clients a method serves better, equally well, or worse."""
 
   wins: int
   ties: int
@@ -183,7 +183,8 @@ def marks_of_column(
   """Returns each method's mark in a column: `BEST`, `SECOND` or None."""
   # Best: the method with the best mean, and all methods not separable from it
   # (p-value of 0.05 or more after Holm's correction). Second: the next method,
-  # if separable from the best and not the last. Equal texts have equal marks.
+  # if separable from the best and not the last. Equal rounded means have equal
+  # marks.
   shown = [measures.sort_key(measure, round(m, measure.digits)) for m in means]
   rivals = [
     place

@@ -124,7 +124,7 @@ class Result(NamedTuple):
 
   @property
   def verdict(self) -> str:
-    """A significant "gain" or "loss", "neither", or "diverged".
+    """The verdict: "gain" or "loss" if significant, "neither", or "diverged".
 
     A method has diverged if its error is not finite, or more than ten times the
     baseline's; seeds then differ too much for any loss to be significant.
@@ -307,10 +307,10 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 def spreads(
   results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
 ) -> dict[str, float]:
-  """Returns how much a baseline's scores vary over clients, by federation.
+  """Returns the std of a baseline's scores over clients, by federation.
 
-  This is their standard deviation over clients, averaged over seeds, in the
-  unit of tables. The scores are those at the setting chosen by `criterion`.
+  It is averaged over seeds, and in the unit of tables. The scores are those at
+  the setting chosen by `criterion`.
   """
   found = {}
   for federation, rows in results.groupby("federation", sort=False):

@@ -35,7 +35,7 @@ LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
-  """Summarizes gains from joining; None without local and pooled models."""
+  """Summarizes gains from joining; None without a local or pooled model."""
   known = clients.dropna(subset=[f"test_{score.name}"])
   means = {
     kind: float(known[f"{kind}_{score.name}"].mean())
@@ -89,9 +89,9 @@ def of_fine_tuned(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
   }
 
 
-# The share of future clients that a lower bound on scores holds for, and the
-# confidence in this. For accuracies, the bound holds for a client's accuracy on
-# infinitely many examples; for other scores, on test data of the same size.
+# The share of future clients for which a lower bound on scores holds, and the
+# bound's confidence. Accuracies are bounded as if a client had infinitely many
+# examples, other scores as on test data of the same size.
 
 
 SHARE, CONFIDENCE = 0.8, 0.95

@@ -1,9 +1,9 @@
-"""Compares models with always predicting the most frequent class.
+"""Compares models with the constant prediction of the most frequent class.
 
 The most frequent class is that of the training examples of all clients that may
-take part. Predicting it always gives a client the accuracy a, the share of that
-class in the client's test examples. A model is better at the client if a is
-below Wilson's 95 % interval of the model's accuracy there; it is better on
+take part. Always predicting this class gives a client the accuracy a, the share
+of the class in the client's test examples. A model is better at the client if a
+is below Wilson's 95 % interval of the model's accuracy there; it is better on
 average if the 95 % interval of the mean difference over clients is above 0. AUC
 is compared with 1/2 instead, and the balanced accuracy of C classes with 1/C.
 """
@@ -45,7 +45,7 @@ def compare(
   count_column: str,
   prefix: str = "",
 ) -> dict[str, Any]:
-  """Compares a model with always predicting the most frequent class."""
+  """Returns a summary entry: a model against the constant prediction."""
   if score.name not in ("auc", "balanced_accuracy"):
     score = ACCURACY
   values = clients[f"{prefix}{score.name}"].to_numpy(np.float64)

@@ -66,7 +66,7 @@ class Value(NamedTuple):
 
 # A statistic T of `tff_fair.metrics.statistics` takes scores s_k and weights
 # w_k, which are 1, or how often a bootstrap drew client k. With n_k test
-# examples and accuracies a_k, the measures are computed so:
+# examples and accuracies a_k, the measures are computed as follows:
 #
 #   by examples   T(s, w n)     client k has the weight w_k n_k
 #   error         T(1 - a, w)   the share of examples that the model gets wrong
@@ -233,16 +233,16 @@ NAMES = (
 
 
 def check(name: str, argument: str) -> None:
-  """Raises a `FieldError` of `argument` if `name` is not that of a measure."""
+  """Raises a `FieldError` for `argument` if no measure is called `name`."""
   declared.check_choice(argument, name, NAMES)
 
 
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
-  """Returns a measure of a score by name.
+  """Returns the measure of a score that is called `name`.
 
-  Raises a `FieldError` of `argument` if there is none; its text begins with
+  Raises a `FieldError` for `argument` if there is none; its message begins with
   `whose`: a folder, a task, or "the search".
   """
   found = by_name(score).get(name)
@@ -273,7 +273,7 @@ def changes(score: Score) -> Mapping[str, Measure]:
 
 
 def tail_sizes(names: Iterable[str], num_clients: int) -> str:
-  """Returns the sizes of the tails that measures in `names` have, if any.
+  """Returns the tail sizes of the measures in `names` as text; may be empty.
 
   For example "10 % = 1 of 3 clients".
   """

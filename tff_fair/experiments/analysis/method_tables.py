@@ -185,7 +185,7 @@ class TaskComparison:
     compared: Mapping[str, ComparedColumn],
     chosen: Mapping[str, str],
   ) -> str:
-    """Returns a sentence on each column's best reference; "" for only one."""
+    """Returns a sentence on each column's best reference; "" with only one."""
     if len(references) < 2:
       return ""
     titles: dict[str, list[str]] = {}
@@ -272,7 +272,7 @@ def verdict(
 
 
 def interval_note(num_seeds: Mapping[str, int], question: Question) -> str:
-  """Returns a sentence on what one seed means for intervals, or ""."""
+  """Returns a sentence on the intervals of methods with one seed, or ""."""
   single_seed_labels = [label for label, n in num_seeds.items() if n == 1]
   if not single_seed_labels:
     return ""
@@ -399,10 +399,7 @@ class Target(NamedTuple):
   def _costs(
     self, run: Run, measure: Measure, *, honest: bool
   ) -> tuple[float, float, float] | None:
-    """Returns a run's rounds, bytes and local steps to the target.
-
-    They are None if the run does not reach it.
-    """
+    """Returns a run's rounds, bytes and steps to the target; None if missed."""
     values = chosen_evaluations.measure_over_rounds(run, measure, honest=honest)
     is_there = (
       values >= self.value if measure.higher_is_better else values <= self.value

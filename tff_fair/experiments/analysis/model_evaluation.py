@@ -33,7 +33,7 @@ _SUM_SLACK = 1e-3  # Sums of float16 probabilities may differ from 1 by this.
 
 
 class Predictions(NamedTuple):
-  """Outputs for n examples, float64[n, ...], and a model's classes if any."""
+  """A model's outputs for n examples, float64[n, ...], and any classes."""
 
   outputs: np.ndarray
   classes: np.ndarray | None
@@ -76,7 +76,7 @@ def evaluate(
   raw = model.takes_columns(task)
   measure: _ClassificationScorer | _RegressionScorer
   if task.num_classes is None:
-    # Unlike the labels beside x, those beside raw columns are not scaled.
+    # Labels that are loaded with raw columns are not scaled.
     measure = _RegressionScorer(model, 1.0 if raw else task.label_scale)
   else:
     measure = _ClassificationScorer(model, task.num_classes, outputs)
@@ -383,7 +383,7 @@ class Model:
 
 
 def read_model(model: object, *, trust: bool = False) -> Model:
-  """Returns a user's model, which is a Keras model or the path of one."""
+  """Returns the `Model` for a user's Keras model or for the path of a model."""
   if isinstance(model, tf.keras.Model):
     return _of_keras(model, model.name)
   if isinstance(model, str | os.PathLike):

@@ -29,12 +29,12 @@ D_s* is D_s over K clients drawn with replacement, the same draw for both
 methods and for all seeds. Two seeds share nothing but the draw, so their
 covariance over the draws is only the clients' part; noise of one client in one
 seed is in V_seeds already. If the seeds have different clients, the covariance
-vanishes, as it should. K / (K - 1) undoes the bootstrap's bias. W, the clients'
-variance in a single seed, includes noise within the seed as well as differences
-that all seeds share. So the variance of D is at least W / S, and V_seeds +
-V_clients is, too. With one seed, V_seeds is unknown and left out, and V_clients
-is W: such an interval says nothing about other seeds. With one client,
-V_clients is left out instead.
+vanishes, as it should. K / (K - 1) corrects the bootstrap's bias. W, the
+clients' variance in a single seed, includes noise within the seed as well as
+differences that all seeds share. So the variance of D is at least W / S, and
+V_seeds + V_clients is, too. With one seed, V_seeds is unknown and left out, and
+V_clients is W: such an interval says nothing about other seeds. With one
+client, V_clients is left out instead.
 
 **The interval** is D +- r. The parts V_seeds and V_clients have n_i = S - 1 and
 K - 1 degrees of freedom, and t(n_i) is Student's quantile for each:
@@ -51,8 +51,8 @@ ends at 0. If nothing varies by more than float32 rounding, the variance has no
 estimate, so there is neither interval nor p-value.
 
 Intervals from the percentiles of a bootstrap over three seeds would be far too
-narrow: it has ten different outcomes, and its variance is a third too small. In
-return, the intervals here are always symmetric. `benchmarks.false_certainty`
+narrow: it has ten different outcomes, and its variance is a third too small.
+However, the intervals here are always symmetric. `benchmarks.false_certainty`
 measures how often they find differences, both false and true ones.
 
 The bootstrap of clients is by Efron (1979), the variance of rounding by
@@ -127,8 +127,8 @@ class Difference:
     """The two-sided p-value for a difference of 0; NaN without a variance."""
     if not self.parts:
       return math.nan
-    # The p-value lies between those that would result if all parts had the
-    # degrees of freedom of one part.
+    # The p-value lies between the least and the largest that would result if
+    # all parts had the degrees of freedom of one part.
     t = -abs(self.estimate) / self.standard_error
     ends = [
       2 * float(special.stdtr(p.degrees_of_freedom, t)) for p in self.parts
@@ -229,7 +229,7 @@ def _grid_step(changes: Vector, rounding: float) -> float:
 
 
 def memoize(statistic: Statistic) -> Statistic:
-  """Makes a measure cache its values by the identity of its arguments."""
+  """Returns `statistic` with a cache by the identity of its arguments."""
   # Keep the arguments alive, so that Python does not reuse their ids.
   known: dict[tuple[int, int], tuple[Clients, Vector, Vector]] = {}
 

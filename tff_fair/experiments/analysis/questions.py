@@ -1,4 +1,4 @@
-"""Defines the two questions of which a comparison of methods answers one."""
+"""Defines the two questions that a comparison of methods can answer."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple

@@ -65,7 +65,7 @@ def find_default(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
-  """Returns the first group of each client weighting, by examples first."""
+  """Returns each client weighting's first group, ordered as `_IN_WORDS`."""
   found: dict[str, Group] = {}
   for group in groups:
     found.setdefault(group.runs[0].client_weights, group)
@@ -73,7 +73,7 @@ def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
 
 
 def weights_note(groups: Sequence[Group]) -> str:
-  """Returns a sentence on how methods weight clients; "" if all do so alike."""
+  """Returns a sentence on methods' client weights; "" if all have the same."""
   labels: dict[str, list[str]] = {}
   for group in groups:
     labels.setdefault(group.runs[0].client_weights, []).append(group.label)

@@ -1,4 +1,4 @@
-"""Applies rules to a run's tape, its recorded rounds, and compares them."""
+"""Applies rules to the rounds on a run's tape, and compares the rules."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def replay(
   Args:
     run: A run with a tape, or its folder.
     algorithm: The name of a method, or a rule of your own.
-    hparams: Hyperparameters of the method; others have their defaults. By
-      default those of the run, if its method is the same.
+    hparams: Hyperparameters of the method; those left out have their defaults.
+      Without this argument, those of the run, if its method is the same.
     tell: Called with a line about each missing or damaged block on the tape.
 
   Returns:
@@ -62,8 +62,9 @@ def replay(
       the client's loss;
     * `conflicts`, the number of other clients j with <Delta_k, Delta_j> < 0;
     * `loss_change`, the first-order change of the client's loss by the step
-      eta_s d: -(eta_s / eta_k) <Delta_k, d> / steps_k; NaN unless clients and
-      server take steps of plain SGD, the server at a constant rate;
+      eta_s d: -(eta_s / eta_k) <Delta_k, d> / steps_k, where the server has the
+      learning rate eta_s, and the client eta_k and steps_k local steps; NaN
+      unless both take steps of plain SGD, the server at a constant rate;
     * `angle`, between d and the direction that the run took in the round, in
       degrees.
 
@@ -228,7 +229,7 @@ _COLUMNS: Mapping[str, _Column] = {
 
 
 def compare_replays(replays: pd.DataFrame) -> pd.DataFrame:
-  """Returns rules' means over the rounds that all have, and 95 % intervals."""
+  """Returns each rule's means over the common rounds, with 95 % intervals."""
   import pandas as pd  # noqa: PLC0415
 
   groups = dict(list(replays.groupby(RULE, sort=False)))

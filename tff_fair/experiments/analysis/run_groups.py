@@ -66,7 +66,7 @@ def group(runs: Sequence[Run]) -> list[Group]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
-  """Groups runs by their data and number of clients; titles the groups."""
+  """Groups runs by their data and number of clients; the keys are titles."""
   same: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     same.setdefault((*data_key(run), _num_clients(run)), []).append(run)

@@ -1,4 +1,4 @@
-"""Audits of existing models or of their results: fairness to clients."""
+"""Audits an existing model, or its results, for fairness to clients."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Audit:
       `tff_fair.metrics.fairness_summary` (for errors, the worst are the
       largest); `test_NAME_weighted`, the score's mean weighted by examples;
       `intervals`, the 95 % intervals `[low, high]` of statistics that have one;
-      for accuracies also `test_accuracy_noise`, the noise in their spread, None
-      if unknown, and `equality_p_value`, the probability of such a spread if
-      all clients are served equally well; `newcomers`, a lower bound on the
-      scores of clients on which the model was not trained.
+      for accuracies also `test_accuracy_noise`, the spread due to finite test
+      sets (None if unknown), and `equality_p_value`, the probability of at
+      least this spread if all clients are served equally well; `newcomers`, a
+      lower bound on the scores of clients on which the model was not trained.
     title: The names of the model and its data.
     about: The kind and the amount of the data, in one line.
   """
@@ -129,7 +129,7 @@ def audit(
     model: A Keras model that maps the task's x to outputs; or the path of a
       model: a .keras or .h5 file, or the folder of a SavedModel. A model whose
       inputs have the names of the task's raw columns gets these columns.
-    task: The clients: a task, or the name of one.
+    task: The task on whose clients the model is evaluated, or its name.
     results: Instead of a model and a task, a CSV file of results from another
       program, one row per client: client, n, and correct, accuracy or loss.
       This does not need TensorFlow.
@@ -144,7 +144,7 @@ def audit(
     score: The score by which clients are compared, as in a run: "auc", "f1",
       ... By default the accuracy, or the RMSE if labels are numbers.
     measures: Further scores, such as "recall,brier".
-    score_class: The class to which one-class scores refer, as in a run.
+    score_class: The class to which scores such as recall refer, as in a run.
     threshold_for: With two classes, the score for which a decision threshold is
       chosen, on the training data of the clients.
 
@@ -187,7 +187,7 @@ def audit(
       {name: of_model[name] for name in ("task_options", "data_dir", "seed")},
       "goes with the name of a task, not with a task; leave it out.",
     )
-  # Not at the top: they import TensorFlow, which `results` do not need.
+  # Not at the top: they import TensorFlow, which `results` does not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
   from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
 
@@ -229,7 +229,7 @@ _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
 def _check_unused(arguments: Mapping[str, object], problem: str) -> None:
-  """Raises a `FieldError` with `problem` unless all arguments are defaults."""
+  """Raises a `FieldError` with `problem` if an argument is not its default."""
   for name, value in arguments.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(

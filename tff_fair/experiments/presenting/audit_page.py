@@ -1,4 +1,4 @@
-"""An audit in words for a terminal, and as a page in the style of reports."""
+"""Formats an audit as text for a terminal, and as an HTML page."""
 
 import dataclasses
 import math
@@ -30,7 +30,7 @@ from tff_fair.experiments.texts import layout, sentences
 from tff_fair.metrics.statistics import tail_size
 
 _WORST = 5  # The number of worst-off clients that are listed.
-# Titles of statistics in the score's unit; those in `_UNIFORMITY` have no unit.
+# Titles of statistics: `_ROWS` have the score's unit, `_UNIFORMITY` no unit.
 _ROWS = {
   "mean": "mean",
   "std": "std",
@@ -77,7 +77,7 @@ def _caption(score: Score, summary: Mapping[str, Any]) -> str:
 
 
 def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
-  """Returns title, value and interval ("" if unknown) of each statistic."""
+  """Returns a row per statistic: title, value, and interval ("" if unknown)."""
   found = summary[f"test_{score.name}"]
   ratio = dataclasses.replace(score, scale=1.0, digits=4)
   lines = []
@@ -156,7 +156,7 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
 def _model_sentences(
   clients: pd.DataFrame, summary: Mapping[str, Any], score: Score
 ) -> list[str]:
-  """Returns sentences on results that need a model, such as gaps of groups."""
+  """Returns sentences on results that need a model, such as group gaps."""
   missing = clients[clients[score.name].isna()][audit_table.CLIENT]
   lines = sentences.left_out([*map(str, missing)], score)
   for name, other in BY_NAME.items():
@@ -170,10 +170,10 @@ def _model_sentences(
   ]
 
 
-# The most clients in the page's table and in its chart; clients.csv has all.
+# Limits on the clients in the page's table and chart; clients.csv has all.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
-# What intervals treat as a sample, for other scores and for accuracies.
+# The sources of uncertainty in intervals: of other scores, and of accuracies.
 _SAMPLES = ("clients", "clients and their test examples")
 
 

@@ -52,7 +52,7 @@ def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
 
 
 def _ranking_score(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
-  """Returns the score `name` of `ranking`; NaN if all values of `own` agree."""
+  """Returns the score `name` of a ranking; NaN if the labels `own` agree."""
   if own.all() or not own.any():
     return float("nan")
   return float(_RANKING_SCORES[name](own, ranking))
@@ -66,10 +66,10 @@ def measure(
   trained: Sequence[ClientOutputs] | None,
   goal: str | None,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-  """Returns `clients` with the requested scores, and parts of the summary.
+  """Returns `clients` with the requested scores, and entries of the summary.
 
-  The parts are extra scores, a threshold for `goal`, gaps between groups, and a
-  comparison with the most frequent class, as far as the data allow them.
+  The entries are extra scores, the best threshold for the score `goal`, gaps
+  between groups, and a comparison with the most frequent class, if possible.
   """
   positive, score = requested.positive_class, requested.score
   if positive is None and task.num_classes == 2:

@@ -1,9 +1,9 @@
 """The model card: what others should know about an exported model.
 
-A page in Markdown after Mitchell et al., "Model Cards for Model Reporting"
-(FAT* 2019): what the model is, how to load it, its data, its training, how it
-serves each client, and what the numbers do not show. It has no names of
-clients and no paths, so that it may go to others with the model.
+The card is Markdown text after Mitchell et al., "Model Cards for Model
+Reporting" (FAT* 2019): what the model is, how to load it, its data, its
+training, its results over clients, and what the numbers do not show. It omits
+names of clients and of folders, so that it can be shared with the model.
 """
 
 import collections
@@ -34,7 +34,7 @@ _SHOWN = (
   *("total_rounds", "clients_per_round", "local_epochs", "batch_size"),
   *("client_optimizer", "client_learning_rate", "seed"),
 )
-# Settings that the card shows elsewhere, or that may be paths on a machine.
+# Settings that the card's table omits, and settings that may be local paths.
 _NOT_SHOWN = ("task", "algorithm", "data_dir")
 _PATHS = (
   *("model", "initial_model", "initial_run"),
@@ -146,7 +146,7 @@ def _settings(run: Run) -> Mapping[str, str]:
 
 
 def _anonymize(name: str, value: str) -> str:
-  """Returns a setting's value, without folders in paths and client names."""
+  """Returns a setting's value without client names or the folders of paths."""
   if name == "unseen_clients":
     return ", ".join(map(_without_name, value.split(",")))
   if name == "join_round":
@@ -159,7 +159,7 @@ def _anonymize(name: str, value: str) -> str:
 
 
 def _without_name(client: str) -> str:
-  """Returns "a client" for a client's name; leaves a share as it is."""
+  """Returns "a client", or the text itself if it is a share of the clients."""
   try:
     is_share = 0 < float(client) < 1
   except ValueError:

@@ -17,7 +17,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 
-_SMALL = 30  # With fewer test examples, an accuracy says little.
+_SMALL = 30  # With fewer test examples, an accuracy is imprecise.
 _WITH_INTERVAL = ("mean", "std", "worst_10", "jain")
 _GLOBAL = "global_"
 
@@ -194,7 +194,7 @@ def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
-  """Returns the std, and the share of the variance, from small test sets."""
+  """Returns the sampling noise in scores as text: std and % of the variance."""
   noise = _is_accuracy(score) and sampling_noise.of_clients(
     clients[score.name], clients["num_examples"]
   )
@@ -209,7 +209,7 @@ def _is_accuracy(score: Score) -> bool:
 
 
 def _formatter(score: Score, unit: str = "") -> Callable[[float], str]:
-  """Returns a function that formats values; `unit` applies to accuracies."""
+  """Returns a formatter of scores; `unit` replaces the sign % of accuracies."""
   if _is_accuracy(score):
     return lambda value: f"{score.scale * value:.1f}{unit or score.sign}"
   return score.text

@@ -1,4 +1,4 @@
-"""Shows a task's runs, and its ceiling: the least losses that models can reach.
+"""Presents runs and their ceiling, the least losses that models can reach.
 
 The formats are text, JSON, an HTML page and a section of reports.
 """
@@ -65,13 +65,13 @@ def text(found: Ceilings) -> str:
 
 
 def json(found: Ceilings) -> str:
-  """Returns all numbers as JSON."""
+  """Returns the ceiling and the runs as JSON text."""
   content = {**ceiling_records.as_json(found), "notes": list(found.notes)}
   return parsing.json_text(content)
 
 
 def page(found: Ceilings) -> str:
-  """Returns a page of the ceiling, with the front and the runs as points."""
+  """Returns an HTML page on the ceiling, with charts of fronts and runs."""
   methods = list(dict.fromkeys(found.runs.get("method", ())))
   styles = {name: task_runs.style(k) for k, name in enumerate(methods)}
   return rendering.page(
@@ -84,7 +84,7 @@ def page(found: Ceilings) -> str:
 
 
 def build_section(task: task_runs.TaskRuns) -> section.Section:
-  """Returns a report's section, without content if no run has a ceiling."""
+  """Returns a report's section; it is left out if no run has a ceiling."""
   title = "The ceiling"
   found, notes = ceiling_records.read(
     Group(method.label, method.runs) for method in task.methods
@@ -99,7 +99,7 @@ def build_section(task: task_runs.TaskRuns) -> section.Section:
 def parts(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> list[dict[str, Any]]:
-  """Returns the template values of `ceiling.html` for each data set."""
+  """Returns the template values of `ceiling.html`, one dict per chart."""
   return [
     {
       "title": title,
@@ -119,7 +119,7 @@ def parts(
 
 
 def _by_title(found: Ceilings) -> dict[str, Ceilings]:
-  """Splits the tables by data, loss and kind of model, each with a title."""
+  """Splits the tables by data set, loss and kind of model; keys are titles."""
   parts = {}
   is_deep = found.data["representation"] != ""
   for _, data in found.data.groupby(["title", "loss", is_deep], sort=False):
@@ -166,7 +166,7 @@ def sentence(found: Ceilings) -> str:
 
 
 def sentences(found: Ceilings) -> list[str]:
-  """Returns the findings in the tables of one data set, in sentences."""
+  """Returns sentences on the findings in one part of `_by_title`."""
   names = found.names
   values = found.least.groupby("risk")["value"].mean()  # Mean over data sets.
   first = found.data.iloc[0]
@@ -201,7 +201,7 @@ def sentences(found: Ceilings) -> list[str]:
 
 
 def _tables(found: Ceilings) -> dict[str, list[list[str]]]:
-  """Returns the lines of each table, the heads first, by caption."""
+  """Returns each table's rows of texts, the head first, by caption."""
   tables = {"The least losses": _ceiling_lines(found)}
   if len(found.runs):
     tables["Training losses"] = _method_lines(found)
@@ -248,7 +248,7 @@ def _number(values: pd.Series) -> str:
 def _chart(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> Figure:
-  """Returns a chart of the fronts of mean and tail, with runs as points."""
+  """Returns a chart of mean loss and tail loss: fronts, and runs as points."""
   names, unit = found.names, found.unit
   ends = found.least[found.least["risk"] != LARGEST]
   fronts = [rows.sort_values("s") for _, rows in ends.groupby("data")]

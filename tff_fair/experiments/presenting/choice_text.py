@@ -29,7 +29,7 @@ def describe(choice: Choice) -> str:
 
 
 def _reason(choice: Choice) -> str:
-  """Returns the reason for the recommendation."""
+  """Returns text with the test results that support the recommendation."""
   measure = _measure(choice, choice.criterion)
   rows = choice.confirmation.to_dict("records")
   basis = (

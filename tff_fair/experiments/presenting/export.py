@@ -1,4 +1,4 @@
-"""Exports a run's trained model with a model card, or its round in TFF."""
+"""Exports a run's model with a model card, or its round's TFF computations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ExportResult(NamedTuple):
     path: The path of the model, a file or a folder.
     card: The path of the model card.
     round_num: The round after which the model was saved.
-    notes: Sentences for the user.
+    notes: Sentences on limitations of the exported model.
   """
 
   path: pathlib.Path
@@ -71,8 +71,8 @@ def export(
   """Writes the trained model of a run, and its model card.
 
   The model needs neither this library nor TensorFlow Federated. It takes the
-  task's x, or raw columns if the task has a preprocessing, and returns
-  probabilities, or numbers. The card says how to load it.
+  task's x, or raw columns if the task preprocesses them, and returns class
+  probabilities, or predicted numbers. The card shows how to load it.
 
   Args:
     run: The run, or its folder.
@@ -92,11 +92,11 @@ def export(
       clients take part in each round, and the latter if rounds sample them.
     overwrite: Whether to replace an earlier export.
     baselines: Finished runs on the same data, or their folders, such as FedAvg
-      by numbers of examples and with equal weights: the card compares the worst
-      clients' scores with those of the better baseline.
-    trust: Whether to run the code of a task if the run has no digest of it, or
-      the digest of another version. The task is needed only if the run does not
-      have a description of its model.
+      weighted by examples and FedAvg with equal weights; the card compares the
+      worst clients' scores with those of the best baseline.
+    trust: Whether to run a task's code even if the run has no digest of it, or
+      the digest of another version. The task is needed only if the run lacks
+      a description of its model, or the names of its clients.
 
   Returns:
     The paths of the model and its card, and notes.
@@ -209,7 +209,7 @@ def _check_baselines(
 def _threshold(
   run: Run, weights: Weights, *, is_personal: bool
 ) -> Mapping[str, Any] | None:
-  """Returns the threshold that a run has chosen for a model, if any."""
+  """Returns the decision threshold of the exported model; None without one."""
   # A run chooses a threshold for its models after the last round: for personal
   # models if the method trains any, else for the global model.
   summary = run.summary or {}
@@ -222,7 +222,7 @@ def _threshold(
 
 @contextlib.contextmanager
 def _reporting_bad_description(run: Run) -> Iterator[None]:
-  """Turns errors from a model's description file into a `RunError` on it."""
+  """Turns errors that a model's description file causes into a `RunError`."""
   try:
     yield
   except FieldError:
@@ -330,7 +330,7 @@ def export_form(
     run: The run, or its folder.
     output: The folder to write.
     overwrite: Whether to replace an earlier export.
-    trust: As for `export`.
+    trust: Whether to run unknown or changed code of the task, as in `export`.
 
   Returns:
     The folder. It has a file for each computation, form.json with a list of the

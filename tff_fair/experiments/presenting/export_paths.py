@@ -60,7 +60,7 @@ def format_of(
 
 
 def _is_of_file(path: pathlib.Path) -> bool:
-  """Returns whether a path ends like a file's name, not in a version ".v2"."""
+  """Returns whether a path's suffix looks like a file type, unlike ".v2"."""
   ending = path.suffix.removeprefix(".")
   return ending.isalpha() or ending.lower() in ("h5", "hdf5")
 

@@ -49,7 +49,7 @@ def difference_cell(result: Result) -> str:
 def federation_table(
   results: Sequence[Result], titles: Mapping[str, str]
 ) -> str:
-  """Returns the differences of each federation's methods, as Markdown."""
+  """Returns a Markdown table: differences by federation and method."""
   differences = (f"{words}, difference" for words in _SHOWN.values())
   rows = [["federation", "method", *differences]]
   cells = {(r.federation, r.method, r.column): r for r in results}
@@ -72,7 +72,7 @@ def federation_table(
 
 
 def method_table(summaries: Sequence[MethodSummary]) -> str:
-  """Returns the methods' summaries over all federations, as Markdown."""
+  """Returns a Markdown table: each method's summary over all federations."""
   heads = ["method", "federations", "clear gain", "clear loss", "neither"]
   shows_diverged = any(of.diverged for of in summaries)
   if shows_diverged:

@@ -1,4 +1,4 @@
-"""Renders the templates of pages and cards; they escape all data."""
+"""Renders the templates of pages and cards, and escapes their data."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ def markdown(template: str, **data: Any) -> Markup:
 
 
 def sentences(template: str, **data: Any) -> list[str]:
-  """Returns the paragraphs of a rendered template, without any escapes."""
+  """Returns a template's paragraphs as plain text, without markup escapes."""
   text = _TEXT.get_template(template).render(data)
   parts = (re.sub(r"[ \n]+", " ", part).strip() for part in text.split("\n\n"))
   return [part for part in parts if part]

@@ -134,7 +134,7 @@ def _spaced(notes: Sequence[str]) -> list[str]:
 # print 90.65(331) as 90.65 ± 3.31.
 
 
-# The symbols of settings in docs/methods.md.
+# LaTeX symbols of settings, as in docs/methods.md.
 _SYMBOLS = {
   **{letter: letter for letter in "bmqt"},
   **{

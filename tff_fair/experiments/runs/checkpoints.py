@@ -38,7 +38,7 @@ def write_checksums(state: pathlib.Path) -> None:
 
 
 def is_complete(state: pathlib.Path) -> bool:
-  """Returns whether a state has checksums, or they are unreadable for now."""
+  """Returns whether a state has checksums, even if unreadable for now."""
   try:
     checksums.read(state)
   except (parsing.ParseError, *_GONE):

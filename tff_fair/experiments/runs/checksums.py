@@ -45,7 +45,7 @@ def write(
   """Writes the checksums of the files `paths`, by their names in `folder`.
 
   `staged` files count in place of files of the same name. If there are any, the
-  checksums are written beside them.
+  checksums are written to the folder of the staged files.
   """
   hasher = hasher or Hasher()
   files = {str(path.relative_to(folder)): path for path in paths}

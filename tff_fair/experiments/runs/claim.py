@@ -62,7 +62,7 @@ def hold_folder(
 def hold(
   file: typing.BinaryIO | int, folder: pathlib.Path, say: Callable[[str], None]
 ) -> contextlib.AbstractContextManager[object]:
-  """Holds the claim to a folder, by a lock on `file` or by a claim file."""
+  """Returns a context that holds the claim to a folder, by lock or by file."""
   if lock(file, folder):
     return contextlib.nullcontext()  # The lock ends when the file is closed.
   return _ClaimFile(folder, say)
@@ -167,9 +167,9 @@ class _ClaimFile:
   def _beat(self) -> None:
     """Touches the claim file regularly while the claim is held."""
     while not self._ended.wait(_SECONDS_PER_BEAT):
-      with contextlib.suppress(OSError):  # A network disk may come back.
+      with contextlib.suppress(OSError):  # A network disk may fail for a while.
         found = _read(self._path)
-        if found is None:  # A user has removed it by hand.
+        if found is None:  # A user has removed the file by hand.
           _create(self._path, self._text)
         elif found.text == self._text:
           os.utime(self._path)
@@ -189,7 +189,7 @@ class _ClaimFile:
 
 @contextlib.contextmanager
 def _exclusive_takeover(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
-  """Yields whether only this program may replace or remove the claim `text`."""
+  """Yields True if no other program may now replace or remove claim `text`."""
   digest = hashlib.sha256(text).hexdigest()[:32]
   path = folder / f"{FILE}.{digest}"
   try:
@@ -210,7 +210,7 @@ def _exclusive_takeover(folder: pathlib.Path, text: bytes) -> Iterator[bool]:
 
 
 def _create(path: pathlib.Path, text: bytes) -> None:
-  """Creates a file; raises `FileExistsError` if another program did so."""
+  """Creates a file with `text`; raises `FileExistsError` if it exists."""
   descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
   try:
     os.write(descriptor, text)

@@ -1,12 +1,11 @@
 """Builds, checks and compares the configurations of runs, in config.json.
 
-Each holds the number of the folder's format, and groups of values. `spec` holds
-the requested settings; `resolved` holds the same settings with the values that
-follow from the task and the method. A resumed run must have the same
-`resolved`, `data`, `versions`, `own_files` (digests of a user's files that
+A configuration holds the number of the folder's format, and groups of values.
+`spec` holds the requested settings; `resolved` holds the same settings with the
+values that follow from the task and the method. A resumed run must have the
+same `resolved`, `data`, `versions`, `own_files` (digests of a user's files that
 define the method, task, model or loss), `data_digests` (digests of the data)
-and `initial_weights` (a digest of the initial weights if no initializer makes
-them).
+and `initial_weights` (a digest, if the weights do not come from initializers).
 """
 
 import dataclasses
@@ -200,7 +199,7 @@ def user_files(spec: RunSpec) -> dict[str, str]:
 
 
 def short_digest(found: Mapping[str, str]) -> dict[str, str]:
-  """Returns shortened digests of files, named `task_file`, `model_file`, ..."""
+  """Returns shortened digests by name: `task_file`, `model_file`, ..."""
   return {
     f"{name}{USER_FILE_SUFFIX}": digest[:LETTERS_OF_DIGEST]
     for name, digest in found.items()
@@ -300,7 +299,7 @@ def _other_data(saved: Configuration, now: Mapping[str, str]) -> Iterator[str]:
 
 
 def _changed_files(saved: Configuration) -> dict[str, tuple[Value, Value]]:
-  """Returns short digests, before and now, of a run's changed data files."""
+  """Returns the saved and the new short digest of each changed data file."""
   folder, before = saved[COMMAND].get(DATA_FOLDER), saved.get(DATA_DIGESTS, {})
   paths = [pathlib.Path(folder or "", name) for name in before]
   if folder is None or not all(path.is_file() for path in paths):
@@ -322,7 +321,7 @@ def differences_from_spec(
   """Returns the settings that differ from `spec`, with saved and new values."""
   found = read_spec(saved).differences(spec)
   for name in ("clients_per_round", "aggregation"):
-    # The spec may give the value that was resolved by the task and the method.
+    # This is not a difference if `spec` sets the value that the run resolved.
     if name in found and getattr(spec, name) == saved[RESOLVED][name]:
       del found[name]
   before = short_digest(saved.get(OWN_FILES, {}))

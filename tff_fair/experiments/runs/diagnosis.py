@@ -2,19 +2,19 @@
 
 `texts.run_warnings` describes them as text. With fair methods and small
 cohorts, single evaluations fluctuate. So all evaluations at the end must exceed
-a limit: the last three of nine or more after training began, the last two of
-six or more, else the last one. The last one alone suffices if it exceeds the
-bar (below, L₀ or L*) by ten times the margin. Let L₀ be the loss before
-training, L* the least loss, L the least loss at the end, and P = L₀ - L* the
-progress of training. The run
+a limit: the last three if there are nine or more after round 0, the last two if
+there are six or more, else the last one. A limit is a bar (L₀, L* or the best
+score) plus a margin; the last evaluation alone suffices if it exceeds the
+bar by ten times the margin. Let L₀ be the loss before training, L* the least
+loss, L the least loss at the end, and P = L₀ - L* the progress. The run
 
 - is not finite: the last loss, or the last mean score, is not;
 - rose above the initial loss: L > L₀ + max(|L₀|, P, f), where f is 1/2 for
-  classes and 0 for numbers. That is twice L₀, or as far above L₀ as L* is below
-  it;
+  classes and 0 for numbers. So L is further above L₀ than L* is below it and,
+  unless L₀ is negative, L > 2 L₀;
 - rose above its best: L > L* + P / 2 and, unless L* is negative, L > 3 L*;
-- lost its score, if that is bounded and better if higher: its mean fell from
-  its best by more than .1, and by more than half of what training had gained;
+- lost its score, if higher scores are better and scores are bounded: the mean
+  fell from its best by more than 0.1, and by more than half of the rise to it;
 - is worse than a constant: for numbers, R² over all examples is below -1, so
   the error is more than 1.4 times that of their mean; for classes, L > 2 ln C,
   twice the cross entropy of a model that gives C classes the same probability.
@@ -86,7 +86,7 @@ class Diagnosis:
 def diagnose(
   evaluations: pd.DataFrame, score: Score, num_classes: int | None = None
 ) -> list[Diagnosis]:
-  """Returns the faults at the end of a run, at most one of divergence."""
+  """Returns the faults at the end of a run, at most one about divergence."""
   if evaluations.empty or evaluations["round"].iloc[-1] == 0:
     return []
   table = evaluations.set_index("round")
@@ -143,7 +143,7 @@ def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
 
 
 def _tail(column: pd.Series) -> pd.Series:
-  """Returns a column's last third after round 0, one to three values."""
+  """Returns a column's last third after round 0, from one to three values."""
   trained = column[column.index > 0]
   return trained.iloc[-min(_TAIL, max(1, len(trained) // _TAIL)) :]
 
@@ -169,7 +169,7 @@ def _diagnose_losses(
 def _ends_above(values: pd.Series, bar: float, margin: float) -> bool:
   """Returns whether all values at the end exceed `bar` by `margin`.
 
-  The very last value alone suffices if it does so by far.
+  The last value alone suffices if it exceeds `bar` by ten times `margin`.
   """
   end, last = float(_tail(values).min()), float(values.iloc[-1])
   return end > bar + margin or last > bar + _BY_FAR * margin

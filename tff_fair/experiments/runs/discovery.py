@@ -44,10 +44,10 @@ class FoundRuns(NamedTuple):
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Returns the `runs` themselves and those in and below folders, each once.
+  """Returns `Run`s unchanged, and the runs in and below folders, each once.
 
-  Runs of a sweep have its order, others are sorted by name. `on_damage` takes
-  the error about a damaged run; by default, the error is raised.
+  Runs of a sweep are in the sweep's order, others are sorted by name.
+  `on_damage` takes the error about a damaged run; by default, it is raised.
   """
   if isinstance(runs, Run | str | os.PathLike):
     runs = [runs]
@@ -106,7 +106,7 @@ def find_intact(
   *,
   verify: bool = False,
 ) -> FoundRuns:
-  """Finds the runs whose `tables` can be read, and notes about the others.
+  """Returns runs whose `tables` can be read, with notes on damage and changes.
 
   Raises `RunError` if all runs are damaged.
   """
@@ -156,8 +156,8 @@ def open_runs(folder: Place, *, verify: bool = False) -> list[Run]:
     verify: As for `open_run`.
 
   Returns:
-    The runs, without their tables: those of a sweep in its order, others sorted
-    by name (numbers in names by value).
+    The runs, without their tables. Runs of a sweep are in the sweep's order,
+    others are sorted by name (numbers in names by value).
 
   Raises:
     RunError: If the folder is missing, holds no run, or holds a damaged one.
@@ -206,7 +206,7 @@ def read_run(path: Place) -> Run:
     summary = parsing.null_to_nan(read_json_object(folder.summary))
     if problem := summaries.problem(summary):
       raise RunError(f"{folder.summary}: is not of a run: {problem}.")
-  # Do not resolve links: the name of the method is recorded under this path.
+  # Do not resolve links: a sweep records the method under the link's own name.
   place = pathlib.Path(os.path.abspath(path))
   names = read_names(place.parent)
   name = names.get(place.name, config[configuration.RESOLVED]["algorithm"])

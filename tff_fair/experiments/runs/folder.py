@@ -167,7 +167,7 @@ class RunFolder:
 
   @property
   def displacement(self) -> str | None:
-    """A sentence if the folder was moved or removed during the run, or None."""
+    """A sentence on how the folder was moved or removed; None if it was not."""
     if self._descriptor is None:
       return None
     held = os.fstat(self._descriptor)
@@ -256,7 +256,7 @@ class RunFolder:
       return False  # The folder does not hold a valid run.
 
   def check_usable(self, settings: Mapping[str, Any] | None = None) -> None:
-    """Checks the folder before slow work, so that problems show early."""
+    """Checks that the folder is free and writable, before slow work begins."""
     self.check_free(settings)
     self.check_writable()
 

@@ -34,7 +34,8 @@ def changes(
 ) -> Mapping[str, str]:
   """Returns how each changed file of a run differs ("is missing"), by name.
 
-  Without `verify`, only sizes are compared; with `below`, also in subfolders.
+  Digests are compared only with `verify`, or if a size differs. Files in
+  subfolders are checked only with both `verify` and `below`.
   """
   try:
     expected = checksums.read(folder.path)

@@ -153,7 +153,7 @@ def _code_of_saved_layers(path: pathlib.Path) -> Iterator[str]:
 
 
 def _other_files(file: h5py.File) -> Iterator[str]:
-  """Yields phrases about links and data of an HDF5 file in other files."""
+  """Yields a phrase for each reference of an HDF5 file to another file."""
   found = []
 
   def add_link(name: bytes, link: h5py.h5l.LinkInfo) -> None:

@@ -37,7 +37,8 @@ _EXCLUDED = [
   "aggregator/num_clients_excluded",
   "aggregator/num_clients_out_of_bounds",
 ]
-# Settings that do not affect results, or that `settings` has by other names.
+# Settings that `Run.settings` omits: seeds, settings without effect on results,
+# and mappings, whose entries it has by flat name.
 _NO_SETTINGS = (
   *("hparams", "task_options", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
@@ -163,12 +164,12 @@ class Run:
         for name, value in self.flags["hparams"].items()
         if value is not None
       },
-      # Runs with two versions of a user's file are not repetitions.
+      # Runs with different versions of a user's file are not repetitions.
       **configuration.short_digest(
         self.config.get(configuration.OWN_FILES, {})
       ),
     }
-    # Data without a folder are bundled or generated, and depend on the seed.
+    # Without a folder, data are bundled or generated: settings determine them.
     data = self.config.get(configuration.DATA_DIGESTS, {})
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
       digest = source_files.combine(data)
@@ -190,7 +191,7 @@ class Run:
       spec: The settings of the other run, which may not have started yet.
 
     Returns:
-      This run's value and the other's, by the names of
+      This run's value and the other's, by flat name as in
       `RunSpec.differences`.
 
     Raises:
@@ -313,7 +314,7 @@ class Run:
   def num_idle_rounds(self) -> int:
     """The number of rounds at the end in which all clients were excluded.
 
-    It is 0 if cohorts of these rounds were empty, as random cohorts may be.
+    It is 0 if all cohorts of these rounds were empty, as random cohorts may be.
     """
     counts = self.rounds.get("aggregator/num_clients")
     if counts is None:

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# Parts of names of TensorFlow's operations that reach files, Python code, other
-# programs or hosts. IteratorGetNext only reads data that others opened.
+# Matches names of TensorFlow's operations that reach files, Python code, other
+# programs or hosts. IteratorGetNext only reads data that other operations open.
 OUTWARD = re.compile(
   "Abort|Bigtable|CallModule|Checkpoint|Client|Collective|Compile|CustomCall|"
   "Dataset|Debug|Delete|Dump|File|FixedUnigram|Host|ImmutableConst|ImportEvent|"

@@ -20,7 +20,7 @@ _OPTIONAL = "?"  # Marks a name that an object may lack.
 
 # The shape of a JSON value is one of
 # - the name of a type;
-# - for an object, a mapping from one or more entries' names to their shape;
+# - for an object, a mapping from names (one or more in a string) to a shape;
 # - for an object, several such mappings: the first with all names of the object
 #   applies, or else the last.
 _Object: TypeAlias = "Mapping[str, _Shape]"

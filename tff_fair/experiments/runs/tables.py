@@ -24,10 +24,10 @@ _TEXTS = (NAME, "rule")
 # Columns of True or False: whether a client attacks; whether it never trains.
 ATTACKER, UNSEEN = "attacker", "unseen"
 _FLAGS = (ATTACKER, UNSEEN, "harmed")
-HONEST = "honest/"  # Prefix of columns over the clients that do not attack.
+HONEST = "honest/"  # Prefix of statistics of the clients that do not attack.
 # Prefix of columns on validation data; empty for clients without such data.
 VALIDATION = "validation_"
-JOIN_ROUND = "join_round"  # The first round that may draw a client.
+JOIN_ROUND = "join_round"  # The first round in which a client may take part.
 _LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
 _RANGE_SLACK = 1e-6  # Allows for the rounding of accuracies to float32.
@@ -35,7 +35,7 @@ _SHOWN = 40  # The most letters of a wrong cell that a message shows.
 
 
 def attackers(clients: pd.DataFrame | None) -> set[int]:
-  """Returns the ids of the clients that attack, by a run's clients.csv."""
+  """Returns the ids of the attacking clients in a run's table of clients."""
   if clients is None or ATTACKER not in clients:
     return set()
   return set(clients[CLIENT][clients[ATTACKER]])
@@ -246,7 +246,7 @@ def _check_cells(
 ) -> None:
   """Raises a `RunError` about a column's first cell that does not fit, if any.
 
-  In its text, `what` names the expected content, and `which` limits it.
+  In the error's text, `what` names the expected content; `which` restricts it.
   """
   if not fits.all():
     row = int(fits.argmin())

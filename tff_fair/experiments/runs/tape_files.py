@@ -78,7 +78,7 @@ def read(
 ) -> Iterator[tuple[int, Arrays | None]]:
   """Yields the number and the arrays of each round, in order.
 
-  For rounds that the tape lacks, the arrays are None, and `say` tells the user.
+  For a round that the tape lacks, yields None for the arrays, and calls `say`.
   """
   blocks = _blocks(folder)
   if not blocks:
@@ -103,7 +103,7 @@ def read(
 def _missing(
   folder: RunFolder, first: int, last: int, say: Callable[[str], object]
 ) -> Iterator[tuple[int, None]]:
-  """Yields the rounds `first` to `last` without arrays; tells the user so."""
+  """Yields rounds `first` to `last` with None for arrays; reports the gap."""
   if first <= last:
     say(
       f"{folder.tape}: has no block with rounds {first} to {last}. The rest is "

@@ -33,7 +33,7 @@ class Architecture:
   """The content of model.json: a model's layers, inputs and outputs."""
 
   trained: exportable.Config | None  # None if the model has a user's layers.
-  with_preprocessing: exportable.Config | None  # Takes raw columns, if any.
+  with_preprocessing: exportable.Config | None  # The model of raw columns.
   columns: Mapping[str, str]  # Raw columns by name: "number" or "text".
   typical: Mapping[str, float | str]  # A typical value of each column.
   x_shape: Sequence[int]

@@ -12,8 +12,8 @@ from tff_fair.experiments.spec.settings import RunSettings
 
 _T = TypeVar("_T")
 _Run = TypeVar("_Run", bound=RunSettings)
-# A setting and a task option share this name, which means the option if the
-# tasks accept the values.
+# The name of both a setting and a task option. It means the option if all tasks
+# of a grid accept all values for it.
 _MODEL = "model"
 
 
@@ -59,8 +59,8 @@ def flat_name(
 ) -> str:
   """Returns the flat name of a `vary` argument, such as "hparam.gamma".
 
-  `values` are those of the argument; `algorithms` and `known_tasks` are those
-  of the grid, by default of `spec`.
+  `values` are the argument's values; `algorithms` and `known_tasks` are the
+  methods and tasks of the grid, by default of `spec`.
   """
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]

@@ -129,9 +129,9 @@ class RunSpec(settings.RunSettings):
   def baselines(self) -> list[Self]:
     """Returns runs of FedAvg with the same settings, as baselines of this run.
 
-    There is a run for each client weighting: by numbers of examples, equal, and
-    that of this run. With noise for differential privacy, only equal weights
-    are possible. A run of FedAvg is not its own baseline.
+    The runs differ in client_weighting: num_examples, uniform, and the value of
+    this run. With noise for differential privacy, only uniform is possible. A
+    run of FedAvg is not its own baseline.
     """
     weights = ["num_examples", "uniform"]
     if self.client_weighting not in weights:
@@ -218,7 +218,7 @@ class RunSpec(settings.RunSettings):
         methods.unknown_message(self.algorithm),
         value=self.algorithm,
       )
-    # The method's code, which a saved run names, must not run to check values.
+    # Checking values would run the method's code; a saved run's must not run.
     if methods.is_blocked(self.algorithm):
       return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)

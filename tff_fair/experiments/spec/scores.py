@@ -124,8 +124,8 @@ class Score:
   ) -> dict[str, Interval]:
     """Returns the finite 95 % confidence intervals of the statistics `names`.
 
-    They are for other clients of the same kind or, if not `of_other_clients`,
-    for these clients with other test examples.
+    They are for other clients from the same population or, without
+    `of_other_clients`, for these clients with other test examples.
     """
     if not of_other_clients and num_examples is None:
       return {}

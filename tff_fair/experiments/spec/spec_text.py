@@ -15,7 +15,7 @@ from tff_fair.files import parsing
 
 # Prefixes of hyperparameters and task options in flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
-# By field of `RunSpec`: the prefix of its entries in flat names, and its flag.
+# By field of `RunSpec`: the prefix of its entries' flat names, and its flag.
 PREFIXES = {"hparams": HPARAM, "task_options": TASK_OPTION}
 FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
 
@@ -166,7 +166,7 @@ def as_flag(
 ) -> str:
   """Returns an error's setting and value as a flag: `--hparam=gamma=2`.
 
-  `flag_names` maps fields to their flags if these have other names.
+  `flag_names` maps a field to its flag if the flag's name differs.
   """
   name = FLAG_NAMES.get(error.field, error.field)
   flag = _with_key(flag_names.get(error.field, f"--{name}"), error, "=")

@@ -1,11 +1,11 @@
 """Defines the runs of fair-bench, a benchmark of methods, and trains them.
 
 An item is a combination of a federation, a method and a data seed. Its runs try
-8 settings of the method. Each run trains on 60 % of each client's rows, and is
-evaluated on 20 % for validation and 20 % for testing. When all runs of an item
-are done, their results are written to the item's file; so an interrupted bench
-continues with the items without a file. The runs of an item share one compiled
-graph for each value of the method's hyperparameter.
+up to 8 settings of the method. A run trains on 60 % of each client's rows, and
+is evaluated on 20 % for validation and 20 % for testing. When all runs of an
+item are done, their results are written to the item's file, so that an
+interrupted bench continues with the items that have no file. The runs of an
+item share one compiled graph for each value of the method's hyperparameter.
 """
 
 import collections
@@ -51,8 +51,8 @@ METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
 )
-# All methods but DRFA, which draws its own cohorts, and those that need groups
-# of people, which the federations do not define.
+# All methods except DRFA, which samples its own cohorts, and the methods that
+# need groups of people, which the federations do not define.
 ALL_METHODS = (
   "fedavg:uniform",
   *(
@@ -61,7 +61,7 @@ ALL_METHODS = (
     if name != "drfa" and not methods.method(name).needs_groups
   ),
 )
-# The share of test rows, and that of validation rows among all other rows.
+# The share of test rows, and the share of validation rows among the others.
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25
 # Client learning rates by kind of label. Methods in `HYPERPARAMETERS` try every
 # other rate with both values of the hyperparameter; others try all rates.
@@ -107,7 +107,7 @@ _MODEL_SEED_STEP = 100_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bench:
-  """The settings of a bench, from which its tables and items follow."""
+  """The settings of a bench, which determine its tables and items."""
 
   folder: pathlib.Path  # Contains the files of the bench.
   data_dir: pathlib.Path  # Contains the prepared tables.
@@ -118,9 +118,9 @@ class Bench:
   tries: int = 8  # The number of settings of each method: 1, 2, 4 or 8.
   model_seeds: int = 1  # How many model seeds train a selected setting.
   model: str = "linear"  # A model of the task `table`.
-  # null: shuffled rows; power: some clients' labels are inverted, too.
+  # null: shuffles rows among clients; power: inverts some clients' labels, too.
   calibration: Calibration | None = None
-  copies: int = 1  # How many tables a calibration draws from each federation.
+  copies: int = 1  # The number of random tables per federation, if calibrating.
   share: float = 0.2  # The share of clients whose labels are inverted.
 
   def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Bench:
     ]
 
   def record(self) -> None:
-    """Records the settings in the folder; `RunError` if it has others."""
+    """Records the settings; raises `RunError` if the folder records others."""
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
@@ -191,9 +191,9 @@ class Bench:
     atomic.write(path, json_text({**found, "versions": versions}))
 
   def _sources(self) -> Iterator[tuple[str, object, object]]:
-    """Yields the prepared tables, and the users' federations and methods.
+    """Yields the sources of results: tables, users' federations and methods.
 
-    Each is a place in the folder, a name, and what determines results.
+    Each is a place in the folder, a name, and a version, such as a digest.
     """
     for table in (Table(self, name) for name in self.federations):
       path = table.prepared_path()
@@ -223,7 +223,7 @@ def _folder_name(method: SweptMethod) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """The data table of a federation, original or drawn by a calibration."""
+  """A federation's data table, original or randomized for a calibration."""
 
   bench: Bench
   federation: str
@@ -236,7 +236,7 @@ class Table:
 
   @property
   def name(self) -> str:
-    """The short name; with a calibration, followed by its name and the draw."""
+    """The short name; if calibrating, also the calibration and the draw."""
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
@@ -261,7 +261,7 @@ class Table:
     return prepared
 
   def path(self) -> pathlib.Path:
-    """Returns the table's file; a calibration's is written if it is missing."""
+    """Returns the table's file; writes a calibration's file if missing."""
     prepared = self.prepared_path()
     if self.bench.calibration is None:
       return prepared
@@ -315,8 +315,8 @@ def invert_labels(
 ) -> pd.DataFrame:
   """Shuffles rows among clients, and inverts the labels of a share of clients.
 
-  Each class becomes the next one, and the last the first; numbers are mirrored
-  at their mean.
+  Each class becomes the next one, and the last class becomes the first; numbers
+  are mirrored at their mean.
   """
   frame = shuffle_clients(frame, federation, rng)
   clients = frame[federation.client].astype(str)
@@ -335,7 +335,7 @@ def invert_labels(
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-  """The runs of a method on a federation's table, with one seed."""
+  """The runs of a method on a federation's table, with one data seed."""
 
   table: Table
   seed: int
@@ -380,7 +380,7 @@ def settings(
 
 
 def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
-  """Returns the spec for a model seed: other weights and orders, same data."""
+  """Returns the spec with the seed for `model_seed`, but with the same data."""
   seed = spec.seed + _MODEL_SEED_STEP * model_seed
   return spec.replace(seed=seed, data_seed=spec.seed)
 
@@ -390,8 +390,8 @@ def evaluate_settings(
 ) -> pd.DataFrame:
   """Trains all settings with model seed 0, and the best with further seeds.
 
-  `train` takes numbers of settings and a model seed, and returns a row for each
-  setting and client; the result joins these rows.
+  `train` takes the settings' indices and a model seed, and returns a row for
+  each setting and client; the result concatenates these rows.
   """
   found = [train(range(table.bench.tries), 0)]
   selected = sorted(
@@ -483,7 +483,7 @@ def _run_share(
   num_shares: int,
   on_done: Callable[[], object] = lambda: None,
 ) -> None:
-  """Trains missing items of every `num_shares`-th method from `share` on."""
+  """Trains missing items of methods `share`, `share + num_shares`, ..."""
   # Imported here, as it imports TensorFlow.
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
@@ -511,7 +511,7 @@ def _run_share(
 
 
 class _Trainer:
-  """Trains settings of a method on the table and the data seed of `shared`."""
+  """Trains settings of methods; `shared` determines the table and data seed."""
 
   def __init__(self, shared: RunSpec, cache: "in_memory.ProgramCache") -> None:
     self.shared = shared
@@ -521,7 +521,7 @@ class _Trainer:
   def train(
     self, tried: Sequence[RunSpec], numbers: Sequence[int], model_seed: int
   ) -> pd.DataFrame:
-    """Trains the settings in `tried` with these `numbers`.
+    """Trains the settings `tried[k]` for each index k in `numbers`.
 
     Returns a row of results for each setting and client.
     """
@@ -536,7 +536,7 @@ class _Trainer:
     return pd.concat(rows)
 
   def _task(self, model_seed: int) -> tasks.Task:
-    """Returns the task, loaded once, with the initial weights of a seed."""
+    """Returns the task, cached, with the initial weights of a model seed."""
     if model_seed not in self._tasks:
       other = task_loading.load(seeded(self.shared, model_seed))
       self._tasks[model_seed] = dataclasses.replace(
@@ -553,7 +553,7 @@ def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
 
 
 def read_results(item: Item) -> pd.DataFrame:
-  """Returns the rows of an item's file; `RunError` if some are missing."""
+  """Returns the rows of an item's file; raises `RunError` if any is missing."""
   try:
     # Clients' names are strings, even if they look like numbers or are NA.
     rows = pd.read_csv(item.path, converters={CLIENT: str})

@@ -3,8 +3,8 @@
 If runs hold out validation data, the best setting is selected on the validation
 data of all clients. Otherwise it is selected on the test data of randomly drawn
 clients, the same for all runs; the table shows results of the other clients.
-With fewer than ten clients, the selection and the table use all: a fifth of
-three clients is one, whose best setting is often the worst for the others.
+With fewer than ten clients, selection and table use all clients: a fifth of
+three clients is one client, whose best setting is often the worst for others.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.texts import layout, run_warnings
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
-_SEED = 0  # The fixed seed of the draw: the selection depends only on the runs.
+_SEED = 0  # Fixed, so that the selection depends only on the runs.
 _FEWEST_TO_DIVIDE = 10  # With fewer clients, selection and table use all.
 MIN_RELIABLE_CLIENTS = 50  # With fewer, the selection is largely random.
-_VALIDATION = 2  # The key of this draw, different from the keys of other draws.
+_VALIDATION = 2  # The key of this random stream; other streams have other keys.
 
 
 def table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
@@ -82,9 +82,9 @@ def _table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
 def validation_clients(
   client_ids: Sequence[int] | pd.Series, fraction: float
 ) -> np.ndarray:
-  """Draws the client ids, int64[n], on whose data settings are selected.
+  """Samples ids, int64[n], of the clients on whose data settings are selected.
 
-  They are at least one, but not all.
+  Of two or more clients, it samples at least one, but not all.
   """
   ids = np.unique(np.asarray(client_ids, np.int64))
   size = min(max(1, round(fraction * ids.size)), ids.size - 1)
@@ -93,7 +93,7 @@ def validation_clients(
 
 
 def is_divided(num_clients: int, fraction: float) -> bool:
-  """Returns whether settings are selected on other clients than are shown."""
+  """Returns whether the selection and the table use different clients."""
   return fraction > 0 and num_clients >= _FEWEST_TO_DIVIDE
 
 
@@ -102,9 +102,9 @@ def select_part(
 ) -> pd.DataFrame:
   """Returns the clients' results on which settings are selected.
 
-  Without `is_validation`, returns those that tables show instead.
+  If `is_validation` is false, returns the results that tables show.
   """
-  clients = tables.drop_unseen(clients)  # Neither selects nor shows them.
+  clients = tables.drop_unseen(clients)  # Unseen clients are in neither part.
   if tables.has_validation(clients):
     return tables.validation_rows(clients) if is_validation else clients
   if not is_divided(len(clients), fraction):
@@ -114,7 +114,7 @@ def select_part(
 
 
 def _by_method(finished: Sequence[Run]) -> list[list[Group]]:
-  """Returns the groups of runs of each method on each task, one per setting."""
+  """Returns one list per method and task: a group of runs for each setting."""
   methods: dict[tuple[object, ...], list[Group]] = {}
   for group in run_groups.group(finished):
     run = group.runs[0]
@@ -204,7 +204,7 @@ def _caption(
 
 
 def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns lines on the selection in runs that have validation data."""
+  """Returns the caption's lines about runs that have validation data."""
   if not parts:
     return []
   shares = ", ".join(dict.fromkeys(f"{p.set_aside:.0%}" for p in parts))

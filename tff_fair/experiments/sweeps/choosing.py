@@ -3,9 +3,9 @@
 Models train on training rows; the first three stages select settings on
 validation rows, and only the fourth stage reads test rows:
 
-1. FedAvg trains with client weights by numbers of examples and with equal
-   weights, each at three learning rates, and at further rates while the best
-   one is the smallest or the largest.
+1. FedAvg trains with clients weighted by examples and with equal weights, each
+   at three learning rates, and at further rates while the best rate is the
+   smallest or the largest.
 2. Replay: each rule is applied to the tape of a run of the better FedAvg. Rules
    whose direction serves the worst client come first; rules that do not change
    FedAvg's direction come last.
@@ -16,7 +16,7 @@ validation rows, and only the fourth stage reads test rows:
    its difference to the better FedAvg, over seeds and clients and corrected for
    the number of methods, shows an improvement.
 
-Runs of these stages share compiled computations (`in_memory`), and each writes
+Runs of these stages share compiled computations (`in_memory`). Each run writes
 the results of its clients to a file, so that an interrupted choice can resume.
 Only the recommended run has its own folder.
 """
@@ -42,8 +42,8 @@ from tff_fair.files import atomic, parsing
 
 _VALIDATION_FRACTION = 0.2
 _REQUEST_FILE, CHOICE_FILE = "request.json", "choice.json"
-# Settings that users cannot give: the choice selects them, or they make sense
-# only for single runs.
+# Settings that users cannot specify: the choice selects them, or they are
+# meaningful only for single runs.
 DECIDED_SETTINGS = (
   *("algorithm", "hparams", "client_weighting", "criterion", "patience"),
   *("tape", "tape_rounds", "local_baseline", "save_updates"),
@@ -141,7 +141,7 @@ def run_stages(
 ) -> ChoiceFindings:
   """Checks the arguments of `choose`, and runs its four stages.
 
-  `names` are those of the methods to try besides FedAvg.
+  `names` lists the methods to try besides FedAvg.
   """
   for name in names:
     if not methods.is_method(methods.canonical_name(name)):
@@ -190,7 +190,7 @@ def run_stages(
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
-  """Records a request in a new folder; `RunError` if it has another one."""
+  """Records a request in a new folder; raises `RunError` if it has another."""
   file = folder / _REQUEST_FILE
   text = parsing.json_text(request)
   if not file.exists():

@@ -1,7 +1,7 @@
 """Carries out runs on the workers of a Dask cluster, one per worker at a time.
 
 The option `scheduler` is the address of a cluster; without it, the sweep starts
-a cluster of processes on this machine, and ends it.
+a cluster of processes on this machine, and stops it at the end.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ class DaskWorkers(Executor):
     return self._client
 
   def workers(self) -> set[str]:
-    """Returns the addresses of the workers; asks the cluster now and then."""
+    """Returns the workers' addresses, from a recent query of the cluster."""
     now = time.monotonic()
     if now - self._last_question >= _QUERY_INTERVAL_SECONDS:
       self._last_question = now
@@ -168,7 +168,7 @@ class _Task:
     return None if state == "pending" and is_there else LOST
 
   def _call(self, function: object) -> None:
-    """Calls a function on the worker while its task waits for the run."""
+    """Calls `function` with the run's key on the worker, outside its task."""
     with contextlib.suppress(Exception):  # The worker may be gone.
       self.workers.client.run(
         function, self.key, workers=[self.worker], on_error="ignore"

@@ -1,7 +1,7 @@
 """Creates a sweep's executor; starts, observes and restarts runs with it.
 
-An executor carries out runs on this machine, as jobs of a cluster, or on a
-cluster's workers.
+An executor carries out runs in processes on this machine, as jobs of a Slurm
+cluster, or on the workers of a Dask cluster.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ def run_all(
 ) -> Generator[JobEnd, None, None]:
   """Starts jobs as the executor has room for them; yields each run's end.
 
-  `next_job` returns None if there is no job, or none before another run's end.
+  If `next_job` returns None, it is called again only after a run has ended.
   """
   running: dict[StartedRun, tuple[Job, float]] = {}
   try:
@@ -90,7 +90,7 @@ def _pause(seconds: float) -> None:
 
 
 def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
-  """Asks runs to save and end, and waits; kills them if interrupted then."""
+  """Asks runs to save and end, and waits; kills them if that is interrupted."""
   try:
     for run in runs:
       run.stop()

@@ -1,4 +1,4 @@
-"""Lists the settings that a choice tries; plans their halving in a budget."""
+"""Lists settings for a choice; plans successive halving within a budget."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from tff_fair.experiments.sweeps import bench
 
 NUM_FINALISTS = 2
 _RATE_FACTOR = 3.0
-# By method, factors of the usual server rate that give further rates to try.
+# Further server rates to try, by method, as multiples of the usual rate.
 _SERVER_FACTORS = {"adafed": (10.0,)} | dict.fromkeys(
   bench.UNIT_UPDATES, (5.0, 0.2)
 )
@@ -30,7 +30,7 @@ def num_survivors(number: int) -> int:
 
 
 def rungs(number: int) -> Iterator[int]:
-  """Yields each rung's number of settings, from `number` to the finalists."""
+  """Yields each rung's number of settings, from `number` to `NUM_FINALISTS`."""
   yield number
   while number > NUM_FINALISTS:
     number = max(num_survivors(number), NUM_FINALISTS)
@@ -40,8 +40,8 @@ def rungs(number: int) -> Iterator[int]:
 def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
   """Returns how many runs it takes to halve and confirm `number` settings.
 
-  FedAvg's settings, whose numbers are `num_fedavgs`, are halved, too; they have
-  trained their first seed already.
+  `num_fedavgs` lists the number of FedAvg's settings by client weighting; these
+  settings are halved, too, but have trained their first seed already.
   """
   fedavgs = list(num_fedavgs)
   runs = fresh_seeds * (NUM_FINALISTS + len(fedavgs))
@@ -56,7 +56,7 @@ def num_runs(number: int, num_fedavgs: Sequence[int], fresh_seeds: int) -> int:
 def num_affordable(
   most: int, num_fedavgs: Sequence[int], fresh_seeds: int, room: int
 ) -> int:
-  """Returns how many of `most` settings `room` runs can halve and confirm."""
+  """Returns how many of `most` settings fit a budget of `room` runs."""
   for number in range(most, NUM_FINALISTS, -1):
     if num_runs(number, num_fedavgs, fresh_seeds) <= room:
       return number
@@ -108,9 +108,9 @@ def no_method_error(left_out: Mapping[str, str]) -> FieldError:
 
 
 def _changes(algorithm: str, best: RunSpec) -> list[dict[str, Any]]:
-  """Returns the settings to try of a method, as changes of the spec `best`.
+  """Returns the settings of a method to try, as changes to the spec `best`.
 
-  Their hyperparameters are those of fair-bench.
+  The values of hyperparameters are those of fair-bench.
   """
   further: list[dict[str, Any]] = []
   if algorithm in bench.HYPERPARAMETERS:

@@ -137,7 +137,7 @@ def run(job: Job) -> int:
 
 
 def module_variables() -> dict[str, str]:
-  """Returns environment variables by which processes find the same modules."""
+  """Returns environment variables that let processes find the same modules."""
   return {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}
 
 

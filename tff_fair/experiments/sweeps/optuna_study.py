@@ -32,7 +32,7 @@ from tff_fair.experiments.sweeps.trials import Trial
 from tff_fair.experiments.training.callbacks import RoundCallback
 from tff_fair.experiments.training.round_state import RoundState
 
-_SUGGESTION = 3  # The key of these draws, different from the other draws' keys.
+_SUGGESTION = 3  # The key of this random stream; other streams have other keys.
 _ENDED = {trials.PRUNED: TrialState.PRUNED, trials.FAILED: TrialState.FAIL}
 
 
@@ -116,7 +116,7 @@ def importances(
 ) -> dict[str, float]:
   """Returns each setting's share of an objective's variance, by fANOVA.
 
-  `place` is the number of the objective. The result is empty if the objective
+  `place` is the index of the objective. The result is empty if the objective
   has the same value in all trials.
   """
   counted = [
@@ -220,12 +220,12 @@ def _study(
 ) -> optuna.Study:
   """Returns a study with the trials `before`.
 
-  `score`, which the objectives measure, is by default that of the trials.
+  `score`, which the objectives measure, defaults to the score of the trials.
   """
   study = optuna.create_study(
     study_name=name,
     directions=settings.directions(score or trials.score_of(before)),
-    sampler=samplers.RandomSampler(0),  # Not used: all settings are given.
+    sampler=samplers.RandomSampler(0),  # Not used: settings are enqueued.
     pruner=_pruner(settings, total_rounds),
   )
   for known in before:

@@ -24,7 +24,7 @@ from tff_fair.experiments.spec.settings import federation
 from tff_fair.experiments.sweeps.setting_tables import Grid, Range
 from tff_fair.experiments.sweeps.sweep_file import Sweep, SweptMethod
 
-# Names and values of a run's settings. Runs with equal ones are identical.
+# Names and values of a run's settings, which are equal only for identical runs.
 Identity = tuple[tuple[str, ...], tuple[Value, ...]]
 _Hyperparameters = Mapping[str, declared.Field]
 
@@ -112,7 +112,7 @@ def _identity(spec: RunSpec) -> Identity:
 
 
 def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-  # Names may be equal if a hyperparameter is called like an option of the task.
+  # Names may be equal if a hyperparameter and a task option have the same name.
   counts = collections.Counter(run.name for run in runs)
   return [
     dataclasses.replace(
@@ -127,7 +127,7 @@ def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 def _describe_changes(spec: RunSpec) -> str:
   """Returns the settings that differ from the defaults, as text for a digest.
 
-  So new settings in later versions do not change the text.
+  As it omits defaults, new settings in later versions do not change it.
   """
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
@@ -180,7 +180,7 @@ def make_run(
 def _choices(
   sweep: Sweep, method: SweptMethod, hparams: _Hyperparameters
 ) -> dict[str, Sequence[Value]]:
-  """Returns the values of a method's settings; `RunError` if one is a range."""
+  """Returns a method's values by setting; raises `RunError` for a range."""
   choices: dict[str, Sequence[Value]] = {}
   for name, setting in method_grid(sweep, method, hparams).items():
     if isinstance(setting.values, Range):

@@ -162,7 +162,7 @@ def _ignore_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def block_interrupts() -> Iterator[None]:
-  """Blocks Ctrl-C in processes that the block starts; delays it in this one."""
+  """In this context, blocks Ctrl-C in new processes; delays it in this one."""
   former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
     yield

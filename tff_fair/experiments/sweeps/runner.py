@@ -85,7 +85,7 @@ class Runner:
   progress: bool = True  # Whether to show progress on stderr.
   # Describes a user's mistake in a line; it is pickled for a run's process.
   describe: Callable[[Exception], str] = str
-  # Further arguments of `experiments.run`, which do not affect results.
+  # Arguments of `experiments.run` that do not affect results.
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def states(self, planned: Sequence[PlannedRun]) -> list[str]:
@@ -143,7 +143,7 @@ class Runner:
 
   @contextlib.contextmanager
   def hold_claim(self) -> Iterator[None]:
-    """Claims the folder for this sweep, unless a cluster's sweeps share it."""
+    """Claims the folder for this sweep; on a cluster, sweeps may share it."""
     if self.executor.is_shared:
       yield
       return
@@ -293,7 +293,7 @@ def _end_text(ended: JobEnd) -> str:
 
 
 def _log_path(folder: pathlib.Path) -> pathlib.Path:
-  """Returns the path of a run's log until the run is finished."""
+  """Returns the path that a run's log has until the run is finished."""
   return folder.with_name(f"{folder.name}.log")
 
 

@@ -1,4 +1,4 @@
-"""Searches for settings: trains those that Optuna suggests, each in a folder.
+"""Searches for settings: trains runs with settings that Optuna suggests.
 
 A trial's settings depend only on its number and the trials before it, and the
 folders of its runs hold its results. So an interrupted search continues as if
@@ -227,7 +227,7 @@ class Searcher:
       path = self.runner.folder / run.name
       state = runner.state_of(run.spec, path)
       # Pruning ends a trial only at its first seed. If another search pruned
-      # the run of a later seed, it resumes here.
+      # the run of a later seed, that run resumes here.
       is_pruned = state == "pruned" and place == 0
       if state != "finished" and not is_pruned:
         return RUNNING, run
@@ -250,7 +250,7 @@ class Search:
 
   @property
   def best(self) -> list[Trial]:
-    """A list of the best trial; with several objectives, the Pareto set."""
+    """A list with the best trial; with several objectives, the Pareto set."""
     return trials.best(self.trials, self.settings)
 
   def runs(self, trial: Trial) -> list[Run]:
@@ -287,7 +287,7 @@ def search(
 
   Args:
     spec: The settings that are the same for all runs.
-    space: By name as in `RunSpec.vary`, the range of a setting or its values.
+    space: Each setting's range or values, by its name as in `RunSpec.vary`.
     output_dir: The folder for the runs' folders; it may exist.
     trials: How many combinations of settings to try.
     seeds: The seeds that each trial trains; a trial's value is the mean over
@@ -306,8 +306,8 @@ def search(
 
   Raises:
     ValueError: If an argument is not valid, or Optuna is missing.
-    RunError: If a folder holds something else, or a run fails; the other trials
-      have then ended.
+    RunError: If a folder holds another search or run, or a run fails; the other
+      trials have then ended.
     Interrupted: After Ctrl-C or SIGTERM; the same call resumes from there.
   """
   check_installed()

@@ -1,7 +1,7 @@
 """Reads tables of settings, from a sweep's file or its command line.
 
 A setting is a field of `RunSpec`, "hparam.NAME" or "task_option.NAME". Its
-values are TOML values, or strings as on a command line. They stay as written,
+values are TOML values, or strings as on a command line. Values stay as written,
 since names of folders contain them. `plan` checks hyperparameters and task
 options, which depend on the method and the task.
 """
@@ -22,7 +22,7 @@ _FORM = "LOW:HIGH, LOW:HIGH:log or LOW:HIGH:STEP"
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-  """A range of numbers for a search, as text for example "0.001:1:log".
+  """A range of numbers for a search; its text is, for example, "0.001:1:log".
 
   Attributes:
     low: The smallest number.
@@ -173,7 +173,7 @@ def _flatten(
 ) -> Iterator[tuple[str, object]]:
   """Yields flat names and values, such as "hparam.q" of the table hparam.
 
-  Instead of such a table, there may be strings NAME=VALUE.
+  Instead of such a table, `content` may have strings NAME=VALUE.
   """
   for name, value in content.items():
     if name not in spec_text.FLAG_NAMES.values():

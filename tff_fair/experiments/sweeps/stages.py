@@ -55,7 +55,7 @@ Criterion = Literal[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoiceSettings:
-  """The settings of a choice: the goal, the methods and the budget."""
+  """The settings of a choice: its criterion, budget, seeds and largest loss."""
 
   criterion: Criterion = declared.value(
     "worst_10",
@@ -174,7 +174,7 @@ class _Candidate(NamedTuple):
 
 
 class Stages:
-  """Runs the four stages with the runs that `runner` trains."""
+  """Runs the four stages of a choice; `runner` trains their runs."""
 
   def __init__(
     self,
@@ -202,7 +202,7 @@ class Stages:
       has_groups=self._tries.has_groups(self._base),
     )
     order = self._replay(list(variants), best)
-    # Each method's first setting, then each one's second, and so on.
+    # The first setting of each method, then the second of each, and so on.
     by_rank = [variants[name] for name in order["algorithm"]]
     depths = itertools.zip_longest(*by_rank)
     specs = [spec for depth in depths for spec in depth if spec is not None]
@@ -285,22 +285,22 @@ class Stages:
   def _budget(self, seconds: float) -> int:
     """Returns how many runs to train, given the `seconds` of the first stage.
 
-    A resumed choice has the same number.
+    A resumed choice gets the same number.
     """
     if self._how.minutes is None:
       return self._how.budget or _BUDGET
     file = self._folder / _BUDGET_FILE
     if not file.exists():
-      # Not `num_runs`: a resumed choice trained runs of this stage earlier.
+      # Not `num_runs`, which also counts runs trained before a resumption.
       pace = self._tries.num_trained / seconds
       runs = math.floor(60 * self._how.minutes * pace) if pace else _BUDGET
       atomic.write(file, parsing.json_text({"runs": runs}))
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
   def _replay(self, names: Sequence[str], best: RunSpec) -> pd.DataFrame:
-    """Returns methods, sorted by how well their rules serve the worst clients.
+    """Returns a table of methods, sorted by benefit to the worst-off clients.
 
-    A run of `best` is replayed; methods with FedAvg's direction are last.
+    Rules are replayed on a run of `best`; those with its direction are last.
     """
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
@@ -327,7 +327,7 @@ class Stages:
   def _halve(
     self, fedavgs: list[list[_Candidate]], pool: list[_Candidate]
   ) -> tuple[list[list[_Candidate]], list[_Candidate]]:
-    """Trains settings in rungs of one seed; each rung keeps the better half.
+    """Trains settings in rungs, one seed each; a rung keeps the better half.
 
     Returns the last rung's settings: FedAvg's by client weighting, and others.
     """

@@ -252,7 +252,7 @@ def _method_studies(
       f"{method.place}: {method.name} has nothing to search; give a range, "
       "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
-  # Not a set: this is the order of the settings in the study's name.
+  # A list, since the study's name has the settings in this order.
   in_name = [n for n in problems if n in method.grid or n in sweep.varying]
   for fixed in grids.product(problems):
     name = plan.folder_name(method.algorithm, {n: fixed[n] for n in in_name})

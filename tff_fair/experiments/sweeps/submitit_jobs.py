@@ -78,7 +78,7 @@ class SubmititJobs(Executor):
 
   @contextlib.contextmanager
   def session(self) -> Iterator[None]:
-    """Creates submitit's executor; at the end, removes what its jobs left."""
+    """Creates submitit's executor; at the end, removes its folder if empty."""
     self._executor = self._create_executor(self._folder)
     try:
       yield
@@ -94,7 +94,7 @@ class SubmititJobs(Executor):
         processes.export_module_paths(),
       ):
         submitted = self._executor.submit(
-          # A "debug" job runs in this process, where the sweep gets signals.
+          # A "debug" job runs in this process, where the sweep handles signals.
           remote.run
           if self._executor.cluster == "debug"
           else remote.run_until_signal,
@@ -238,7 +238,7 @@ def _tidy(folder: pathlib.Path) -> None:
 
 
 def _last_error_line(text: str) -> str:
-  """Returns the last line of the traceback that dashes enclose, else of all."""
+  """Returns the last line of a traceback between dashes, else of `text`."""
   lines = [line for line in text.splitlines() if line.strip()]
   rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
   if len(rules) > 1:
@@ -262,10 +262,10 @@ _STATE = "State"
 
 
 class _Watcher(slurm.SlurmInfoWatcher):
-  """Asks Slurm's queue for the states of all of a user's jobs at once.
+  """Queries Slurm's queue for the states of all jobs of a user at once.
 
-  submitit asks Slurm's accounting (sacct), which many clusters do not have;
-  there, a dead job would seem to run forever.
+  submitit itself queries Slurm's accounting (sacct). Many clusters lack it, and
+  there a dead job would seem to run forever.
   """
 
   def __init__(self) -> None:
@@ -273,7 +273,7 @@ class _Watcher(slurm.SlurmInfoWatcher):
     self._job_ids: set[str] = set()
 
   def register_job(self, job_id: str) -> None:
-    """Notes a job whose state `read_info` is to return."""
+    """Registers a job, so that `read_info` returns its state."""
     super().register_job(job_id)
     self._job_ids.add(job_id)
 
@@ -281,7 +281,7 @@ class _Watcher(slurm.SlurmInfoWatcher):
     return ["squeue", "--me", "--states=all", "--noheader", "--format=%i|%T"]
 
   def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
-    """Returns the states of noted jobs, given the output of squeue."""
+    """Returns the states of registered jobs, read from the output of squeue."""
     text = string if isinstance(string, str) else string.decode()
     states = dict(line.split("|", 1) for line in text.split())
     return {

@@ -85,7 +85,7 @@ class Sweep:
     )
 
   def with_defaults(self, base: RunSpec, place: str) -> "Sweep":
-    """Returns the sweep; settings that it leaves out are those of `base`."""
+    """Returns the sweep, with values from `base` for settings that it omits."""
     texts = spec_text.non_default_texts(base)
     texts.pop("algorithm", None)
     settings = {name: Setting([text], place) for name, text in texts.items()}
@@ -202,7 +202,7 @@ def _without_base(content: Mapping[str, object], place: str) -> Sweep:
 
 
 def _settings(place: str, form: str, content: Mapping[str, object]) -> Grid:
-  """Merges the tables flags, grid and range; errors show names by `form`."""
+  """Merges the tables flags, grid and range; `form` formats their names."""
   flags, grid, ranges = (
     read(f"{place}: {form.format(name)}", content.get(name, {}))
     for name, read in (

@@ -49,7 +49,7 @@ _NOT_ENDED = Outcome(RUNNING)
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-  """A trial of a study: one combination of settings, and the names of runs."""
+  """A trial of a study: a combination of settings, and its runs' names."""
 
   number: int
   settings: Mapping[str, str]
@@ -66,7 +66,7 @@ def score_of(trials: Sequence[Trial]) -> Score:
 def objective(
   clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
 ) -> float:
-  """Returns an evaluation's objective `name` on the data for selection.
+  """Returns an evaluation's objective `name` on the data that select settings.
 
   NaN, for example from a diverged model, becomes the worst possible value.
   """
@@ -110,7 +110,7 @@ def read_outcome(
 
 
 def best(trials: Sequence[Trial], settings: SearchSettings) -> list[Trial]:
-  """Returns a list of the best complete trial.
+  """Returns a list with the best complete trial; empty if none is complete.
 
   With several objectives, returns the trials of the Pareto set.
   """
@@ -163,7 +163,7 @@ def describe(
 
 
 def values_text(trial: Trial, settings: SearchSettings) -> str:
-  """Returns a complete trial's objectives, such as "worst 10 % 31.25"."""
+  """Returns a trial's objective values as text, such as "worst 10 % 31.25"."""
   found = measures.by_name(score_of([trial]))
   return ", ".join(
     f"{measure.words} "

@@ -1,6 +1,6 @@
 """Lets a sweep select settings on validation data if it has few clients.
 
-Differences over a part of few clients are largely random. So if a sweep selects
+Differences on a part of few clients are mostly random. So if a sweep selects
 settings on a small federation, all its runs hold out a share of each client's
 training data for validation, and settings are selected on these data.
 """
@@ -28,8 +28,8 @@ def with_fraction(
 ) -> Sweep:
   """Returns the sweep; with few clients, it holds out validation data.
 
-  These are the share `fraction` of each client's training data, unless the
-  sweep sets the share itself.
+  It holds out the share `fraction` of each client's training data, unless the
+  sweep itself sets the share.
   """
   method_grids = [method.grid for method in sweep.methods]
   is_given = any(
@@ -86,7 +86,7 @@ def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
-  """Returns the number of clients of the first run that has too few, if any."""
+  """Returns the number of clients in the first run with too few, else None."""
   # Imported here, as the program that starts runs does not need TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415

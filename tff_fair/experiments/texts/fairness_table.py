@@ -38,9 +38,9 @@ _COLUMNS: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
 
 
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
-  """Returns the results of a run: the fairness table, then sentences.
+  """Returns the results of a run as text: the fairness table, then sentences.
 
-  They include `wrong`, sentences about the faults of the run.
+  The sentences include `wrong`, which describes the faults of the run.
   """
   score = _score(summary)
   text = (
@@ -73,7 +73,7 @@ def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
 def compare_worst_clients(
   summary: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """Returns a sentence that compares the worst clients of run and baselines."""
+  """Returns a sentence on the worst clients of a run and of its baselines."""
   score = _score(summary)
   key = f"test_{score.name}"
   mine = summary[key]["worst_10"]

@@ -49,7 +49,7 @@ def of_groups(
 ) -> Iterator[str]:
   """Yields a sentence for each method and each problem of its runs.
 
-  With `rounds`, evaluations of a run after its round are ignored.
+  With `rounds`, evaluations of a run after round `rounds[run]` are ignored.
   """
   for label, runs in groups:
     of_kinds = collections.defaultdict(list)

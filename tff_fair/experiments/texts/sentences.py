@@ -236,7 +236,7 @@ def _unseen_clients(found: Mapping[str, Any], score: Score) -> str:
 
 
 def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
-  """Returns a clause: the bound for later clients, or how many it requires."""
+  """Returns a clause: later clients' bound, or how many clients it takes."""
   if "bound" not in found:
     return f"it takes {found['needed']:,} clients to show {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
@@ -264,7 +264,7 @@ def _late_clients(found: Mapping[str, Any], score: Score) -> str:
 def rare_class(
   rare: int | None, counts: np.ndarray, names: Sequence[str]
 ) -> str | None:
-  """Returns the notice, before training, that class `rare` is rare, or None."""
+  """Returns the notice before training that class `rare` is rare, or None."""
   if rare is None:
     return None
   share = counts / counts.sum()

@@ -1,7 +1,7 @@
 """Trains a federation's baselines: each client alone, and on pooled data.
 
-Both begin with the run's initial model and train by its local work, without the
-server.
+Both begin with the run's initial model and train by the run's local work,
+without the server.
 
 - Alone, a client selects its learning rate (a quarter of the federation's
   client rate, that rate, or four times it) and its number of rounds by
@@ -45,7 +45,7 @@ RATE_FACTORS = (0.25, 1.0, 4.0)  # Factors of the federation's client rate.
 _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
-# The most training examples of local models, over all clients and rounds.
+# The most examples that local models process, over all clients and rounds.
 _MOST_EXAMPLES = 5_000_000
 # Settings that affect a baseline, besides those of task and local training.
 _KEY_SETTINGS = (
@@ -61,7 +61,7 @@ class Baseline(NamedTuple):
   client_ids: np.ndarray  # int64[K], ascending.
   rounds: np.ndarray  # int64[K], each model's number of training rounds.
   losses: np.ndarray  # float64[K], over the clients' own training examples.
-  outputs: Sequence[np.ndarray]  # For test examples, float32[n, C].
+  outputs: Sequence[np.ndarray]  # For test examples, float32[examples, width].
   rates: np.ndarray  # float64[K], the learning rates that clients selected.
 
 
@@ -70,7 +70,7 @@ def train_or_load(
 ) -> dict[str, Baseline]:
   """Returns the baselines that the spec requests, by kind; trains missing ones.
 
-  A run with the same settings in a neighbouring folder provides its baselines.
+  Baselines of a run with the same settings in a neighbouring folder are reused.
   """
   asked = {
     LOCAL: spec.local_baseline or spec.loss_reference == LOCAL,
@@ -82,7 +82,7 @@ def train_or_load(
     place = getattr(folder, f"{kind}_baseline")
     baseline = _load(place, key)
     for other in sorted(folder.path.parent.glob(f"*/{place.name}")):
-      # The files of other runs only save time.
+      # Ignore errors in the files of other runs, which only save time.
       with contextlib.suppress(RunError):
         baseline = baseline or _load(other, key)
     if baseline is None:
@@ -259,7 +259,7 @@ def split_holdout(
 
 
 def dataset(arrays: Arrays, client_id: int) -> tf.data.Dataset:
-  """Returns the examples of a client for its local work."""
+  """Returns a client's examples as a dataset for its local work."""
   return types.client_dataset(client_id, one_element(arrays))
 
 

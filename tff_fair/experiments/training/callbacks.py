@@ -103,7 +103,7 @@ class Writer(RoundCallback):
 
 
 class CallbackError(RunError):
-  """A fault of a user's callback ended a run; the run adds how to resume."""
+  """An error of a user's callback that ends a run; `run` adds resume advice."""
 
 
 _VERDICTS: Mapping[str, Sequence[Verdict]] = {

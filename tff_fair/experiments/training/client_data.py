@@ -63,7 +63,7 @@ class ClientLoader:
     return (found or self._thread.submit(self._load, ids)).result()
 
   def prepare(self, client_ids: Ids) -> None:
-    """Starts to load the data for a later call, which raises any errors."""
+    """Starts to load the clients' data; the later call raises any errors."""
     if self._thread is not None:
       ids = tuple(np.asarray(client_ids).tolist())
       self._prepared = {ids: self._thread.submit(self._load, ids)}

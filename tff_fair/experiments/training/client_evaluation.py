@@ -239,7 +239,7 @@ def _evaluate_in_calls(
 def summarize(
   columns: Mapping[str, np.ndarray], score: Score = ACCURACY, part: str = "test"
 ) -> Summary:
-  """Returns statistics over the clients of their scores and losses, by name."""
+  """Returns statistics of scores and losses over the clients, by name."""
   loss = columns["loss"].astype(np.float64)
   num_examples = columns["num_examples"]
   values = columns[score.name].astype(np.float64)

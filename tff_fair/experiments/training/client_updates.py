@@ -1,6 +1,6 @@
 """Computes a round's client updates again, for callbacks that want them.
 
-Stacked aggregation, which keeps single updates, repeats the round for this.
+The round is repeated with stacked aggregation, which keeps each update.
 """
 
 import functools

@@ -117,7 +117,7 @@ def correct(
   """Runs the remaining stages; returns the parts with the corrected task.
 
   It also returns the weights with which training begins. Without label
-  correction, the parts are the same, and the weights are None.
+  correction, it returns `parts` and None.
   """
   if spec.label_correction == "none":
     return parts, None
@@ -290,7 +290,7 @@ class _Stages:
 def _split_by_client(
   rows: Mapping[str, np.ndarray],
 ) -> list[tuple[int, np.ndarray]]:
-  """Returns each client's id and predictions; rows are in order of the id."""
+  """Returns each client's id and predictions, from rows in the order of ids."""
   ids, starts = np.unique(rows["client_id"], return_index=True)
   parts = np.split(rows["probabilities"], starts[1:])
   return list(zip(ids.tolist(), parts, strict=True))
@@ -391,7 +391,7 @@ def _num_changed(
 
 
 def describe(task: tasks.Task, record: CorrectionRecord) -> str:
-  """Says in words how many clients are noisy, and how many labels changed."""
+  """Returns a phrase with the numbers of noisy clients and changed labels."""
   changed = sum(_num_changed(task, record, k) for k in record.labels)
   return (
     f"{np.count_nonzero(record.is_noisy):,} of {task.num_clients:,} clients "

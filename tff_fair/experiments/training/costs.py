@@ -1,10 +1,10 @@
 """Computes a round's costs for clients: bytes down and up, local operations.
 
 The costs are those of the method, not of how this implementation moves data:
-weights and scalars have their own types, without compression or protocol. The
-costs leave out the clients' metrics, which are for monitoring, and what clients
-store locally, such as personal models and momentum. With SCAFFOLD, clients
-receive the server's control, and send the change of their own control.
+weights and scalars count with the sizes of their types, without compression or
+protocol. The costs leave out the clients' metrics, which are for monitoring,
+and what clients store locally, such as personal models and momentum. With
+SCAFFOLD, clients receive the server's control, and send the change of theirs.
 
 Local operations are multiply-accumulates of the model. A step of training
 counts as three forward passes, as is usual: for each product of the forward
@@ -50,7 +50,7 @@ class ClientCosts:
   training_operations: int  # For each example in each epoch.
   extra_operations: int  # For each example, once per round.
   bytes_down_later: int = 0  # After local training, if the client reports back.
-  bytes_down_per_client: int = 0  # The same, for each client that reports back.
+  bytes_down_per_client: int = 0  # Likewise, times the reporting clients.
 
 
 def build_round_costs(
@@ -87,11 +87,11 @@ def per_client(
   aggregation: str,
   cache: compilation_cache.CompilationCache = compilation_cache.NO_CACHE,
 ) -> ClientCosts:
-  """Returns the costs of a round of a run for one client."""
+  """Returns the costs of one client in a round of the run."""
   state_type = process.initialize.type_signature.result.member
   weights_type = state_type.global_model_weights
-  # Only a method that compares losses with those of the initial model, and
-  # updates with the gradient, has a distributor that stores weights.
+  # A distributor stores weights only for a method that compares losses with
+  # those of the initial model. Such a method also measures gradients.
   with_initial_weights = hasattr(state_type.distributor, "weights")
   with_personal_model = learning_process.has_personal_models(process)
   of_any_seed = initial_weights.with_seed_0(task)
@@ -259,7 +259,7 @@ def _count_products(
 
 
 def _num_terms(equation: str, shape: Sequence[int]) -> int:
-  """Returns the number of products in each sum, such as b of "ab,bc->ac"."""
+  """Returns the number of products in each sum: b's size for "ab,bc->ac"."""
   first, second, result = equation.replace("->", ",").split(",")
   front, _, back = first.partition("...")
   sizes = dict(zip(front, shape, strict=False))

@@ -1,4 +1,4 @@
-"""Runs DRFA's steps in a run: draws cohorts by lambda, and changes lambda."""
+"""Runs DRFA's own steps: draws cohorts by its lambda, and updates lambda."""
 
 from collections.abc import Callable, Sequence
 
@@ -42,10 +42,7 @@ class MixtureAscent:
   def after_round(
     self, before: rounds.State, after: rounds.State, round_num: int
   ) -> rounds.State:
-    """Returns the state `after` a round with lambda after its step.
-
-    The step uses the losses of a second cohort.
-    """
+    """Returns `after` with lambda updated by the losses of a second cohort."""
     at_snapshot = before._replace(
       global_model_weights=drfa.theta_at_snapshot(before, after)
     )

@@ -99,7 +99,7 @@ def write_hparams(
   last = tables.read_required(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
-    # Runs with equal ids would share a row. Narrow columns show only the name.
+    # Equal ids would share a row. The name is first, as narrow columns cut ids.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
     for name in _FINAL:
       value = last[measures.by_name(score)[name].column]

@@ -66,7 +66,7 @@ def run(
   compilation_cache: bool = True,
   trust: bool = False,
 ) -> Run:
-  """Trains, evaluates and saves results; resumes an interrupted run.
+  """Trains, evaluates and saves a run; resumes an interrupted one.
 
   Without `engine`, the run computes where the last call of `use_local` or
   `use_dask` of `tff_fair.runtime` specified, by default in this program.
@@ -300,8 +300,8 @@ def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
     runtime.use_local(simulate_secure_sums=True)
 
 
-# What users can do about a system error, by the text that the system gives it,
-# which TensorFlow's errors contain.
+# What users can do about a system error, by the operating system's message for
+# it, which TensorFlow's errors contain.
 _REMEDIES = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"

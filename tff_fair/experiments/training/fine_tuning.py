@@ -35,7 +35,8 @@ class FineTuningResult(NamedTuple):
   epochs: np.ndarray  # int64[K], the best number of epochs for each client.
   # float64[K, E + 1], validation losses after 0, ..., E epochs; NaN if unknown.
   losses: np.ndarray
-  outputs: Sequence[np.ndarray]  # For test examples, float32[E + 1, n, C].
+  # For each client's test examples, float32[E + 1, examples, width].
+  outputs: Sequence[np.ndarray]
 
   @property
   def best_outputs(self) -> list[np.ndarray]:
@@ -49,7 +50,7 @@ class FineTuningResult(NamedTuple):
 def fine_tune(
   spec: RunSpec, parts: build.RunParts, trained: trained_model.Weights
 ) -> FineTuningResult | None:
-  """Fine-tunes a run's model at each evaluated client, or returns None."""
+  """Fine-tunes the model at each evaluated client; None if not requested."""
   if spec.finetune_epochs is None:
     return None
   task = parts.task

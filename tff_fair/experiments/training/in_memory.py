@@ -1,4 +1,4 @@
-"""Trains many short runs without folders, as fair-bench and choices need them.
+"""Trains many short runs without folders, for fair-bench and `choice_runs`.
 
 The runs share their compiled computations.
 """

@@ -21,7 +21,7 @@ from tff_fair.runtime import compilation_cache
 # The arguments of `build_optimizer`: name, learning rate, momentum.
 _Optimizer = tuple[str, float, float | None]
 
-# By argument of `algorithms.build`: the setting, if it has another name.
+# The setting for an argument of `algorithms.build`, if their names differ.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",
@@ -52,7 +52,7 @@ def build(
 ) -> BuiltProcess:
   """Returns a run's process, from the cache if possible.
 
-  `others` override entries of `arguments`.
+  `others` override the arguments that the function `arguments` returns.
   """
   shared = initial_weights.with_seed_0(task)
   chosen = {**arguments(spec, task, run_plan), "shuffle_seed": 0}

@@ -126,7 +126,7 @@ class _BackgroundWriter:
   def __init__(self, states: StateStore, callbacks: Callbacks) -> None:
     self._states = states
     self._writers = callbacks.writers
-    # The last complete round, unless it is saved.
+    # The last complete round, if it is not saved yet.
     self._unsaved: RoundState | None = None
     self._thread = concurrent.futures.ThreadPoolExecutor(max_workers=1)
     self._last: concurrent.futures.Future[None] | None = None

@@ -1,4 +1,4 @@
-"""Resolves the settings of a run with its task to a plan, and checks them."""
+"""Checks a run's settings with its task, and resolves them to a plan."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -234,7 +234,7 @@ def _too_many(field: str, value: object, num_clients: int) -> FieldError:
 def attack(
   spec: RunSpec, seen: np.ndarray, evaluated: np.ndarray
 ) -> client_works.Attack | None:
-  """Returns how and which of the clients `seen` attack; None if none does."""
+  """Returns the attack and its attackers among the clients `seen`, or None."""
   if spec.attack == "none" or spec.attack_strength is None:
     return None
   if seen.size < 2:
@@ -302,8 +302,8 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
-# What a run reveals about clients' data without noise, and epsilon leaves out:
-# in any case, and (`_LEFT_OUT`) if a setting has a value.
+# What a run reveals about clients' data without noise, so that epsilon leaves
+# it out: always, and (`_LEFT_OUT`) if the named setting has a value.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
   "what the task takes from training data before the first round, such as "
@@ -336,7 +336,7 @@ def account_privacy(
   num_clients: int,
   rounds: int,
 ) -> dict[str, object]:
-  """Returns the privacy that a run of `rounds` spends, as JSON values."""
+  """Returns the privacy that `rounds` rounds of a run spend, as JSON values."""
   # With early stopping, privacy is spent for all rounds that might be trained.
   rounds = rounds if spec.patience is None else spec.total_rounds
   return {

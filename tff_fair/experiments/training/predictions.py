@@ -1,4 +1,4 @@
-"""Computes the results of a run that need its predictions for each example."""
+"""Computes the results of a run that need predictions for each example."""
 
 import dataclasses
 import itertools
@@ -28,7 +28,7 @@ _PERMUTATION_DRAWS = (2000, 20_000)
 
 
 class Results(NamedTuple):
-  """A run's results from predictions; None for those that it does not need."""
+  """A run's results from predictions; None for results that are not needed."""
 
   groups: pd.DataFrame | None = None  # See `group_fairness`.
   threshold: Mapping[str, Any] | None = None

@@ -87,7 +87,7 @@ def write(
       text = parsing.json_text(folder.next_configuration)
       atomic.write(staged.config, text)
     for path in folder.path.glob("*.*"):
-      if path.is_file():  # A user's link may lead to nothing.
+      if path.is_file():  # A user's link may be broken.
         atomic.sync(path)
     integrity.write_checksums(folder, staged=staged)
     with interruption.defer():
@@ -96,7 +96,7 @@ def write(
 
 
 def _move(staged: RunFolder, folder: RunFolder) -> None:
-  """Moves a run's final files to its folder; the last one marks it as done."""
+  """Moves a run's final files to its folder; the last file marks it as done."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
     # Until the new configuration is in place, the same command fine-tunes

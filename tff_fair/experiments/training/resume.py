@@ -200,7 +200,7 @@ def roll_back(
 
   A state is saved after the rows of its rounds, so only a damaged disk loses
   parts of a saved round. The run then resumes after an earlier complete round,
-  and moves the later states to the folder `set_aside`; without a complete one,
+  and moves the later states to the folder `set_aside`; if no round is complete,
   it stops and changes nothing. If the only state is incomplete, its saving was
   interrupted, and the run starts over.
   """
@@ -243,8 +243,8 @@ def roll_back(
         "exported."
       )
   _say_changes(folder, say)
-  # The folder changes only from here on. Remove the checksums, so that tables
-  # may lose rows.
+  # The folder changes only from here on. Remove the checksums, which would
+  # report the rows that tables lose.
   folder.checksums.unlink(missing_ok=True)
   folder.remove_leftovers()
   _quarantine_states(folder, doubts, completed, say)
@@ -326,7 +326,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Returns in words what the tables lack of the round `saved`, or None."""
+  """Returns a text on the rows of round `saved` that tables lack, or None."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),

@@ -55,13 +55,13 @@ class RoundEvaluation(NamedTuple):
 class ClientUpdates(NamedTuple):
   """The updates and signals that clients have sent in a round.
 
-  Clients that aggregation excludes, such as those without examples, are left
-  out.
+  Clients that aggregation excludes (for example without examples) are missing.
 
   Attributes:
-    client_id: int64[m], ascending.
-    updates: float32[m, d], the flat updates: the weights that a client received
-      minus those after its training, in the order of `model_weights.trainable`.
+    client_id: int64[m], the ids of the m clients, ascending.
+    updates: float32[m, d], flattened to d numbers per client: the weights that
+      the client received minus those after its training, in the order of
+      `model_weights.trainable`.
     signals: float64[m] by name: `num_examples`, `loss`, and all others that
       clients can measure, see `tff_fair.ClientSignals`.
   """

@@ -47,9 +47,9 @@ class TableWriter(Writer):
 
 
 def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
-  """Appends a row to a CSV file: the round's number, the leaves of `value`."""
-  # The format of TFF's CSVFileReleaseManager, written 20 times as fast, except
-  # that NaN, such as the mean over no client, becomes an empty cell.
+  """Appends a CSV row with the round's number and the leaves of `value`."""
+  # The format of TFF's CSVFileReleaseManager, but written 20 times as fast; and
+  # NaN, such as a mean over no clients, becomes an empty cell.
   row: dict[str, object] = {ROUND: round_num}
   for name, leaf in event_files.leaves(value):
     cell = np.asarray(leaf).tolist()
@@ -83,7 +83,7 @@ def _add_columns(path: pathlib.Path, names: Sequence[str]) -> None:
 def append_rows(
   path: pathlib.Path, round_num: int, columns: Mapping[str, np.ndarray]
 ) -> None:
-  """Appends rows to a CSV file: the round's number, entries of `columns`."""
+  """Appends CSV rows with the round's number and the entries of `columns`."""
   names = [ROUND, *columns]
   with path.open("a+", newline="") as file:
     writer = csv.writer(file)

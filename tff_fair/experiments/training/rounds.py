@@ -44,9 +44,9 @@ class RoundRunner:
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
   train_data: client_data.ClientDatasets
-  last_round: int  # Earlier rounds also load the data of the next one.
+  last_round: int  # Rounds before it also load the next round's data.
   costs: Callable[[State, sampling.DrawnCohort], Mapping[str, int]]
-  num_examples: np.ndarray  # int[K], for training.
+  num_examples: np.ndarray  # int[clients], each client's training examples.
   losses: Callable[[State, Sequence[int]], np.ndarray] | None = None
   prepare: Callable[[State, Sequence[int]], State] | None = None
   before_round: Callable[[State], None] | None = None  # Before the cohort draw.
@@ -193,8 +193,8 @@ def _scale_by_count(values: np.ndarray, times: np.ndarray) -> np.ndarray:
   )
 
 
-# Why aggregation excludes clients. This is inferred, as it reports only which
-# clients it includes.
+# Reasons why aggregation excludes clients. They are inferred, as aggregation
+# reports only which clients it includes.
 NO_EXAMPLES = "no examples"
 NOT_FINITE = "not finite"
 OUT_OF_BOUNDS = "num_clients_out_of_bounds"  # A metric of secure sums.
@@ -251,7 +251,7 @@ def describe_negative_losses(
 def describe_exclusion_of_sums(
   metrics: Mapping[str, Any], name: str
 ) -> str | None:
-  """Returns the warning of `describe_exclusion` for secure sums' counts."""
+  """Returns a warning if secure sums excluded more than half of the clients."""
   if OUT_OF_BOUNDS not in metrics:
     return None
   counted, excluded, beyond = (

@@ -5,9 +5,9 @@ on values that a resumed run restores. So a resumed run draws the same clients.
 
 Power of choice: Cho, Wang, Joshi, "Towards Understanding Biased Client
 Selection in Federated Learning" (AISTATS 2022). Of d candidates, drawn without
-replacement and with probabilities proportional to n_k, the m with the largest
-last known loss take part. Clients without a loss yet come first; of clients
-with equal losses, the one with the smaller id.
+replacement with probabilities proportional to their numbers of examples, the m
+clients with the largest last known losses take part. Clients without a loss yet
+come first; of clients with equal losses, the one with the smaller id.
 """
 
 from collections.abc import Iterable
@@ -107,7 +107,7 @@ class Sampler:
       random.random(len(drawn)) < self._dropout_rates(round_num)[drawn]
     )
     if drops_out.all():
-      # A round needs a client, so one of the drawn reports back all the same.
+      # A round needs an update, so one of the drawn clients reports anyway.
       drops_out[random.integers(len(drawn))] = False
     return DrawnCohort(
       drawn, [k for k, gone in zip(drawn, drops_out, strict=True) if not gone]
@@ -168,7 +168,7 @@ class Sampler:
       else examples / np.sum(examples),
     )
     if is_by_loss:
-      # The largest last losses; of equals, those of the lower ids.
+      # The clients with the largest last losses; of equals, the lowest ids.
       by_id = np.sort(drawn)
       losses = self.last_losses.values[by_id]
       drawn = by_id[np.argsort(-losses, kind="stable")[:size]]

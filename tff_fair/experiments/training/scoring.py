@@ -18,12 +18,12 @@ from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE, Score
 from tff_fair.metrics import class_scores
 
-# Columns by name; each has one entry per client, [K, ...].
+# Columns by name; each has one entry per client, [clients, ...].
 Columns = Mapping[str, np.ndarray]
 
 
 class ScoringSettings(NamedTuple):
-  """The scores that an evaluation computes, and what they need."""
+  """The scores that an evaluation computes, their positive class and sums."""
 
   score: Score
   # None means the rarer of two classes or, with more classes, a mean over all.
@@ -87,7 +87,7 @@ def _check(task: tasks.Task, field: str, name: str) -> None:
 
 
 def require_class_logits(task: tasks.Task, field: str, value: object) -> None:
-  """Raises a `FieldError` unless examples have a class, and classes a logit."""
+  """Raises a `FieldError` unless a task has class labels and logits."""
   if not task.has_class_labels or task.objective.activation != "softmax":
     raise FieldError(
       field,

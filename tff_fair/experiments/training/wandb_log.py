@@ -1,4 +1,4 @@
-"""Logs a run to Weights & Biases by a callback whose errors do not end it."""
+"""Logs runs to Weights & Biases by a callback whose errors do not end a run."""
 
 import contextlib
 import uuid
@@ -67,7 +67,7 @@ class Wandb(Writer):
 
   @contextlib.contextmanager
   def _errors_as_warnings(self) -> Iterator[None]:
-    """Turns errors into messages; after the first one, nothing is logged."""
+    """Turns errors into messages; after the first error, nothing is logged."""
     try:
       yield
     except Exception as error:

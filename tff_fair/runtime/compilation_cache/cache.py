@@ -56,7 +56,7 @@ class Folder:
     return None
 
   def write(self, name: str, content: bytes) -> None:
-    """Writes a file if possible, then removes the oldest beyond the limit."""
+    """Writes a file if possible, then removes old ones beyond the limit."""
     if 4 * len(content) > self._most_bytes:
       return
     with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ class CompilationCache:
   def computations(
     self, key: object, build: Callable[[], Computations]
   ) -> Computations:
-    """Returns the computations of a key, from an earlier program or `build`."""
+    """Returns `build()`, compiled by this or an earlier program under `key`."""
     name = self._name("computations", key)
     if name is None:
       return build()

@@ -1,8 +1,8 @@
 """Converts compiled computations to file content, and back.
 
 An entry is a zip file with two members for each computation: the TFF message,
-and the containers of its type as JSON. Both are data; reading them executes
-nothing. The checksums of the zip file reveal damage.
+and the Python containers of its type as JSON. Reading them does not execute
+code. The checksums of the zip file reveal damage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONTAINERS = ".json"
 # TFF's messages keep the types of tensors and the names of fields, but drop a
 # structure's container, such as a list or `LearningAlgorithmState`. A process
 # returns its results in these containers, and the layout of checkpoints depends
-# on them. So an entry names the containers of a type, outer ones first.
+# on them. So an entry lists the containers of a type by name, outer ones first.
 Containers: TypeAlias = Sequence[str | None]
 
 _BUILT_IN: dict[str, type[object]] = {
@@ -40,7 +40,7 @@ class NotSerializableError(ValueError):
 
 
 def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
-  """Returns file content for computations."""
+  """Returns the content of a file with computations."""
   types = {name: comp.type_signature for name, comp in computations.items()}
   buffer = io.BytesIO()
   with zipfile.ZipFile(buffer, "w") as archive:
@@ -61,7 +61,7 @@ def write(computations: Mapping[str, native.NativeComputation]) -> bytes:
 
 
 def read(content: bytes) -> dict[str, native.NativeComputation]:
-  """Returns the computations in file content."""
+  """Returns the computations in the content of a file."""
   with zipfile.ZipFile(io.BytesIO(content)) as archive:
     return {
       name: native.NativeComputation.read(

@@ -37,7 +37,7 @@ class NotCacheableError(Exception):
 
 
 def digest(value: object) -> str:
-  """Returns the key under which results derived from a value are cached."""
+  """Returns the cache key of results that are derived from `value`."""
   if known_code.has_user_code():
     raise NotCacheableError("The program has code of a user.")
   content = io.BytesIO()

@@ -23,8 +23,8 @@ _SECONDS_TO_CLOSE = 3.0
 _SECONDS_TO_END = 30.0  # To end a cluster; Dask kills busy workers after 4 s.
 # The loggers of Dask, and of its library Tornado, that set their own levels.
 _LOGGERS = ("distributed", "distributed.client", "tornado.application")
-# Dask warns of large values in tasks, and advises to load them in workers. But
-# workers cannot load a model's state, which is new in each round.
+# Dask warns of large values in tasks, and advises loading them in the workers.
+# But a worker cannot load a model's state, which is new in each round.
 _WARNING_OF_STATES = "Sending large graph"
 
 

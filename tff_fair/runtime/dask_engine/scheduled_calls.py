@@ -79,7 +79,7 @@ class DaskEngine:
     if parameter is not None:
       whole = part_by_part.pack_arguments(args)
       arg = self._pack_argument(whole, parameter)
-      # Workers take turns with parts. Merges run best where their sums are.
+      # Workers take turns with parts. A merge runs best where its sums are.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
       name,

@@ -25,8 +25,8 @@ class VersionError(RuntimeError):
 
 def prepare() -> None:
   """Prepares a worker for `compute`: imports TFF and creates the context."""
-  # Not at the top, here and in `compute`: it imports TensorFlow Federated,
-  # which Dask's scheduler must not do.
+  # Imported in this function and in `compute`, since it imports TensorFlow
+  # Federated, which Dask's scheduler must not do.
   from tff_fair.runtime.dask_engine import worker_execution  # noqa: PLC0415
 
   worker_execution.context()

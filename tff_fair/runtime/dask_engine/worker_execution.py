@@ -18,10 +18,10 @@ from tff_fair.runtime import local_context, native, values
 
 # A run has several computations for its rounds, and several for evaluations.
 _MOST_COMPUTATIONS = 64
-# The most clients' datasets that a worker keeps, so that it need not build them
-# again and the runtime recognizes them.
+# How many clients' datasets a worker keeps: it does not build these again, and
+# the runtime recognizes them.
 _MOST_DATASETS = 256
-# The graphs of datasets, kept since a client may be sampled again.
+# The graphs of datasets, cached since a client may be sampled again.
 _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
   weakref.WeakKeyDictionary()
 )

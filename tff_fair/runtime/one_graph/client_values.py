@@ -1,9 +1,9 @@
 """Converts arguments to the inputs of a graph that computes all clients.
 
-The graph takes a column of variants for each dataset and each tensor in the
-clients' values. For datasets that shuffle, the column contains strings: each
-function that reads such a dataset builds it from the string, as in TFF's
-executors.
+For each dataset and each tensor in a client's value, the graph takes a column:
+a vector with a variant for each client. For datasets that shuffle, it contains
+serialized graphs instead: each function that reads such a dataset rebuilds it
+from its graph, as in TFF's executors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tff_fair.runtime import admission, supervision, tff_internals, values
 from tff_fair.runtime.admission import ReadLimit
 from tff_fair.runtime.one_graph import inlining
 
-# Maps a client's number to its value, in a graph.
+# In a graph, maps a client's number, int32[], to the client's value.
 ClientReader: TypeAlias = Callable[[tf.Tensor], inlining.Value]
 
 # The value of `tf.data.experimental.ExternalStatePolicy.FAIL`.
@@ -28,7 +28,7 @@ _FAIL = 2
 
 
 class ServerValue:
-  """Inputs for an argument at the server: one tensor per leaf."""
+  """The graph's inputs for an argument at the server: one tensor per leaf."""
 
   def __init__(self, type_spec: tff.Type) -> None:
     leaves = inlining.leaf_types(type_spec)
@@ -40,7 +40,7 @@ class ServerValue:
     ]
 
   def to_tensors(self, value: inlining.Value) -> list[tf.Tensor]:
-    """Converts an argument to the inputs: its leaves as tensors."""
+    """Converts an argument to the graph's inputs: its leaves as tensors."""
     leaves = inlining.leaves(value, self._type)
     return [
       tf.convert_to_tensor(leaf, spec.dtype)
@@ -53,7 +53,7 @@ class ServerValue:
 
 
 class Columns:
-  """Inputs for an argument at clients: a column per leaf, a row per client."""
+  """The graph's inputs for an argument at clients: one column per leaf."""
 
   def __init__(self, member: tff.Type, reading: ReadLimit) -> None:
     """Takes the type of a client's value, and how often its data are read."""
@@ -72,7 +72,7 @@ class Columns:
     ]
 
   def to_tensors(self, clients: Sequence[Any]) -> list[tf.Tensor]:
-    """Converts all clients' values to the inputs: a column per leaf."""
+    """Converts the clients' values to the graph's inputs, a column per leaf."""
     rows = [inlining.leaves(value, self._member) for value in clients]
     return [
       tf.constant([_text(row[place]) for row in rows], tf.string)
@@ -82,7 +82,7 @@ class Columns:
     ]
 
   def takes(self, clients: Sequence[Any]) -> bool:
-    """Returns whether all clients' datasets may be read as often as needed."""
+    """Returns whether all datasets may be read as often as `reading` says."""
     return all(
       _read_limit(leaf) >= self._reading
       for value in clients
@@ -129,11 +129,11 @@ def _variant(leaf: Any) -> tf.Tensor:
 
 
 def _text(data: Any) -> bytes:
-  """Returns a dataset's graph, without the state that the dataset refers to."""
+  """Returns a dataset's serialized graph, without references to its state."""
   graph_def = tf.compat.v1.GraphDef.FromString(values.serialize(data))
   for node in graph_def.node:
-    # By the handle's name, TensorFlow would find the dataset's seed generator,
-    # and continue its sequence.
+    # A dataset with the handle's original name would share the seed generator
+    # of `data`, and continue its sequence.
     for handle in node.attr["value"].tensor.resource_handle_val:
       handle.name = "none"
   return bytes(graph_def.SerializeToString())
@@ -150,7 +150,7 @@ def _from_variant(variant: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   return tensor
 
 
-# The read limits of datasets, kept since a client may be sampled again.
+# The read limits of datasets, cached since a client may be sampled again.
 _read_limits: weakref.WeakKeyDictionary[Any, ReadLimit] = (
   weakref.WeakKeyDictionary()
 )

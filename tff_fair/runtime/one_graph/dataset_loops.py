@@ -30,7 +30,7 @@ def with_loops(graph_def: Any) -> Any:
 
 
 def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
-  """Replaces reductions in `nodes` by calls of loops; returns their names."""
+  """Turns reductions among `nodes` into calls of loops; returns the names."""
   found = {node.name for node in nodes if node.op == REDUCE}
   for node in nodes:
     if node.name in found:
@@ -64,7 +64,7 @@ def _output(name: str, calls: set[str]) -> str:
 
 
 def _loop(node: Any, library: Any) -> tuple[str, Sequence[Any]]:
-  """Builds a reduction's loop; returns its name, and all its functions."""
+  """Builds a reduction's loop; returns its name, and the functions in it."""
   function = node.attr["f"].func
   state = [
     tf.TensorSpec(shape, dtype)

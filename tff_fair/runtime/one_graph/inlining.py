@@ -1,8 +1,8 @@
 """Adds the TensorFlow graphs in TFF's computations to a surrounding graph.
 
 TFF does the same if one `tff.tensorflow.computation` calls another, but not
-inside a loop. Values are tensors, variants of datasets, and tuples of values;
-only the types hold the names of fields.
+inside a loop. Values are tensors, datasets as variant tensors, and tuples of
+values; their TFF types hold the names of fields.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _numbers = itertools.count()
 
 
 def function_of(message: admission.Message) -> Function:
-  """Converts a TFF function without placements to a function of values.
+  """Converts a TFF function without placements to a Python function of values.
 
-  A literal becomes its value.
+  For a literal, returns its value.
   """
   return evaluate_calls(message, _in_graph)
 
@@ -56,10 +56,10 @@ def evaluate_calls(
   message: admission.Message,
   evaluate_other: Callable[[admission.Message], Value],
 ) -> Value:
-  """Returns the value of an expression, including its calls and lambdas.
+  """Evaluates a TFF expression, including its calls and lambdas.
 
-  Lambdas become Python functions. `evaluate_other` computes the kinds of
-  expressions that have a case neither here nor in `evaluate`.
+  Lambdas become Python functions. `evaluate_other` evaluates all kinds of
+  expressions that this function and `evaluate` do not handle.
   """
 
   def evaluate_part(part: admission.Message, known: Bindings) -> Value:
@@ -86,10 +86,10 @@ def evaluate(
   evaluate_other: Callable[[admission.Message, Bindings], Value],
   select: Callable[[Value, int], Value] = operator.getitem,
 ) -> Value:
-  """Returns the value of an expression whose names have the values `known`.
+  """Evaluates a TFF expression; `known` has the values of its variables.
 
-  `evaluate_other` computes calls and all other expressions without a case here;
-  `select` selects from values that are not tuples.
+  `evaluate_other` evaluates calls, and all other kinds without a case here;
+  `select` returns an element, by index, of a value that is not a tuple.
   """
 
   def value(part: admission.Message, known: Bindings = known) -> Value:
@@ -100,7 +100,7 @@ def evaluate(
       return known[message.reference.name]
     case "selection":
       source = value(message.selection.source)
-      # TFF's compiler leaves selections from the results of impure functions.
+      # The compiler does not remove selections from impure functions' results.
       take = operator.getitem if isinstance(source, tuple) else select
       return take(source, message.selection.index)
     case "struct":
@@ -169,7 +169,7 @@ def _inliner(message: admission.Message) -> Function:
 
 
 def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
-  """Returns a value whose origin TensorFlow's optimizer cannot see.
+  """Hides from TensorFlow's optimizer how `value` was computed.
 
   In a TFF session, the optimizer works within one computation and knows only
   the types of its inputs. Across computations, it would simplify 0 times NaN to
@@ -186,10 +186,10 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 def _wait_for_all(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-  """Returns `results` that are available only after all are computed.
+  """Returns `results`, but none of them before all are computed.
 
   So an error in one result is raised even if only another result is used. The
-  computation's `variables` are dropped before the results are available.
+  computation's `variables` are deleted before the results become available.
   """
   if len(results) < 2 and not variables:
     return results
@@ -216,11 +216,11 @@ def _with_unique_frames(graph_def: Any, suffix: str) -> Any:
 
 
 def _name_functions_by_content(graph_def: Any) -> None:
-  """Renames the functions in a graph after their content.
+  """Appends a digest of a graph's functions to each function's name.
 
-  All functions of a program share one namespace in TensorFlow, and two
-  computations may use a name for different functions: the counter in a name
-  starts again in each program that builds a computation.
+  All functions of a program share one namespace in TensorFlow. Two computations
+  may use the same name for different functions, since each program that builds
+  computations numbers functions anew.
   """
   library = graph_def.library
   if not library.function:
@@ -248,7 +248,7 @@ def _name_functions_by_content(graph_def: Any) -> None:
 
 
 def tensor_names(binding: Any) -> list[str]:
-  """Returns the names of a binding's tensors in the graph."""
+  """Returns the names of the tensors that a TFF binding refers to."""
   match binding.WhichOneof("binding"):
     case "struct":
       members = binding.struct.element
@@ -261,7 +261,7 @@ def tensor_names(binding: Any) -> list[str]:
 
 
 def unflatten(tensors: Iterable[Any], type_spec: tff.Type) -> Value:
-  """Packs `tensors` into a value of a type, which may have placements."""
+  """Packs `tensors` into nested tuples with the structure of `type_spec`."""
   remaining = iter(tensors)
 
   def pack(part: tff.Type) -> Value:
@@ -291,7 +291,7 @@ def dtype_of(leaf: tff.TensorType) -> Any:
 
 
 def leaf_types(type_spec: tff.Type | None) -> list[tff.Type]:
-  """Returns the types of the tensors and sequences of a type, if any."""
+  """Returns the tensor and sequence types in a type; none for `None`."""
   if isinstance(type_spec, tff.StructType):
     return [leaf for part in type_spec for leaf in leaf_types(part)]
   return [] if type_spec is None else [type_spec]
@@ -303,12 +303,11 @@ def _variables_of(graph_def: Any) -> list[str]:
 
 
 def _with_unique_variables(graph_def: Any, initializer: str) -> Any:
-  """Returns a graph that creates its own variables first.
+  """Returns a graph in which each run creates and initializes its variables.
 
   TFF runs the graph of each client in a new session: first the initializers of
   variables, then the other nodes. In a loop, all clients would share variables.
-  Here each run creates variables without a name, which no other run can find,
-  and drops them at the end.
+  Here each run creates variables without a name, which no other run can find.
   """
   changed = type(graph_def)()
   changed.CopyFrom(graph_def)
@@ -352,7 +351,7 @@ def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
 
 
 def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
-  """Returns the names of nodes and of all nodes that they depend on."""
+  """Returns the names of `nodes`, and of all nodes on which these depend."""
   inputs = {node.name: [*map(_node, node.input)] for node in graph_def.node}
   found: set[str] = set()
   remaining = [*nodes]
@@ -365,5 +364,5 @@ def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
 
 
 def _node(name: str) -> str:
-  """Returns the node in the name of an input: X in "X", "X:1" and "^X"."""
+  """Returns the node's name in an input's name: X in "X", "X:1" and "^X"."""
   return name.removeprefix("^").split(":")[0]

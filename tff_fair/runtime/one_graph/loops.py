@@ -1,8 +1,8 @@
 """Adds the steps of a computation to one TensorFlow graph.
 
-Each aggregate is a loop over the clients. Iterations overlap: several clients
-work at the same time, but their values are added in the clients' order. So sums
-equal those of TFF's own executors, bit for bit.
+Loops over the clients compute the aggregates. Iterations overlap: several
+clients work at the same time, but their values are added in the clients' order.
+So sums equal those of TFF's own executors, bit for bit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Graph:
     self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
     self.at_server: dict[steps.Step, inlining.Value] = {}
-    # Arguments at clients, and values that clients keep for a later loop.
+    # Readers of arguments at clients, and of values kept for a later loop.
     self.of_client: dict[steps.Step, client_values.ClientReader] = {}
     for step, argument in zip(plan.arguments, arguments, strict=True):
       (self.of_client if step.at_clients else self.at_server)[step] = argument
@@ -72,7 +72,7 @@ class Graph:
         self.at_server[step] = _compute_step(step, values)
 
   def _add_loop(self, number: int) -> None:
-    """Adds the loop over the clients for all sums whose inputs are known."""
+    """Adds the loop for all sums that wait for `number` earlier loops."""
     sums = [
       step
       for step in self._needed
@@ -140,7 +140,7 @@ class Graph:
     return value
 
   def _values_for_later_loops(self, number: int) -> Sequence[steps.Step]:
-    """Returns the steps whose client values later loops need from this loop."""
+    """Returns the steps of loop `number` whose values later loops need."""
     later = [s for s in self._needed if s.at_clients and s.loops > number]
     taken = dict.fromkeys(source for step in later for source in step.sources)
     return [

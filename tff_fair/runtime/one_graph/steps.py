@@ -1,9 +1,9 @@
 """Reads a compiled computation over clients as steps.
 
-TFF's compiler leaves a list of intrinsics: apply a function at the server or at
-each client, send a value from the server to the clients, aggregate. Each
-intrinsic is a step that takes the values of other steps. A step waits for as
-many loops over the clients as there are aggregates on the longest path to it.
+A compiled computation calls intrinsics, which apply a function at the server or
+at each client, send a value from the server to the clients, or aggregate. Each
+call is a step that takes the values of other steps. A step waits for as many
+loops over the clients as there are aggregates on the longest path to it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ class Step:
     at_clients: Whether each client has its own value.
     loops: How many loops over the clients must run before the value is known.
     sources: The steps from whose values the value is computed.
-    function: The function that computes the value, if any, as TFF serializes
-      it.
+    function: The serialized function that computes the value, if any.
   """
 
   type_spec: tff.Type
@@ -71,7 +70,7 @@ class Zip(Step):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Selection(Step):
-  """A part of the value of its source."""
+  """The element `index` of the value of its source."""
 
   index: int = 0
 
@@ -81,7 +80,7 @@ class FunctionCall(Step):
 
 
 class Aggregation(Step):
-  """An aggregate that adds the clients' values one after the other.
+  """An aggregate that adds the clients' values one after another.
 
   Its sources are the client's value and the first accumulator; its function
   takes an accumulator and a client's value, and returns the next accumulator.
@@ -90,14 +89,14 @@ class Aggregation(Step):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-  """A computation's placed arguments and its result, as steps or tuples."""
+  """A computation's arguments as steps, and its result as steps in tuples."""
 
   arguments: Sequence[Argument]
   result: Placed
 
   @functools.cached_property
   def needed_steps(self) -> Sequence[Step]:
-    """The steps that lead to the result, each after its sources."""
+    """The steps on which the result depends, each after its sources."""
     found: dict[Step, None] = {}
 
     def add(placed: Placed) -> None:
@@ -193,7 +192,7 @@ def _read_call(message: admission.Message, known: inlining.Bindings) -> Placed:
     return _read_intrinsic(call, type_spec.member, known)
   args = [call.argument] if call.HasField("argument") else []
   placed = [_read(arg, known) for arg in args]
-  # TFF's compiler leaves lambdas in computations with random numbers.
+  # TFF's compiler does not inline lambdas if there are random operations.
   if kind == "lambda":
     function = getattr(call.function, "lambda")
     named = [(function.parameter_name, arg) for arg in placed]
@@ -246,7 +245,7 @@ def _broadcast(source: Step) -> Broadcast:
 
 
 def _zip(placed: Placed) -> Step:
-  """Returns one step whose value is the tuple of several steps' values."""
+  """Combines a tuple of steps into one step; returns a single step as it is."""
   if isinstance(placed, Step):
     return placed
   sources = [*map(_zip, placed)]

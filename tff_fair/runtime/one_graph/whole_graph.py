@@ -28,9 +28,9 @@ class WholeGraph:
     columns: Sequence[client_values.Columns],
     clients_at_a_time: int,
   ) -> None:
-    """Builds the graph of `message`; `columns` are its inputs at clients.
+    """Builds the graph of `message`; `columns` are the clients' inputs to it.
 
-    Raises `NotAdmittedError` if a graph could give another result.
+    Raises `NotAdmittedError` if the result could differ from TFF's.
     """
     plan = steps.read(message)
     steps.check_works_as_one_graph(plan)
@@ -47,7 +47,7 @@ class WholeGraph:
     ]
     self._type = tff.types.deserialize_type(message.type)
 
-    # TensorFlow's own cancellation does not end loops of plain operations.
+    # The graph's loops read this flag, since TensorFlow does not cancel them.
     with tf.init_scope(), tf.device("CPU:0"):
       self._is_cancelled = tf.Variable(False, trainable=False)
 
@@ -100,7 +100,7 @@ def try_build(
 ) -> WholeGraph | None:
   """Returns `comp` as one graph, or None if that is not possible.
 
-  `parts` are the values and types of its arguments; `read` compiles `comp`.
+  `parts` has the value and the type of each argument; `read` compiles `comp`.
   """
   clients = [
     (type_spec.member, value)

@@ -5,8 +5,8 @@ form of three computations. The first computes the sums of a part's clients, the
 second merges the sums of two parts, and the third computes the result from the
 merged sums.
 
-TFF takes a second to find this form of a phase. So the form is found only if
-the cache lacks the computations built from it.
+TFF takes a second to derive this form for a phase. So the form is derived only
+if the cache lacks the computations built from it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Phase:
 
   @functools.cached_property
   def up_to_merge(self) -> tff.Computation:
-    """The computation of a part's sums from its server and client arguments."""
+    """The computation of a part's sums from arguments at server and clients."""
 
     def build() -> tff.Computation:
       form = self._form()
@@ -129,7 +129,7 @@ class Phase:
     """Returns the merged sum of all parts, at the server."""
     merge_two = self._form().merge
 
-    # With several graphs instead of one, TFF would keep all merged sums.
+    # With several graphs instead of one, TFF would keep all intermediate sums.
     @tff.tensorflow.computation([self._sum_type.member] * len(parts))
     def merge_all(sums: Any) -> Any:
       remaining: Sequence[Any] = [*sums]
@@ -242,7 +242,7 @@ class _PhaseBuilder:
 
 
 def phases_of(comp: tff.Computation) -> Phases:
-  """Returns the phases of a computation; none if it cannot be cut."""
+  """Returns the phases of a computation; an empty tuple if it cannot be cut."""
   return tff_internals.cached_on(comp, "phases", lambda: _find(comp))
 
 
@@ -261,7 +261,7 @@ def _find(comp: tff.Computation) -> Phases:
 
 
 def function_names(ends: phases.Conversions) -> str:
-  """Returns the names of the functions `ends`; "" if one is not in tff_fair."""
+  """Returns the conversions' names as text; "" if one is not in tff_fair."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
@@ -279,7 +279,7 @@ def functions_by_name(text: str) -> phases.Conversions | None:
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
-  """Returns the number of clients in `arg`; 0 if its lists differ in length."""
+  """Returns the number of clients in `arg`; 0 without a common list length."""
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
@@ -293,7 +293,7 @@ def num_clients(comp: tff.Computation, arg: Any) -> int:
 
 
 def returns_rows(result: tff.Type) -> bool:
-  """Returns whether a result consists of tensors with any number of rows."""
+  """Returns whether all tensors of a result have an unknown number of rows."""
   if isinstance(result, tff.FederatedType):
     return returns_rows(result.member)
   if isinstance(result, tff.StructType):
@@ -332,7 +332,7 @@ def in_parts_of(clients_per_part: int) -> Iterator[None]:
 
 
 def part_size_or_default(clients_per_part: int | None) -> int:
-  """Returns the size of parts, by default 32; refuses negative numbers."""
+  """Returns the size of parts, by default 32; raises for negative numbers."""
   if clients_per_part is None:
     return CLIENTS_PER_PART
   if clients_per_part < 0:
@@ -346,7 +346,7 @@ def part_size_or_default(clients_per_part: int | None) -> int:
 def cut(
   comp: tff.Computation, arg: Any, clients_per_part: int
 ) -> tuple[Phases, int] | None:
-  """Returns the phases and the size of parts; None to compute in one call."""
+  """Returns the phases, and the size of parts; None if one call takes all."""
   global _has_warned  # noqa: PLW0603
   size = clients_per_part if _size is None else _size
   number = num_clients(comp, arg)

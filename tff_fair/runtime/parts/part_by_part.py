@@ -1,7 +1,7 @@
 """Computes rounds with large cohorts in parts, on any engine.
 
-The sums of parts are merged in a fixed tree: groups of neighbours, then groups
-of these, until few sums are left. The call that ends the phase merges them.
+The sums of parts are merged in a fixed tree, by groups of neighbours, until few
+sums are left. The call that ends the phase merges these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Engine(Protocol):
     """Returns a handle for a value that several calls take."""
 
   def call(self, comp: tff.Computation, *args: Any) -> Any:
-    """Computes `comp(*args)`, or begins to.
+    """Computes `comp(*args)`, or starts to compute it.
 
     Returns a handle for the result, which `call` and `fetch` accept. An engine
     gets the same `comp` repeatedly, and compiles and sends it only once. A
@@ -41,7 +41,7 @@ class Engine(Protocol):
 
 
 class PartsContext(tff.framework.SyncContext):
-  """Computes each cohort that has more clients than a part, part by part."""
+  """A context that computes large cohorts part by part on an engine."""
 
   def __init__(
     self,

@@ -1,4 +1,4 @@
-"""Tests of clients in order, of their histograms, and of each client."""
+"""Tests of the sections on ordered clients, histograms and single clients."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -61,7 +61,7 @@ def test_values_below_0_have_bins_and_their_means_a_place(tmp_path):
     for name in ("worst-line", "mean-line")
     for line in with_class(svg, name)
   )
-  # The ends of the frame.
+  # The x coordinates of the frame's ends.
   left, right = 32, 260 - 14
   share = (np.mean(r2) + 1) / 2
   assert worst == left

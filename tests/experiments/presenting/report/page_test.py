@@ -37,8 +37,8 @@ def headings(root, level="h3"):
   ]
 
 
-# By title: why a page without further data leaves the section out; None if it
-# does not.
+# Maps a section's title to the reason for which a page without further data
+# leaves the section out, or to None.
 SECTIONS = {
   "Verdict": None,
   "All measures": None,
@@ -68,7 +68,7 @@ def test_with_all_data_there_are_all_sections(tmp_path):
   text, root = build(tmp_path)
   assert headings(root) == ALL
   assert headings(root, "h2") == ["digits"]
-  # The contents lead to all of them.
+  # The table of contents links to all sections.
   links = {words(a): a.get("href")[1:] for a in root.findall(".//nav//a")}
   assert list(links) == ALL
   places = {e.get("id"): e for e in root.iter("section")}
@@ -359,7 +359,7 @@ def test_a_method_looks_the_same_in_all_tasks(tmp_path):
   assert list(looks) == ["FedAvg", "AdaFed", "FedMGDA+", "Semi-VRed"]
   assert all(len(found) == 1 for found in looks.values())
   assert len(set().union(*looks.values())) == 4
-  # Names of the registry appear only in the settings.
+  # The registry's names of methods appear only in the settings.
   tables = words(root).partition("Runs")[0]
   assert "fedmgda_plus" not in tables
 

@@ -29,7 +29,7 @@ COHORTS = [
   (1, 2, 1.0),
   (1, 3, 9.0),  # Only in this round.
   (2, 2, 0.5),
-  (2, 1, ""),  # It did not count.
+  (2, 1, ""),  # The client did not count.
   (2, 4, 99.0),  # Not in the first round.
   (3, 1, 4.0),
   (3, 4, 98.0),

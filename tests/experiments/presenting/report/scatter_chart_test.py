@@ -117,5 +117,5 @@ def test_many_points_have_no_names_but_tell_them():
 def test_the_front_is_a_line_if_it_has_two_points():
   assert with_class(drawing([(10, 10), (20, 20)]), "front") == []
   (path,) = with_class(drawing([(10, 20), (20, 10), (5, 5)]), "front")
-  # From the upper left point down, then to the other.
+  # The line goes from the upper left point down, then right to the other point.
   assert [c for c in path.get("d") if c.isalpha()] == ["M", "V", "H"]

@@ -1,4 +1,4 @@
-"""Sections on final scores: their distribution over clients, single clients."""
+"""Sections on final scores: their distribution, and each client's scores."""
 
 from collections.abc import Sequence
 
@@ -250,7 +250,7 @@ def build_each(task: TaskRuns) -> section.Section:
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
-  # Without several seeds, intervals are binomial: they need accuracies that are
+  # With a single seed, intervals are binomial, so they need accuracies that are
   # shares of examples, not of words.
   are_shares = task.score.name == ACCURACY.name and (
     metrics.are_shares_of_examples(
@@ -316,7 +316,7 @@ def _x_scale(task: TaskRuns, rows: Sequence[_Client]) -> Scale:
 def _chart(
   task: TaskRuns, rows: Sequence[_Client], places: np.ndarray, x: Scale
 ) -> Figure:
-  """Returns a chart of `rows` at `places`, one client below another."""
+  """Returns a chart of the clients `rows[places]`, one below another."""
   score = task.score
   shown = [rows[place] for place in places]
   names = [task.clients.short(row.client) for row in shown]

@@ -32,7 +32,7 @@ class Coefficients:
   run: Run
   num_rounds: int
   clients: np.ndarray
-  is_ordered: bool  # Whether the worst score is first; otherwise the least id.
+  is_ordered: bool  # Whether clients are in order of score, the worst first.
   values: np.ndarray
 
 
@@ -80,7 +80,7 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
 def matrix(
   table: pd.DataFrame, order: np.ndarray, max_rows: int, max_columns: int
 ) -> np.ndarray:
-  """Returns mean coefficients in blocks: clients as rows, rounds as columns."""
+  """Returns mean coefficients by block of clients (row) and rounds (column)."""
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)
   rank = pd.Series(np.arange(len(order)), index=order)

@@ -71,7 +71,7 @@ _TITLE = "Curves"
 
 
 class _Axis(NamedTuple):
-  """An x axis of curves: the cumulative sum of `columns`; if empty, rounds."""
+  """An x axis: the cumulative sum of `columns`, or rounds if that is empty."""
 
   name: str
   title: str

@@ -1,4 +1,4 @@
-"""The first screen about a task, on whether clients gain from joining."""
+"""The start of a task's report: whether clients gain from joining."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _COUNTS = ("gaining", "losing", "undecided")
 
 
 def build(task: TaskRuns) -> str | None:
-  """Returns the first screen as HTML; None if no run is finished."""
+  """Returns the start of a task's report as HTML; None without final scores."""
   finished = [m for m in task.methods if all(r.is_finished for r in m.runs)]
   compared = [m for m in task.with_summary(summaries.JOINING) if m in finished]
   if not compared:
@@ -93,7 +93,7 @@ def _range(task: TaskRuns, values: Sequence[float]) -> str:
 
 
 def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
-  """Yields sentences that name the clients that gain or lose, if few do."""
+  """Yields sentences that name clients with a significant gain or loss."""
   shown = methods[:_MOST_METHODS]
   found: dict[str, list[str]] = {}
   for method in shown:

@@ -34,7 +34,7 @@ INTERVALS = f"{100 * CONFIDENCE:.0f}\N{NO-BREAK SPACE}% intervals"
 
 
 class Result(NamedTuple):
-  """A method's mean of a measure over seeds with its interval, both scaled."""
+  """A measure's mean over a method's seeds, and its interval, both scaled."""
 
   measure: Measure
   value: Value
@@ -52,7 +52,7 @@ class Result(NamedTuple):
 
   @property
   def mean_text(self) -> str:
-    """The mean as tables show it, without its deviation."""
+    """The mean as tables show it, without the standard deviation."""
     return measures.value_text(self.measure, self.value._replace(std=None))
 
   @property

@@ -30,7 +30,7 @@ class Shades:
   start: float = 0.0
 
   def levels(self, values: np.ndarray) -> np.ndarray:
-    """Returns integer shades: 1, 2, ... above 0, -1, ... below; NaN is 0."""
+    """Returns shades: 1, 2, ... for values >= 0, -1, ... below, 0 for NaN."""
     with np.errstate(invalid="ignore"):
       # A value on an edge, such as the largest, belongs to the shade below.
       steps = np.ceil(np.abs(values - self.start) / self.step - 1e-9)

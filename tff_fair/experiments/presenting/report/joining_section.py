@@ -50,7 +50,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
-  """Returns the table of methods, which the first screen also shows."""
+  """Returns the table of methods' mean scores, gains, and counts of clients."""
   found = [[r.of_summary(summaries.JOINING) for r in m.runs] for m in methods]
   known = {name for runs in found for run in runs for name in run}
   columns = []

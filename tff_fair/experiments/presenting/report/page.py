@@ -149,7 +149,7 @@ def report(
     title: Title of the page; by default it names the data.
     overwrite: Whether to replace an existing file.
     baseline: The label or name of the method to compare the others with; by
-      default FedAvg, or else the first. If FedAvg by numbers of examples and
+      default FedAvg, or else the first. If FedAvg weighted by examples and
       FedAvg with equal weights both exist, the better one is the baseline.
     unfinished: Whether to show unfinished runs, too, if they were evaluated
       after a round.

@@ -32,7 +32,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class _Series(NamedTuple):
-  """The texts of a section on a value by round, and its metrics.csv column."""
+  """The texts of a section on a per-round value, and its metrics.csv column."""
 
   title: str
   column: str
@@ -175,7 +175,7 @@ def build_replay(task: TaskRuns) -> section.Section:
 
 
 _LOSS_TITLE = "Losses of two clients"
-# The first of these columns that has losses is shown.
+# Columns of cohorts.csv; the first one that has losses is shown.
 _LOSS_COLUMNS = ("loss_before", "loss")
 _LOSS_DASHES = (None, "4 3")
 
@@ -224,7 +224,7 @@ def build_losses(task: TaskRuns) -> section.Section:
 def extremes(run: Run) -> tuple[Losses, Losses] | None:
   """Returns losses of the clients with the largest and least loss in round 1.
 
-  The client with the largest loss comes first.
+  The largest comes first. None unless two clients also have later losses.
   """
   table = pd.DataFrame() if run.cohorts is None else run.cohorts
   of_columns = (

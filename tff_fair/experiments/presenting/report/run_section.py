@@ -82,7 +82,7 @@ def _texts(settings: _Settings) -> list[str]:
 
 
 def _settings_by_group(run: Run) -> dict[tuple[str, str], object]:
-  """Returns the settings of a run that its row does not show in a column."""
+  """Returns a run's settings by (group, name), without its row's columns."""
   flags = {
     spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
     if isinstance(value, Mapping)

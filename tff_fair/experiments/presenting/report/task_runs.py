@@ -139,7 +139,7 @@ class TaskRuns:
 
   @property
   def baselines(self) -> tuple[Method, ...]:
-    """The methods among which the best is the baseline, for each measure."""
+    """The candidate baselines: for each measure, the best one is chosen."""
     return self.methods[: self.num_baselines]
 
   @property
@@ -179,7 +179,7 @@ def arrange(
   baseline: str | None = None,
   question: str | None = None,
 ) -> list[TaskRuns]:
-  """Groups runs by task and method, both in the order in which they occur."""
+  """Groups runs by task and method, in order of occurrence, baselines first."""
   by_data: dict[tuple[object, ...], list[Run]] = {}
   for run in runs:
     by_data.setdefault(run_groups.data_key(run), []).append(run)

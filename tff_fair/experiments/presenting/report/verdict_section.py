@@ -88,7 +88,7 @@ def build(task: TaskRuns) -> section.Section:
 def _decomposition_table(
   task: TaskRuns, contents: TaskComparison
 ) -> html_tables.Table | None:
-  """Returns the table of methods' gains from weights and from their rules."""
+  """Returns a table of gains over FedAvg, divided between weights and rule."""
   found = references.decompose(contents)
   if found is None:
     return None
@@ -125,7 +125,7 @@ def _number(task: TaskRuns, value: float) -> str:
 
 
 def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
-  """Returns the rows' marks at `place`; all None if no method stands out."""
+  """Returns the rows' marks at index `place`; all None if all are the best."""
   tried = [
     row for row in rows if row.num_seeds >= comparison_table.NEEDED_SEEDS
   ]
@@ -157,7 +157,7 @@ def _columns(
 
 
 class _Best(NamedTuple):
-  """The parts of a sentence on which methods are best by a measure."""
+  """The parts of a sentence about the best methods by one measure."""
 
   words: str
   name: str
@@ -169,7 +169,7 @@ class _Best(NamedTuple):
 def _sentences(
   task: TaskRuns, rows: Sequence[Row], groups: Sequence[Group]
 ) -> list[_Best]:
-  """Returns the best methods by each measure; omits measures without any."""
+  """Returns parts of a sentence per measure; omits measures without a best."""
   found = []
   all_words = (f"Mean {task.score.noun}", "Std over clients", _TAIL)
   for place, (name, words) in enumerate(zip(_NAMES, all_words, strict=True)):
@@ -210,7 +210,7 @@ _WIDTH, _EDGE = 120, 4  # The width and margin of an interval's drawing.
 
 
 class _Interval(NamedTuple):
-  """The pixels of an interval's ends, its estimate and 0 in a drawing."""
+  """Pixel positions of 0, an interval's ends and its estimate in a drawing."""
 
   zero: str
   low: str

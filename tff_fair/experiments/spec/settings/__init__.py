@@ -73,7 +73,7 @@ class RunSettings(
     """The number of rounds from one evaluation to the next.
 
     It is `rounds_per_evaluation`. If that is not given or exceeds the number of
-    rounds, the interval is such that a short run also evaluates several times.
+    rounds, the interval is short enough for several evaluations.
     """
     given, total = self.rounds_per_evaluation, self.total_rounds
     if given is not None and given <= total:
@@ -85,7 +85,7 @@ class RunSettings(
 
   @property
   def part_size(self) -> int:
-    """The size of the parts of cohorts; 0 if every cohort is one part.
+    """How many clients a part of a cohort has; 0 if cohorts are not cut.
 
     If all clients take part, their number is not known here, and the result is
     `clients_per_part`.

@@ -287,7 +287,7 @@ class EvaluationSettings:
 def part_size(
   clients_per_part: int, clients_per_round: bounds.Range | None
 ) -> int:
-  """Returns the size of the parts of cohorts; 0 if every cohort is one part."""
+  """Returns how many clients a part of a cohort has; 0 if none is cut."""
   try:
     _, most = bounds.range_ends(clients_per_round)
   except ValueError:  # The value is None, or invalid in a damaged record.
