@@ -122,8 +122,8 @@ _READ = _FLAGS.text(
 _RESULTS = _FLAGS.text(
   "results",
   None,
-  "The CSV file (.csv or .csv.gz) to write, with a row for each federation, "
-  "method, seed and client.",
+  "The CSV file (.csv, .csv.gz or .csv.xz) to write, with a row for each "
+  "federation, method, seed and client.",
 )
 _PICTURE = _FLAGS.text(
   "picture", None, "The SVG file to draw the differences into."
@@ -283,9 +283,13 @@ def _show(asked: bench.Bench) -> None:
 
 
 def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
-  """Writes the results as CSV, compressed if the path ends in .gz."""
-  # Omit the time from the gzip file, so that equal results give equal bytes.
-  packing = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
+  """Writes the results as CSV, compressed if the path ends in .gz or .xz."""
+  packing: dict[str, object] | str | None = None
+  if path.suffix == ".xz":
+    packing = "xz"
+  elif path.suffix == ".gz":
+    # Omit the time from the file, so that equal results give equal bytes.
+    packing = {"method": "gzip", "mtime": 0}
   with atomic.replacement(path, overwrite=True) as staged:
     found.to_csv(staged, index=False, lineterminator="\n", compression=packing)
 

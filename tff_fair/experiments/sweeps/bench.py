@@ -92,12 +92,14 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
   "fedgini": ("epsilon", (0.2, 0.5)),
 }
 # Methods whose step length does not depend on the length of client updates. The
-# bench tunes their server learning rate instead of the client rate. For AdaFed,
-# it tunes both rates, but not gamma.
-UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox")
+# bench tunes their server learning rate instead of the client rate.
+UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox", "nash_mtl")
 UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-# AdaFed's server rates by kind of label: high where client rates are low.
-_ADAFED_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
+# Methods whose steps can be much shorter than client updates. The bench tunes
+# both rates, but not AdaFed's gamma.
+_SHORT_STEPS = ("adafed", "aligned_mtl")
+# Their server rates by kind of label: high where client rates are low.
+_LONG_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Columns of an item's file: the number of the setting, and the client's name.
 SETTING, CLIENT = "setting", "client"
 # The step between the seeds of runs with the same data; larger than any data
@@ -364,8 +366,8 @@ def settings(
   if method.algorithm in UNIT_UPDATES:
     tuned["client_learning_rate"] = [rates[len(rates) // 2]]
     rate, varied = "server_learning_rate", UNIT_RATES
-  if method.algorithm == "adafed":
-    varied, tuned["server_learning_rate"] = rates[1::2], [*_ADAFED_RATES[kind]]
+  if method.algorithm in _SHORT_STEPS:
+    varied, tuned["server_learning_rate"] = rates[1::2], [*_LONG_RATES[kind]]
   elif method.algorithm in HYPERPARAMETERS:
     name, values = HYPERPARAMETERS[method.algorithm]
     varied, tuned[f"hparam.{name}"] = varied[1::2], [*values]
