@@ -409,9 +409,10 @@ def _nash_mtl(r: Round) -> np.ndarray:
 
 
 def _nash_mtl_of_one(units: np.ndarray) -> np.ndarray:
-  """Returns sum_k c_k u_k with c_k <u_k, sum_j c_j u_j> = 1, by Newton steps.
+  """Returns sum_k c_k u_k with c_k <u_k, sum_j c_j u_j> = 1; 0 if none exists.
 
-  These c are the minimum of c'Mc / 2 - sum_k log c_k, M the Gram matrix.
+  These c minimize c'Mc / 2 - sum_k log c_k, with the Gram matrix M. Newton's
+  steps are relative to c, so that their matrix is I + diag(c) M diag(c).
   """
   if not np.isfinite(units).all():
     return np.full(units.shape[1], np.nan)
@@ -422,20 +423,20 @@ def _nash_mtl_of_one(units: np.ndarray) -> np.ndarray:
   def value(c: np.ndarray) -> float:
     return 0.5 * c @ gram @ c - np.log(c).sum()
 
-  for _ in range(200):
-    slope = gram @ c - 1 / c
-    step = np.linalg.solve(gram + np.diag(c**-2.0), -slope)
-    decrease = -slope @ step
-    if decrease < 1e-18:
-      break
-    shrinks = step < 0
-    length = min(1.0, 0.99 * (-c[shrinks] / step[shrinks]).min(initial=np.inf))
-    while value(c + length * step) > value(c) - 0.1 * length * decrease:
-      if length < 1e-9:  # Only rounding is left.
-        return c @ units
+  for _ in range(100):
+    gaps = 1 - c * (gram @ c)
+    if np.abs(gaps).max(initial=0) < 1e-9 or c.max(initial=0) > 1e6:
+      break  # Coefficients grow without bound if 0 is in the convex hull.
+    relative = np.linalg.solve(np.eye(len(c)) + gram * np.outer(c, c), gaps)
+    length = min(1.0, 0.99 / max(-relative.min(), 1e-9))
+    least = 0.1 * gaps @ relative  # What the step must gain, per length.
+    while value(c + length * c * relative) > value(c) - length * least:
       length /= 2
-    c = c + length * step
-  return c @ units
+      if length < 1e-9:  # Only rounding is left.
+        break
+    c = c + length * c * relative
+  solves = np.abs(1 - c * (gram @ c)).max(initial=0) <= 1e-6
+  return c @ units if solves else np.zeros(units.shape[1])
 
 
 RULES: dict[str, Callable[[Round], np.ndarray]] = {
