@@ -66,7 +66,7 @@ class Federation:
         self.title, f"its data must be given; expected {self.files}."
       )
     try:
-      with reporting_unreadable(source or pathlib.Path()):
+      with reporting_unreadable(source or self.title):
         frame = self.read(source)
     except DataError:
       raise

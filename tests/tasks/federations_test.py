@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import io
 
@@ -11,6 +12,7 @@ from tasks import federations
 from tasks.data_error import DataError
 from tasks.federations import Federation
 from tests.binaries import in_process
+from tests.refusals import refused
 
 # Maps a federation to its number of clients with enough rows, its number of
 # rows, and the path of its data if no package contains them.
@@ -110,6 +112,15 @@ def test_its_table_is_a_task(prepare, tmp_path):
 )
 def test_a_wrong_one_is_refused_in_a_line(prepare, words):
   assert len(prepare(*words).refusal) <= 300
+
+
+def test_an_error_of_its_function_names_it():
+  def read(_):
+    raise OSError("no answer")
+
+  federation = dataclasses.replace(federations.get("exam"), read=read)
+  with refused(federation.title, "no answer"):
+    federation.table(None)
 
 
 def test_without_the_package_the_way_to_it_is_said(monkeypatch):
