@@ -27,6 +27,7 @@ from tasks.formats import data_files, example_checks, leaf_json
 from tff_fair import declared
 
 _WORD = re.compile(r"[\w']+|[.,!?;]")
+_NUMBER_AT_END = re.compile(r" [-+.e\d]*\d\.?$")
 _PADDING, _UNKNOWN, _FIRST_WORD = 0, 1, 2
 # The index of the text among LEAF's columns of a tweet.
 _TEXT = 4
@@ -150,6 +151,8 @@ def _read_glove(
         vector = np.array(values, np.float32)
         if size not in (None, len(vector)) or not len(vector):
           raise ValueError(f"has {len(vector)} numbers, expected {size}")
+        if _NUMBER_AT_END.search(word):
+          raise ValueError(f"has more than {size} numbers")
         if not np.isfinite(vector).all():
           raise ValueError("has numbers that are not finite")
       except ValueError as error:

@@ -70,6 +70,7 @@ class TestGlove:
     ("content", "place", "fact"),
     [
       (b"good 1 2\nbad 3\n", ", line 2", "1 numbers, expected 2"),
+      (b"good 1 2\nbad 3 -.4e-5 5\n", ", line 2", "more than 2"),
       (b"good 1 x\n", ", line 1", "'x'"),
       (b"good 1 nan\n", ", line 1", "finite"),
       (b"good\n", ", line 1", "0 numbers"),
