@@ -185,6 +185,7 @@ def select_classes(
     class_names=class_names,
     users=None if data.users is None else data.users[retained],
     weights=None if data.weights is None else data.weights[retained],
+    numbers=None if data.numbers is None else data.numbers[retained],
   )
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import itertools
 
@@ -338,8 +339,11 @@ def test_more_users_than_there_are():
 
 
 def test_selected_classes_are_numbered_anew():
-  data = central.select_classes(_data(_TRAIN, _TEST), ("two", "zero"))
+  whole = _data(_TRAIN, _TEST)
+  whole = dataclasses.replace(whole, numbers=whole.labels.astype(np.float64))
+  data = central.select_classes(whole, ("two", "zero"))
   assert data.num_train == 40
+  assert data.numbers.tolist() == [0.0, 2.0] * 24
   split = partitioning.make_split(
     central.CutOptions(partition="labels", num_clients=None), data, 0
   )
