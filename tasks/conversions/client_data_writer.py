@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import pathlib
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +72,7 @@ class DroppedCounts(NamedTuple):
 def write(
   path: pathlib.Path,
   examples: Iterable[Example],
-  cut: SplitSettings,
+  settings: SplitSettings,
   *,
   overwrite: bool = False,
 ) -> DroppedCounts:
@@ -82,7 +82,7 @@ def write(
   """
   with data_files.replacement(path, overwrite=overwrite) as staged:
     try:
-      return _write(path, staged, examples, cut)
+      return _write(path, staged, examples, settings)
     except sqlite3.Error as error:
       raise DataError(path, f"cannot be written: {error}.") from error
 
@@ -91,7 +91,7 @@ def _write(
   path: pathlib.Path,
   staged: pathlib.Path,
   examples: Iterable[Example],
-  cut: SplitSettings,
+  settings: SplitSettings,
 ) -> DroppedCounts:
   with contextlib.closing(sqlite3.connect(staged)) as connection:
     # Neither database needs a journal: an incomplete file is deleted.
@@ -107,20 +107,39 @@ def _write(
     )
     connection.executemany(
       "INSERT INTO arrived VALUES (?, ?, ?)",
-      ((_client_id(e.client), e.split, e.serialized) for e in examples),
+      _rows(path, examples),
     )
     connection.execute(
       "CREATE INDEX unsorted.arrived_by_client ON arrived (client)"
     )
-    dropped = _sort(connection, cut)
-    _check_splits(path, connection, dropped, cut)
+    dropped = _sort(connection, settings)
+    _check_splits(path, connection, dropped, settings)
     connection.executescript(_INDEX)
     connection.commit()
     connection.execute("DETACH unsorted")
   return dropped
 
 
-def _sort(connection: sqlite3.Connection, cut: SplitSettings) -> DroppedCounts:
+def _rows(
+  path: pathlib.Path, examples: Iterable[Example]
+) -> Iterator[tuple[str, str | None, bytes]]:
+  """Yields the client, the split and the bytes of each example."""
+  names: dict[str, str] = {}
+  for name, serialized, split in examples:
+    # TFF's loader puts names in single quotes into its query, unescaped.
+    client = name.replace("'", "’")
+    if "’" in client and (other := names.setdefault(client, name)) != name:
+      raise DataError(
+        path,
+        f"clients {other!r} and {name!r} would both be {client!r}, since TFF's "
+        "loader cannot read straight apostrophes; rename one.",
+      )
+    yield client, split, serialized
+
+
+def _sort(
+  connection: sqlite3.Connection, settings: SplitSettings
+) -> DroppedCounts:
   """Copies examples by client; drops the clients that have too few."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
@@ -128,27 +147,27 @@ def _sort(connection: sqlite3.Connection, cut: SplitSettings) -> DroppedCounts:
   )
   num_clients = num_examples = 0
   for client, count, num_to_cut in clients:
-    if count < cut.min_examples or num_to_cut == 1:
+    if count < settings.min_examples or num_to_cut == 1:
       num_clients += 1
       num_examples += count
     else:
-      _copy(connection, cut, client, num_to_cut)
+      _copy(connection, settings, client, num_to_cut)
   return DroppedCounts(num_clients, num_examples)
 
 
 def _copy(
   connection: sqlite3.Connection,
-  cut: SplitSettings,
+  settings: SplitSettings,
   client: str,
   num_to_cut: int,
 ) -> None:
   rows = connection.execute(
     "SELECT split, rowid FROM arrived WHERE client = ? ORDER BY rowid", [client]
   )
-  is_test = iter(cut.choose_test(client, num_to_cut) if num_to_cut else ())
+  is_test = iter(settings.choose_test(client, num_to_cut) if num_to_cut else ())
   # Sorts only row numbers, since a client's examples may not fit in memory.
   chosen = sorted(
-    (split or (cut.test if next(is_test) else cut.train), rowid)
+    (split or (settings.test if next(is_test) else settings.train), rowid)
     for split, rowid in rows
   )
   connection.executemany(
@@ -169,14 +188,14 @@ def _check_splits(
   path: pathlib.Path,
   connection: sqlite3.Connection,
   dropped: DroppedCounts,
-  cut: SplitSettings,
+  settings: SplitSettings,
 ) -> None:
   found = sqlite_file.split_names(connection)
   if not found:
     raise DataError(
-      path, f"no client is left to write: {_dropped_text(dropped, cut)}."
+      path, f"no client is left to write: {_dropped_text(dropped, settings)}."
     )
-  missing = [split for split in cut.required if split not in found]
+  missing = [split for split in settings.required if split not in found]
   if missing:
     raise DataError(
       path,
@@ -187,17 +206,12 @@ def _check_splits(
     )
 
 
-def _client_id(name: str) -> str:
-  # TFF's loader puts names in single quotes into its query, without escaping.
-  return name.replace("'", "’")
-
-
-def _dropped_text(dropped: DroppedCounts, cut: SplitSettings) -> str:
+def _dropped_text(dropped: DroppedCounts, settings: SplitSettings) -> str:
   if not dropped.clients:
     return "there are no examples"
   return (
     f"{dropped.clients:,} clients with {dropped.examples:,} examples were "
-    f"dropped, because each has fewer than {cut.min_examples} examples "
+    f"dropped, because each has fewer than {settings.min_examples} examples "
     "(--min_examples) or only one to cut into train and test"
   )
 

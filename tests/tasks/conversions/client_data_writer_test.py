@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def _numbers(found, split, client):
   return [int(features["n"][0]) for features in found[split][client]]
 
 
-CUT = SplitSettings(choose_test=client_data_writer.last_share(0.2))
+SETTINGS = SplitSettings(choose_test=client_data_writer.last_share(0.2))
 
 
 class TestWrite:
@@ -51,15 +52,23 @@ class TestWrite:
     found = convert([_example("o'neil", n) for n in range(2)])
     assert found["train"].keys() == {"o’neil"}
 
+  def test_names_that_differ_only_in_the_apostrophe(self, tmp_path):
+    path = tmp_path / "data.sqlite"
+    names = ["o'neil's", "o’neil’s", "o’neil's"]
+    for pair in itertools.permutations(names, 2):
+      with refused(path, *map(repr, pair)):
+        client_data_writer.write(path, [_example(n, 0) for n in pair], SETTINGS)
+    assert list(tmp_path.iterdir()) == []
+
   @pytest.mark.parametrize(
     ("min_examples", "dropped"), [(5, (2, 5)), (1, (1, 1))]
   )
   def test_small_clients_are_dropped(self, tmp_path, min_examples, dropped):
     # A client of one example cannot be cut.
-    cut = dataclasses.replace(CUT, min_examples=min_examples)
+    settings = dataclasses.replace(SETTINGS, min_examples=min_examples)
     examples = _examples(a=5, b=4, c=1)
     path = tmp_path / "data.sqlite"
-    assert client_data_writer.write(path, examples, cut) == dropped
+    assert client_data_writer.write(path, examples, settings) == dropped
 
   @pytest.mark.parametrize(
     ("examples", "facts"),
@@ -68,19 +77,23 @@ class TestWrite:
   def test_no_client_is_left(self, tmp_path, examples, facts):
     path = tmp_path / "new" / "data.sqlite"
     with refused(path, *facts):
-      client_data_writer.write(path, examples, CUT)
+      client_data_writer.write(path, examples, SETTINGS)
     assert list(tmp_path.iterdir()) == []
 
   def test_a_required_split_is_missing(self, tmp_path):
-    cut = dataclasses.replace(CUT, required=("train", "heldout"))
+    settings = dataclasses.replace(SETTINGS, required=("train", "heldout"))
     with refused("data.sqlite", "heldout", "in test, train"):
-      client_data_writer.write(tmp_path / "data.sqlite", _examples(a=5), cut)
+      client_data_writer.write(
+        tmp_path / "data.sqlite", _examples(a=5), settings
+      )
     assert list(tmp_path.iterdir()) == []
 
   def test_same_input_gives_the_same_bytes(self, tmp_path):
-    cut = SplitSettings(choose_test=client_data_writer.random_share(0.3, 5))
+    settings = SplitSettings(
+      choose_test=client_data_writer.random_share(0.3, 5)
+    )
     for name in ("one", "two"):
-      client_data_writer.write(tmp_path / name, _examples(a=50, b=20), cut)
+      client_data_writer.write(tmp_path / name, _examples(a=50, b=20), settings)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
