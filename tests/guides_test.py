@@ -80,9 +80,9 @@ assert "boosted" in algorithms.names()
 assert methods.title("boosted") == "Boosted"
 assert algorithms.build_boosted is algorithms.get("boosted").build
 assert isinstance(aggregators.BoostedFactory(boost=2.0), summing.RuleFactory)
-rooms = {"build_boosted": algorithms, "BoostedFactory": aggregators}
-for name, room in rooms.items():
-  assert name in pathlib.Path(room.__file__ + "i").read_text()
+packages = {"build_boosted": algorithms, "BoostedFactory": aggregators}
+for name, package in packages.items():
+  assert name in pathlib.Path(package.__file__ + "i").read_text()
 (run,) = experiments.open_runs("outputs")
 assert run.is_finished and run.spec.hparams == {"boost": 2.0}
 """,

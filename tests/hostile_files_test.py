@@ -394,9 +394,11 @@ def test_to_read_a_run_imports_nothing(field, form, tmp_path, monkeypatch):
   assert spec.replace(seed=1).effective()["seed"] == 1
   assert len(pickle.loads(pickle.dumps(spec)).vary(seed=[1, 2])) == 2
   assert in_process.run(compare, str(path)).status == 0
-  # These programs read the run's settings, then stop for lack of its tables.
-  in_process.run(report, str(path), f"--output={tmp_path / 'page.html'}")
-  in_process.run(replay, str(path), "--algorithms=qfedavg")
+  # These programs read the run's settings, then stop for lack of its files.
+  outcome = in_process.run(report, str(path), f"--output={tmp_path / 'page'}")
+  assert "metrics.csv: is missing" in outcome.refusal
+  outcome = in_process.run(replay, str(path), "--algorithms=qfedavg")
+  assert "model.json" in outcome.refusal
   outcome = in_process.run(
     sweep, f"--base={path}", "--grid=seed=1,2", "--dry_run"
   )

@@ -109,10 +109,10 @@ def test_every_public_name_is_there():
     *("privacy", "runtime", "summing"),
   ],
 )
-def test_a_room_shows_public_names_alone(name):
-  room = getattr(tff_fair, name)
-  assert dir(room) == sorted(room.__all__)
-  for public in room.__all__:
-    assert getattr(room, public) is not None
+def test_a_package_shows_public_names_alone(name):
+  package = getattr(tff_fair, name)
+  assert dir(package) == sorted(package.__all__)
+  for public in package.__all__:
+    assert getattr(package, public) is not None
   with pytest.raises(AttributeError, match="'build_nothing'"):
-    _ = room.build_nothing
+    _ = package.build_nothing

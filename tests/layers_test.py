@@ -170,7 +170,7 @@ LAYERS = {
 
 # TensorFlow Federated's private parts, and the one module that may use them.
 PRIVATE_TFF = ("tensorflow_federated.proto", "tensorflow_federated.python")
-PRIVATE_ROOM = "tff_fair.runtime.tff_internals"
+TFF_ADAPTER = "tff_fair.runtime.tff_internals"
 
 # Methods that need more of TensorFlow Federated than `compose`, and why.
 METHODS_WITH_TFF = {
@@ -214,7 +214,7 @@ def layer_violations(module: str, source: str) -> Iterator[str]:
 
 
 def private_tff_imports(module: str, source: str) -> list[str]:
-  if module == PRIVATE_ROOM:
+  if module == TFF_ADAPTER:
     return []
   names = source_tree.imported_names(source)
   return [name for name in names if is_within(name, PRIVATE_TFF)]
@@ -230,25 +230,25 @@ def test_imports_keep_to_the_layers():
   assert found == []
 
 
-# The subpackages ("rooms") of `tff_fair.experiments`, from the lowest to the
-# highest. Its modules are below all rooms; its __init__ is above all.
+# The subpackages of `tff_fair.experiments`, from the lowest to the highest. Its
+# modules are below all of them; its __init__ is above all.
 EXPERIMENTS = "tff_fair.experiments"
-ROOMS = (
+SUBPACKAGES = (
   *("spec", "runs", "texts", "analysis", "training", "sweeps"),
   "presenting",
 )
 
 
 def height(module: str) -> int:
-  """Returns the index in `ROOMS` of a module's room; -1 if it has no room."""
+  """Returns the index of a module's subpackage; -1 if it is in none."""
   if module == EXPERIMENTS:
-    return len(ROOMS)
-  room = module.removeprefix(f"{EXPERIMENTS}.").split(".")[0]
-  return ROOMS.index(room) if room in ROOMS else -1
+    return len(SUBPACKAGES)
+  name = module.removeprefix(f"{EXPERIMENTS}.").split(".")[0]
+  return SUBPACKAGES.index(name) if name in SUBPACKAGES else -1
 
 
 def rising_imports(module: str, source: str) -> list[str]:
-  """Returns the imports of a module that lead to a higher room."""
+  """Returns the imports of a module that lead to a higher subpackage."""
   return [
     name
     for name in source_tree.imported_names(source)
@@ -256,7 +256,7 @@ def rising_imports(module: str, source: str) -> list[str]:
   ]
 
 
-def test_imports_of_experiments_lead_to_lower_rooms():
+def test_imports_of_experiments_lead_to_lower_subpackages():
   found = {
     module: rising
     for path in source_tree.python_files("tff_fair/experiments")
@@ -265,7 +265,7 @@ def test_imports_of_experiments_lead_to_lower_rooms():
   }
   assert found == {}
   folders = (source_tree.ROOT / "tff_fair/experiments").glob("*/__init__.py")
-  assert {path.parent.name for path in folders} == {*ROOMS}
+  assert {path.parent.name for path in folders} == {*SUBPACKAGES}
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -325,12 +325,12 @@ def test_no_file_uses_private_names_of_others():
     for module, source in sources.items()
     if (names := [*private_names.foreign(source, of_project)])
   }
-  assert found.pop(PRIVATE_ROOM)  # It still needs its exception.
+  assert found.pop(TFF_ADAPTER)  # It still needs its exception.
   assert found == {}
 
 
-def test_the_private_room_needs_its_imports():
-  path = source_tree.ROOT / f"{PRIVATE_ROOM.replace('.', '/')}.py"
+def test_the_adapter_of_tff_needs_its_imports():
+  path = source_tree.ROOT / f"{TFF_ADAPTER.replace('.', '/')}.py"
   names = source_tree.imported_names(path.read_text())
   found = {p for name in names for p in PRIVATE_TFF if is_within(name, (p,))}
   assert found == {"tensorflow_federated.python"}

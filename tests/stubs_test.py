@@ -44,16 +44,16 @@ def test_stubs_are_fresh(path):
   assert ast.dump(ast.parse(path.read_text())) == ast.dump(ast.parse(text))
 
 
-@pytest.mark.parametrize("room", ["algorithms", "aggregators"])
-def test_a_room_shows_what_its_stub_declares(room):
-  stub = (write_stubs.ROOT / room / "__init__.pyi").read_text()
+@pytest.mark.parametrize("package", ["algorithms", "aggregators"])
+def test_a_package_shows_what_its_stub_declares(package):
+  stub = (write_stubs.ROOT / package / "__init__.pyi").read_text()
   declared = set()
   for node in ast.parse(stub).body:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
       declared.add(node.name)
     elif isinstance(node, ast.ImportFrom):
       declared |= {alias.asname for alias in node.names if alias.asname}
-  assert declared == {*dir(getattr(tff_fair, room))}
+  assert declared == {*dir(getattr(tff_fair, package))}
 
 
 def test_a_type_checker_knows_right_calls_from_wrong_ones(tmp_path):

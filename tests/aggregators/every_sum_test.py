@@ -23,17 +23,19 @@ from tff_fair import aggregators, types
 
 NUM_ROUNDS = 3
 RULES_AND_SUMS = [
-  (name, way) for name in RULE_CLASSES for way in sums_of(name)[1:]
+  (name, aggregation)
+  for name in RULE_CLASSES
+  for aggregation in sums_of(name)[1:]
 ]
 
 
 def kind_of_sum(pair):
   """Returns the aggregation and the rule's properties that one test covers."""
-  name, way = pair
+  name, aggregation = pair
   rule = RULE_CLASSES[name]
   kinds = types.SeparableRule, types.ComparingRule, types.PopulationRule
   return (
-    way,
+    aggregation,
     rule.geometry,
     bool(rule.remembered_rounds),
     *(issubclass(rule, kind) for kind in kinds),
@@ -51,18 +53,18 @@ def reports(round_number):
 
 
 @functools.cache
-def outputs(name, way, for_secure_sums):
-  """Returns the outputs of NUM_ROUNDS rounds of a rule, summed by `way`."""
+def outputs(name, aggregation, for_secure_sums):
+  """Returns the outputs of a rule in NUM_ROUNDS rounds with an aggregation."""
   rule: Any = rules_of(name)[0]
   hparams = FOR_SECURE_SUMS[name] if for_secure_sums else {}
   options: dict[str, Any] = {}
   if getattr(rule, "needs_uniform_weights", False):
     options["client_weighting"] = "uniform"
-  if way == "secure":  # Simulated by exact sums.
+  if aggregation == "secure":  # Simulated by exact sums.
     options["sum_factory"] = tff.aggregators.SumFactory()
   process = rounds.create(
     aggregators.RuleFactory(
-      dataclasses.replace(rule, **hparams), aggregation=way, **options
+      dataclasses.replace(rule, **hparams), aggregation=aggregation, **options
     )
   )
   found, state = [], process.initialize()
@@ -74,12 +76,12 @@ def outputs(name, way, for_secure_sums):
 
 
 @pytest.mark.parametrize(
-  ("name", "way"), one_of_each(RULES_AND_SUMS, kind_of_sum)
+  ("name", "aggregation"), one_of_each(RULES_AND_SUMS, kind_of_sum)
 )
-def test_every_sum_gives_the_same_rounds(name, way):
-  for_secure_sums = way == "secure" and name in FOR_SECURE_SUMS
+def test_every_sum_gives_the_same_rounds(name, aggregation):
+  for_secure_sums = aggregation == "secure" and name in FOR_SECURE_SUMS
   for found, expected in zip(
-    outputs(name, way, for_secure_sums),
+    outputs(name, aggregation, for_secure_sums),
     outputs(name, sums_of(name)[0], for_secure_sums),
     strict=True,
   ):

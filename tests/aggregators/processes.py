@@ -9,15 +9,17 @@ from tests.summing import rounds
 from tff_fair import aggregators
 
 
-def factory(name, way=None, defence=None) -> aggregators.RuleFactory:
+def factory(name, aggregation=None, defence=None) -> aggregators.RuleFactory:
   return aggregators.RuleFactory(
-    rules_of(name)[0], aggregation=way, defence=defence
+    rules_of(name)[0], aggregation=aggregation, defence=defence
   )
 
 
 @functools.cache
-def process(name, way=None, defence=None) -> tff.templates.AggregationProcess:
-  return rounds.create(factory(name, way, defence))
+def process(
+  name, aggregation=None, defence=None
+) -> tff.templates.AggregationProcess:
+  return rounds.create(factory(name, aggregation, defence))
 
 
 def clients(m, seed=0) -> list[rounds.Client]:

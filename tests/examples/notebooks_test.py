@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from tests import marks, waiting
 from tests.examples import notebooks
 from tests.examples.notebooks import NOTEBOOKS
-from tests.examples.scripts_test import MARK, processes_left
 
 HOSPITALS = pathlib.Path(
   *(os.environ.get("FAIR_DATA_DIR", ""), "natural"),
@@ -84,6 +84,6 @@ def test_a_notebook_runs(path, tmp_path):
       cell.source = cell.source.replace(long, short)
     cell.outputs = []
   # Fails if a cell raises.
-  notebooks.execute(notebook, tmp_path, **{MARK: str(tmp_path)})
+  notebooks.execute(notebook, tmp_path, **{marks.VARIABLE: str(tmp_path)})
   assert len(outputs(notebook)) == kept
-  assert processes_left(str(tmp_path)) == []
+  waiting.until(lambda: not marks.commands(str(tmp_path)), seconds=10.0)

@@ -4,18 +4,15 @@ import os
 import re
 import subprocess
 import sys
-import time
 
-import psutil
 import pytest
 
-from tests import source_tree
+from tests import marks, source_tree, waiting
 
 FOLDER = source_tree.ROOT / "examples"
 # Files that a command line names, as --task=own_task.py:hospitals.
 NAMED = ("my_method", "own_model", "own_task")
 SCRIPTS = sorted(p for p in FOLDER.glob("*.py") if p.stem not in NAMED)
-MARK = "TFF_FAIR_EXAMPLE"
 TIMEOUT = 280.0  # Seconds; far more than any of them needs.
 
 # Flags that make a script quick, and its expected output.
@@ -59,23 +56,6 @@ CASES = {
 }
 
 
-def marked_processes(mark: str) -> list[str]:
-  """Returns command lines of live processes whose environment has `mark`."""
-  return [
-    " ".join(process.info["cmdline"])
-    for process in psutil.process_iter(["cmdline", "environ"])
-    if (process.info["environ"] or {}).get(MARK) == mark
-  ]
-
-
-def processes_left(mark: str) -> list[str]:
-  """Waits for the marked processes to end; returns those left after 10 s."""
-  deadline = time.monotonic() + 10
-  while (found := marked_processes(mark)) and time.monotonic() < deadline:
-    time.sleep(0.1)
-  return found
-
-
 def test_every_script_has_a_case():
   assert [script.stem for script in SCRIPTS] == sorted(CASES)
 
@@ -96,7 +76,7 @@ def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
 ):
   flags, expected = CASES[name]
   mark = str(tmp_path)
-  environment = source_tree.environment() | {MARK: mark}
+  environment = source_tree.environment() | {marks.VARIABLE: mark}
   environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # Users do not set it.
   done = subprocess.run(
     [sys.executable, str(FOLDER / f"{name}.py"), *flags],
@@ -113,7 +93,7 @@ def test_a_script_prints_what_it_finds_and_leaves_nothing_behind(
   numbers = found.groupdict()
   if numbers:
     assert float(numbers["fair_worst"]) > float(numbers["worst"])
-  assert processes_left(mark) == []
+  waiting.until(lambda: not marks.commands(mark), seconds=10.0)
   if flags:
     assert os.listdir(tmp_path) == ["results"]
   else:

@@ -33,11 +33,11 @@ def short(text: object) -> str:
   return ascii(text).strip("'\"")[:200]
 
 
-def ended(room: str, error: Exception | None) -> None:
-  """Counts how a case of the group `room` ended; errors must have one line."""
+def ended(group: str, error: Exception | None) -> None:
+  """Counts how a case of a group ended; errors must have one line."""
   if error is not None:
     text = str(error).strip()
     assert text, error
     assert "\n" not in text, error
   end = "accepted" if error is None else "refused in one line"
-  hypothesis.event(f"{room}: {end}")
+  hypothesis.event(f"{group}: {end}")

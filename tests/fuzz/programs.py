@@ -38,7 +38,9 @@ def subject(rng: random.Random) -> Subject:
     return [_argument(rng, t, num_clients, is_wild) for t in types]
 
   return Subject(
-    room=f"program{', wild' if is_wild else ''}", comp=comp, arguments=arguments
+    family=f"program{', wild' if is_wild else ''}",
+    comp=comp,
+    arguments=arguments,
   )
 
 

@@ -120,15 +120,15 @@ def test_a_damaged_model_is_audited_or_refused_in_a_line(
   _ends(f"audit {suffix}", lambda: experiments.audit(path, task))
 
 
-def _ends(room, read_model):
+def _ends(group, read_model):
   try:
     read_model()
-    fuzz.ended(room, None)
+    fuzz.ended(group, None)
   except (
     experiments.RunError,
     experiments.FieldError,
     tasks.DataError,
   ) as error:
-    fuzz.ended(room, error)
+    fuzz.ended(group, error)
   finally:
     tf.keras.backend.clear_session()

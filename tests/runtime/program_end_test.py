@@ -19,12 +19,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests import source_tree, waiting
+from tests import marks, source_tree, waiting
 
 pytestmark = pytest.mark.program
 
 TIMEOUT = 120.0  # Seconds; far more than any of the programs needs.
-MARK = "TFF_FAIR_TEST_PROGRAM"
 
 PROLOGUE = """
 import atexit, os, signal, sys, threading, time
@@ -132,16 +131,8 @@ def test_round():
 
 def marked_workers(mark: str) -> list[int]:
   """Returns the pids of the live workers of the programs with a mark."""
-  pids = []
-  for process in pathlib.Path("/proc").glob("[0-9]*"):
-    try:
-      environment = (process / "environ").read_bytes().split(b"\0")
-      command = (process / "cmdline").read_bytes()
-    except OSError:  # Has ended, or is another user's.
-      continue
-    if f"{MARK}={mark}".encode() in environment and b"worker_binary" in command:
-      pids.append(int(process.name))
-  return pids
+  commands = marks.commands(mark).items()
+  return [pid for pid, command in commands if "worker_binary" in command]
 
 
 def cpu_ticks(pid: int) -> int:
@@ -183,7 +174,7 @@ def run(
       stderr=stderr,
       text=True,
       cwd=source_tree.ROOT,
-      env={**source_tree.environment(), MARK: mark},
+      env={**source_tree.environment(), marks.VARIABLE: mark},
       start_new_session=True,  # Like a terminal's job, which Ctrl-C signals.
     )
     watchdog = threading.Timer(TIMEOUT, kill, (program, mark))

@@ -47,12 +47,12 @@ class Subject:
   """A computation, with its arguments.
 
   Attributes:
-    room: The family of the computation.
+    family: The family of the computation.
     comp: The computation.
     arguments: Draws its arguments, given the number of clients.
   """
 
-  room: str
+  family: str
   comp: tff.Computation
   arguments: Callable[[random.Random, int], Sequence[Any]]
 
@@ -124,14 +124,14 @@ class Both:
     clients_per_part: int | None = None,
   ) -> tuple[Outcome, Outcome]:
     """Returns how a call ends in the exact context, and in the other one."""
-    for exact in (True, False):
-      if (options, exact) not in self._sides:
-        self._sides[options, exact] = _Side(options, exact=exact)
-    right = self._sides[options, True].outcome(call, 0)
+    for is_exact in (True, False):
+      if (options, is_exact) not in self._sides:
+        self._sides[options, is_exact] = _Side(options, exact=is_exact)
+    exact = self._sides[options, True].outcome(call, 0)
     with ways.counted() as graphs, ways.counted(cohort_cuts, "cut") as cuts:
       other = self._sides[options, False].outcome(call, clients_per_part)
     self.one_graph, self.cut = any(graphs), any(cuts)
-    return right, other
+    return exact, other
 
   def close(self) -> None:
     """Closes all contexts, and opens the default one again."""
@@ -154,18 +154,18 @@ def check(
     signature = str(subject.comp.type_signature)[:200]
     found = next(_differences(*outcomes, rounds=both.cut), None)
     assert found is None, (
-      f"{subject.room}{cut}, {num_clients} clients in parts of {size}: {found} "
-      f"{signature}({short(args)})"
+      f"{subject.family}{cut}, {num_clients} clients in parts of {size}: "
+      f"{found} {signature}({short(args)})"
     )
-    right, other = outcomes
-    if right.error is None:
+    exact, other = outcomes
+    if exact.error is None:
       one = "one graph" if both.one_graph else "by executors"
       end = "cut" if both.cut else one
     else:
-      same = type(right.error) is type(other.error)
+      same = type(exact.error) is type(other.error)
       end = "both fail" if same else "both fail, by other errors"
     if hypothesis.currently_in_test_context():
-      hypothesis.event(f"{subject.room}: {end}")
+      hypothesis.event(f"{subject.family}: {end}")
 
 
 def _differences(

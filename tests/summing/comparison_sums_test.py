@@ -84,14 +84,14 @@ def expected(name, clients):
 
 
 @pytest.fixture(scope="module")
-def secure_sums():
+def secure_sums_in_parts():
   """Simulates secure sums in the clear, of cohorts larger than a part."""
   runtime.use_local(simulate_secure_sums=True, clients_per_part=4)
   yield
   runtime.use_local()
 
 
-@pytest.mark.usefixtures("secure_sums")
+@pytest.mark.usefixtures("secure_sums_in_parts")
 @pytest.mark.parametrize("name", one_of_each(RULES))
 def test_integers_of_32_bits_give_the_direction(name):
   process = create(name)
@@ -110,7 +110,7 @@ def test_integers_of_32_bits_give_the_direction(name):
   assert "client_ids" not in measured
 
 
-@pytest.mark.usefixtures("secure_sums")
+@pytest.mark.usefixtures("secure_sums_in_parts")
 @pytest.mark.parametrize(
   "name", one_of_each(RULES, lambda name: name == "gifair")
 )
