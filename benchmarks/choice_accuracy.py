@@ -141,7 +141,7 @@ def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
 
 
 def evaluate_draw(table: bench.Table, seed: int) -> dict[str, Any]:
-  """Chooses a method for a table, and compares the choice with the truth."""
+  """Chooses a method; compares the choice with the truth, except with null."""
   spec = table.spec().with_algorithm(FEDAVG).replace(data_seed=seed)
   runner = NumPyRunner(table, spec)
   found = stages.Stages(

@@ -7,7 +7,7 @@
              3,000 clients.
 
 A memory peak is that of the whole program so far. So, to compare peaks, start
-the program once for each entry of `--show` and of `--ways`.
+the program once for each entry of `--show` and of `--methods`.
 """
 
 import time
@@ -20,7 +20,7 @@ from tff_fair.runtime import in_parts_of
 
 _SHOW = flags.DEFINE_list("show", ["parts"], "What to measure.")
 _REPETITIONS = flags.DEFINE_integer("repetitions", 20, "Rounds timed.")
-_WAYS = flags.DEFINE_list("ways", ["fedavg", "fedmgda_plus"], "Methods.")
+_METHODS = flags.DEFINE_list("methods", ["fedavg", "fedmgda_plus"], "Methods.")
 _CLIENTS = flags.DEFINE_list(
   "clients", ["10", "100", "1000", "3000"], "Sizes of cohorts, of `growth`."
 )
@@ -29,22 +29,22 @@ _CLIENTS = flags.DEFINE_list(
 def _show_parts() -> None:
   model = workload.mlp()
   tff_fair.runtime.use_local()
-  for way in _WAYS.value:
-    process = workload.process(way, model)
+  for method in _METHODS.value:
+    process = workload.process(method, model)
     for num_clients, size in ((10, 32), (100, 32), (100, 10)):
       run = workload.rounds(process, workload.client_data(model, num_clients))
       seconds = measure.time_in_turns(
         {"whole": in_parts_of(0)(run), f"in {size}s": in_parts_of(size)(run)},
         repetitions=_REPETITIONS.value,
       )
-      print(f"{way}, {num_clients} clients")
+      print(f"{method}, {num_clients} clients")
       print(measure.ratio_table(seconds, "whole"))
 
 
 def _show_growth() -> None:
   model = workload.mlp()
-  for way in _WAYS.value:
-    process = workload.process(way, model)
+  for method in _METHODS.value:
+    process = workload.process(method, model)
     for num_clients in map(int, _CLIENTS.value):
       data = workload.client_data(model, num_clients, 20)
       tff_fair.runtime.use_local()
@@ -54,7 +54,7 @@ def _show_growth() -> None:
       run()
       seconds = time.perf_counter() - start
       print(
-        f"{way}, {num_clients} clients: {seconds:.2f} s, "
+        f"{method}, {num_clients} clients: {seconds:.2f} s, "
         f"{1000 * seconds / num_clients:.1f} ms a client; peak "
         f"{measure.peak_memory_mb():.0f} MiB"
       )

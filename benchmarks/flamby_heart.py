@@ -231,10 +231,10 @@ def table(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
     return by.agg(["mean", "std", "count"])
 
   both = summarize(ours).join(summarize(theirs), rsuffix="_flamby")
-  errors = both["std"] ** 2 / both["count"]
-  errors += both["std_flamby"] ** 2 / both["count_flamby"]
+  variance = both["std"] ** 2 / both["count"]
+  variance += both["std_flamby"] ** 2 / both["count_flamby"]
   return both.assign(
-    errors=(both["mean"] - both["mean_flamby"]) / np.sqrt(errors)
+    z_score=(both["mean"] - both["mean_flamby"]) / np.sqrt(variance)
   )
 
 
@@ -253,7 +253,7 @@ def main() -> None:
     print(
       f"| {strategy.removesuffix('100')} | {hospital} | "
       f"{row['mean_flamby']:.3f} ± {row['std_flamby']:.3f} | "
-      f"{row['mean']:.3f} ± {row['std']:.3f} | {row['errors']:+.1f} |"
+      f"{row['mean']:.3f} ± {row['std']:.3f} | {row['z_score']:+.1f} |"
     )
 
 

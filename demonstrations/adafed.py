@@ -12,13 +12,11 @@ import numpy as np
 import demonstrations
 from demonstrations import Check, Demonstration, at_most, rounds
 from tff_fair.methods.adafed import AdaFedRule
-from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
 
 if typing.TYPE_CHECKING:
   from matplotlib.axes import Axes
   from matplotlib.figure import Figure
 
-_MGDA = FedMgdaPlusRule(epsilon=1.0, normalize=False)
 _ADAFED = AdaFedRule(gamma=1.0)
 _OPTIMA = np.array([[-1.0, 0.0], [1.0, 0.0]])
 _STARTS = np.array([[-1.6, 1.2], [-0.4, 1.5], [0.9, 1.1], [1.7, 0.6]])
@@ -49,7 +47,7 @@ def adafed_figure_1() -> Demonstration:
   """Shows where MGDA and AdaFed end, and how lengths rotate MGDA's step."""
   paths = {
     name: [_descend(rule, start) for start in _STARTS]
-    for name, rule in (("MGDA", _MGDA), ("AdaFed", _ADAFED))
+    for name, rule in (("MGDA", rounds.MGDA), ("AdaFed", _ADAFED))
   }
   gaps = {
     name: np.array([abs(path[-1, 0] - path[-1, 1]) for path in of_rule])
@@ -65,7 +63,7 @@ def adafed_figure_1() -> Demonstration:
   raw = np.stack([short, long])
   normed = np.stack([rounds.unit_vector(short), rounds.unit_vector(long)])
   bent, even = (
-    rounds.direction(_MGDA, pair, np.ones(2)) for pair in (raw, normed)
+    rounds.direction(rounds.MGDA, pair, np.ones(2)) for pair in (raw, normed)
   )
 
   def draw(figure: "Figure") -> None:
@@ -374,7 +372,7 @@ def _descend_quadratics(seed: int) -> _End:
     step = (len(norms) + 2.0) ** -0.6
     norms.append(float(np.linalg.norm(d)))
     last, theta = theta, theta - step * d
-  common = rounds.direction(_MGDA, gradients, losses)
+  common = rounds.direction(rounds.MGDA, gradients, losses)
   return _End(
     norms,
     coefficients,

@@ -11,12 +11,10 @@ import numpy as np
 
 import demonstrations
 from demonstrations import Demonstration, at_most, rounds
-from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
 
 if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
 
-_MGDA = FedMgdaPlusRule(epsilon=1.0, normalize=False)
 _CURVATURE = np.array([1.0, 3.0])  # The smallest curvature is Theorem 2's c.
 _OPTIMA = np.array([[0.0, 0.0], [2.0, 0.3], [1.2, 1.8]])
 _NUM_STEPS = 200
@@ -38,7 +36,7 @@ def fedmgda_plus_theorem_1() -> Demonstration:
     gradients = _CURVATURE * (w - _OPTIMA)
     directions = np.array(
       [
-        rounds.direction(_MGDA, part, np.ones(len(part)))
+        rounds.direction(rounds.MGDA, part, np.ones(len(part)))
         for part in [
           gradients,
           *(np.delete(gradients, k, axis=0) for k in range(len(_OPTIMA))),
@@ -90,7 +88,9 @@ def fedmgda_plus_theorem_2() -> Demonstration:
     gradients = _CURVATURE * (w - _OPTIMA)
     longest = max(longest, np.linalg.norm(gradients, axis=1).max())
     rate = 2 / (_CURVATURE.min() * (t + 2))
-    w = w - rate * rounds.direction(_MGDA, gradients, np.ones(len(_OPTIMA)))
+    w = w - rate * rounds.direction(
+      rounds.MGDA, gradients, np.ones(len(_OPTIMA))
+    )
     path.append(w)
   steps = np.arange(_NUM_STEPS + 1)
   squared = np.array([rounds.distance_to_hull(w, _OPTIMA) ** 2 for w in path])

@@ -8,6 +8,9 @@ import scipy.optimize
 import tensorflow as tf
 
 from tff_fair import types
+from tff_fair.methods.fedmgda_plus import FedMgdaPlusRule
+
+MGDA = FedMgdaPlusRule(epsilon=1.0, normalize=False)
 
 
 def apply(
