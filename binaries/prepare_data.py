@@ -177,7 +177,7 @@ def _convert() -> None:
     f"Reading for {path.name}", conversion.total, conversion.unit
   ) as progress:
     dropped = conversion.write(progress.add)
-  print(f"Wrote {path}: {inventory.client_data(path)}")
+  print(f"Wrote {path}: {inventory.describe_client_data(path)}")
   if conversion.classes:
     numbered = (f"{k} {name}" for k, name in enumerate(conversion.classes))
     print(f"Classes: {', '.join(numbered)}.")

@@ -38,7 +38,7 @@ class Options(row_task.RowOptions):
     "relative path begins in data_dir if that is given, otherwise in the "
     "working directory.",
   )
-  kind: labels.Kind = declared.value(
+  kind: labels.LabelKind = declared.value(
     "auto",
     'What y holds: "classes" or a "number". With "auto", texts, integers, and '
     "whole floats with at most 20 different values are classes; several floats "
@@ -68,15 +68,15 @@ def load(
   names, client = _as_texts(path, "client", arrays["client"])
   y = arrays["y"]
   classes = _classes(path, y, config.kind) if y.ndim == 1 else None
-  halves = None
+  split_column = None
   if "split" in arrays:
     words, split = _as_texts(path, "split", arrays["split"])
-    halves = split, words
+    split_column = split, words
   clients = row_task.divide(
     config,
     client,
     names,
-    halves,
+    split_column,
     classes.codes if classes else None,
     seed=seed,
     source=f"{path}, client",
@@ -127,7 +127,7 @@ def _weights(
 
 
 def _check(
-  path: pathlib.Path, arrays: Mapping[str, np.ndarray], kind: labels.Kind
+  path: pathlib.Path, arrays: Mapping[str, np.ndarray], kind: labels.LabelKind
 ) -> None:
   x = arrays["x"]
   if x.ndim == 0 or len(x) == 0:
@@ -168,13 +168,11 @@ def _as_texts(
       path, f"{name} must be numbers or texts, found {array.dtype}."
     )
   values, codes = np.unique(array, return_inverse=True)
-  if array.dtype.kind == "S":
-    values = np.char.decode(values, "utf-8", "backslashreplace")
-  return [str(value) for value in values.tolist()], codes
+  return [example_checks.as_text(value) for value in values.tolist()], codes
 
 
 def _classes(
-  path: pathlib.Path, y: np.ndarray, kind: labels.Kind
+  path: pathlib.Path, y: np.ndarray, kind: labels.LabelKind
 ) -> labels.Classes | None:
   """Returns y's classes; None if y holds numbers to predict."""
   column: columns.Column

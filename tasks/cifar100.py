@@ -3,8 +3,9 @@
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009),
 divided by this task, or by TFF among 500 clients (Reddi et al., ICLR 2021). The
 default is the partition of AdaFed's first set-up; AdaFed's second set-up and
-Semi-VRed have concentration 0.05 and 50 clients. Semi-VRed tests on a share of
-each client's training images (test_data=local); presumably, AdaFed does so too.
+Semi-VRed have concentration 0.05 and 50 clients. The default tests on published
+test images; Semi-VRed, and presumably AdaFed, on a share of each client's
+training images (test_data=local).
 
 TFF's 100 test clients are not among its 500 training clients. With partition
 "users", each training client gets test images in its own label proportions.

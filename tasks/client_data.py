@@ -2,10 +2,11 @@
 
 --task=client_data --task_option=file=images.sqlite --data_dir=DIR
 
-An example has a label called y, label or target: a class number, or a float to
-predict. The only other numeric feature, besides `shape` and further labels,
-becomes x: integers are the bytes of an image, and are divided by 255. The shape
-of x comes from the option `shape`, the feature `shape` or the size of x.
+An example has a label called y, label, labels, target or targets: a class
+number, or a float to predict. The only other numeric feature, besides `shape`
+and further labels, becomes x: integers are the bytes of an image, and are
+divided by 255. The shape of x comes from the option `shape`, the feature
+`shape` or the size of x.
 """
 
 import dataclasses

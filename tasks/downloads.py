@@ -175,12 +175,13 @@ class Archive(NamedTuple):
     return urllib.parse.urlparse(self.url).path.rpartition("/")[2]
 
 
+EMNIST_FILENAME = "emnist_all.sqlite"
 _BUCKET = "https://storage.googleapis.com/tff-datasets-public"
 # The files of each data set, in the order in which TFF reads them.
 ARCHIVES = {
   "celeba": [Archive(f"{_BUCKET}/celeba.sqlite.lzma")],
   "cifar100": [Archive(f"{_BUCKET}/cifar100.sqlite.lzma")],
-  "emnist": [Archive(f"{_BUCKET}/emnist_all.sqlite.lzma")],
+  "emnist": [Archive(f"{_BUCKET}/{EMNIST_FILENAME}.lzma")],
   "shakespeare": [Archive(f"{_BUCKET}/shakespeare.sqlite.lzma")],
   "stackoverflow": [
     Archive(f"{_BUCKET}/stackoverflow.sqlite.lzma"),

@@ -59,9 +59,9 @@ def from_client_data(
     train: Training data by client, one of:
 
       - a `tff.simulation.datasets.ClientData`. An element is one example:
-        `(x, y)`, or a mapping of two tensors, of which one is called y, label
-        or target. Counting reads each client once; a client is read again when
-        its data is needed.
+        `(x, y)`, or a mapping of two tensors, of which one is called y, label,
+        labels, target or targets. Counting reads each client once; a client is
+        read again when its data is needed.
       - a mapping of clients to arrays `(x, y)`, or to mappings of two arrays.
       - a pandas DataFrame or its `groupby`, or a Hugging Face dataset, which
         are held in memory.
@@ -77,8 +77,8 @@ def from_client_data(
       `seed` by name, or no arguments.
     client: For a table: the column with each example's client. A `groupby` does
       not need it.
-    label: For a table: the column to predict; by default the one called y,
-      label or target.
+    label: For a table: the column to predict; by default the first one called
+      y, label, labels, target or targets.
     features: For a table: the columns to predict from; by default all others.
     client_weights: Each client's weight, above 0, in a run with
       `client_weighting="column"`: a mapping of clients to numbers, or for a
@@ -194,18 +194,18 @@ def _select_clients(
 
   Clients with fewer than `least` examples in a half are left out.
   """
-  places = range(clients.num_halves)
-  everyone = dict.fromkeys(k for place in places for k in clients.names(place))
-  shared = set.intersection(*(set(clients.names(place)) for place in places))
+  halves = range(clients.num_halves)
+  everyone = dict.fromkeys(k for half in halves for k in clients.names(half))
+  shared = set.intersection(*(set(clients.names(half)) for half in halves))
   counted = {
-    k: [clients.count(place, k) for place in places]
+    k: [clients.count(half, k) for half in halves]
     for k in everyone
     if k in shared
   }
   enough = {
     k: found
     for k, found in counted.items()
-    if all(half.num_examples >= least for half in found)
+    if all(count.num_examples >= least for count in found)
   }
   if not enough:
     raise DataError(
@@ -222,10 +222,10 @@ def _halves(
   seed: int,
 ) -> Sequence[Split]:
   """Returns train and test data; with a fraction, splits each client's data."""
-  numbers = [[c.num_examples for c in halves] for halves in counted.values()]
+  numbers = [[c.num_examples for c in counts] for counts in counted.values()]
   splits = [
-    clients.split(place, [*counted], np.array(num_examples, np.int64))
-    for place, num_examples in enumerate(zip(*numbers, strict=True))
+    clients.split(half, [*counted], np.array(num_examples, np.int64))
+    for half, num_examples in enumerate(zip(*numbers, strict=True))
   ]
   if fraction is None:
     return splits
@@ -262,15 +262,15 @@ def _num_classes(
   """Returns the number of classes; None if labels are numbers."""
   if not clients.is_classifier:
     return None
-  every_half = (half for halves in counted.values() for half in halves)
-  largest = max(max(half.label_range) for half in every_half)
+  every_count = (count for counts in counted.values() for count in counts)
+  largest = max(max(count.label_range) for count in every_count)
   number = given or len(clients.class_names or ()) or 1 + largest
-  for k, halves in counted.items():
-    for place, half in enumerate(halves):
-      for label in half.label_range:
+  for k, counts in counted.items():
+    for half, count in enumerate(counts):
+      for label in count.label_range:
         if not 0 <= label < number:
           raise DataError(
-            f"{clients.name}, {_HALVES[place]}, client {k}",
+            f"{clients.name}, {_HALVES[half]}, client {k}",
             f"y has the label {label}, expected 0 to {number - 1}. Number the "
             "classes from 0"
             + (f", or give num_classes={label + 1}." if label > 0 else "."),

@@ -34,7 +34,7 @@ from tasks import cuts, options
 from tasks.task import Split, Task
 from tff_fair import declared
 
-Kind = Literal["none", "symmetric", "pairwise"]
+NoiseKind = Literal["none", "symmetric", "pairwise"]
 
 # Separates these draws from all others with the same seed.
 _STREAM = int.from_bytes(b"nois")
@@ -45,7 +45,7 @@ _LEVELS, _LABELS = 0, 1
 class Options(options.TaskOptions):
   """Options of every task with class labels."""
 
-  label_noise: Kind = declared.value(
+  label_noise: NoiseKind = declared.value(
     "none",
     'The kind of label noise. "none": all labels stay. "symmetric": a share of '
     "a noisy client's training labels is redrawn from all classes, including "
@@ -84,7 +84,7 @@ def draw_levels(
 
 def noisy_labels(
   labels: np.ndarray,
-  kind: Kind,
+  kind: NoiseKind,
   level: float,
   num_classes: int,
   rng: np.random.Generator,

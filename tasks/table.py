@@ -76,7 +76,7 @@ class Options(table_file.Format, row_task.RowOptions):
     "row numbers. With features none, the task leaves other such columns out, "
     "with a notice.",
   )
-  kind: labels.Kind = declared.value(
+  kind: labels.LabelKind = declared.value(
     "auto",
     'What labels are: "classes" or a "number". With "auto", texts, and whole '
     "numbers with at most 20 different values, are classes.",
@@ -352,7 +352,7 @@ def _clients(
     source_of_split=lambda row: (
       f"{table.path}, column {config.split!r}, {table.place(row)}"
     ),
-    units=_texts(found, config.split_by)[0] if config.split_by else None,
+    blocks=_texts(found, config.split_by)[0] if config.split_by else None,
   )
 
 

@@ -308,13 +308,7 @@ def _texts(feature: tfds_format.Feature, values: Sequence[Any]) -> np.ndarray:
     return np.array(
       [feature.class_names[v] if v >= 0 else "" for v in values], object
     )
-  return np.array(
-    [
-      v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else str(v)
-      for v in values
-    ],
-    object,
-  )
+  return np.array([example_checks.as_text(v) for v in values], object)
 
 
 def _central_data(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tasks import cuts
+from tasks import cuts, downloads
 from tasks.conversions import (
   client_data_writer,
   image_sets,
@@ -78,7 +78,7 @@ class Conversion:
       if self.split == "order"
       else client_data_writer.random_share(request.test_fraction, request.seed)
     )
-    cut = SplitSettings(
+    settings = SplitSettings(
       choose_test=choose_test,
       train=self.train,
       test=self.test,
@@ -87,7 +87,7 @@ class Conversion:
     )
     examples = self.examples(on_progress)
     return client_data_writer.write(
-      self.path, examples, cut, overwrite=request.overwrite
+      self.path, examples, settings, overwrite=request.overwrite
     )
 
   def write_tables(self) -> None:
@@ -179,7 +179,7 @@ def _mnist(request: ConversionRequest) -> Conversion:
   return _images(
     request,
     images,
-    image_sets.MNIST_FILENAME,
+    downloads.EMNIST_FILENAME,
     possible,
     train=image_sets.MNIST_TRAIN,
     test=image_sets.MNIST_TEST,

@@ -28,7 +28,6 @@ from tasks.formats.images import read_image
 from tasks.tabular import reading
 from tasks.tabular.columns import Texts
 
-MNIST_FILENAME = "emnist_all.sqlite"
 MNIST_TRAIN, MNIST_TEST = "digits_only_train", "digits_only_test"
 
 
@@ -79,7 +78,9 @@ def cifar_images(directory: pathlib.Path) -> tuple[str, CentralImages]:
   return f"{kind.name}.sqlite", images
 
 
-def _cifar_folder(directory: pathlib.Path) -> tuple[cifar.Kind, pathlib.Path]:
+def _cifar_folder(
+  directory: pathlib.Path,
+) -> tuple[cifar.CifarVersion, pathlib.Path]:
   for kind in (cifar.CIFAR10, cifar.CIFAR100):
     if folder := cifar.find(directory, kind):
       return kind, folder

@@ -128,8 +128,8 @@ def match_label_proportions(
     ends = np.cumsum(counts, dtype=np.int64)
     if ends[-1] > 0:
       # Rounds to the nearest integer, without floats.
-      cuts = (2 * ends[:-1] * len(positions) + ends[-1]) // (2 * ends[-1])
-      for other, piece in zip(others, np.split(positions, cuts), strict=True):
+      bounds = (2 * ends[:-1] * len(positions) + ends[-1]) // (2 * ends[-1])
+      for other, piece in zip(others, np.split(positions, bounds), strict=True):
         other.append(piece)
   nothing = np.zeros(0, np.int64)
   return [np.concatenate([nothing, *pieces]) for pieces in others]
@@ -205,8 +205,8 @@ def dirichlet(
   for label in np.unique(labels):
     positions = rng.permutation(np.flatnonzero(labels == label))
     shares = rng.dirichlet(np.full(num_clients, concentration))
-    cuts = np.rint(np.cumsum(shares)[:-1] * len(positions)).astype(np.int64)
-    for part, piece in zip(parts, np.split(positions, cuts), strict=True):
+    ends = np.rint(np.cumsum(shares)[:-1] * len(positions)).astype(np.int64)
+    for part, piece in zip(parts, np.split(positions, ends), strict=True):
       part.extend(piece)
   _fill_small_parts(parts, min_size, rng)
   return [np.asarray(part, np.int64) for part in parts]
@@ -225,7 +225,7 @@ def dirichlet_per_client(
   other labels. So all clients' proportions have the same distribution; if
   clients took their examples in turn, the last ones would get the remnants.
   """
-  _check_sizes(num_clients, 1, len(labels))
+  _check_clients(num_clients, len(labels))
   rng = draws.generator(seed)
   stocks = [
     rng.permutation(np.flatnonzero(labels == label))

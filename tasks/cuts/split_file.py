@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tasks.data_error import DataError
-from tasks.formats import data_files, npz, source_files
+from tasks.formats import data_files, example_checks, npz, source_files
 
 _ARRAYS = (
   *("num_examples", "labels_sha256", "description", "client_names"),
@@ -85,8 +85,7 @@ def load_clients(path: pathlib.Path) -> ExampleClients | None:
 def _decoded(array: np.ndarray) -> np.ndarray:
   if array.dtype.kind != "S":
     return array
-  # Names that differ only in bytes that are not UTF-8 stay different.
-  return np.char.decode(array, "utf-8", "backslashreplace")
+  return np.array([*map(example_checks.as_text, array.tolist())], np.str_)
 
 
 def save_split(

@@ -24,7 +24,7 @@ _PIXELS = 3 * _SIDE * _SIDE
 _SHAPE = (_SIDE, _SIDE, 3)
 
 
-class Kind(NamedTuple):
+class CifarVersion(NamedTuple):
   """CIFAR-10 or CIFAR-100, as published."""
 
   name: str  # "cifar10" or "cifar100".
@@ -36,13 +36,13 @@ class Kind(NamedTuple):
   labels: Mapping[str, tuple[bytes, int]]
 
 
-CIFAR10 = Kind(
+CIFAR10 = CifarVersion(
   "cifar10",
   ("cifar-10-batches-py", "cifar-10-batches-bin"),
   {**{f"data_batch_{n}": "train" for n in range(1, 6)}, "test_batch": "test"},
   {"label": (b"labels", 10)},
 )
-CIFAR100 = Kind(
+CIFAR100 = CifarVersion(
   "cifar100",
   ("cifar-100-python", "cifar-100-binary"),
   {"train": "train", "test": "test"},
@@ -84,7 +84,7 @@ def read_batch(path: pathlib.Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def _from_bytes(
-  path: pathlib.Path, content: bytes, kind: Kind
+  path: pathlib.Path, content: bytes, kind: CifarVersion
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   row = len(kind.labels) + _PIXELS
   if not content or len(content) % row:
@@ -101,7 +101,7 @@ def _from_bytes(
 
 
 def _from_pickle(
-  path: pathlib.Path, content: bytes, kind: Kind
+  path: pathlib.Path, content: bytes, kind: CifarVersion
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
   with data_files.reporting_damage(
     path, "is not a pickle of a CIFAR batch, or truncated"
@@ -129,7 +129,7 @@ def _from_pickle(
   return pixels, labels
 
 
-def kind_of(path: pathlib.Path) -> Kind | None:
+def kind_of(path: pathlib.Path) -> CifarVersion | None:
   """Returns the kind of batch that a file's name indicates, if any."""
   stem = path.name.removesuffix(".bin")
   return next(
@@ -137,7 +137,7 @@ def kind_of(path: pathlib.Path) -> Kind | None:
   )
 
 
-def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
+def find(directory: pathlib.Path, kind: CifarVersion) -> pathlib.Path | None:
   """Returns the folder with the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
@@ -151,7 +151,7 @@ def find(directory: pathlib.Path, kind: Kind) -> pathlib.Path | None:
 
 
 def read_all(
-  folder: pathlib.Path, kind: Kind
+  folder: pathlib.Path, kind: CifarVersion
 ) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
   """Returns images, labels by name, and the split of each image.
 
@@ -177,7 +177,7 @@ def read_all(
   )
 
 
-def _paths(folder: pathlib.Path, kind: Kind) -> list[pathlib.Path]:
+def _paths(folder: pathlib.Path, kind: CifarVersion) -> list[pathlib.Path]:
   """Returns the paths of a folder's batches, in Python's or binary format."""
   first, *_ = kind.splits
   ending = "" if (folder / first).is_file() else ".bin"
@@ -185,7 +185,7 @@ def _paths(folder: pathlib.Path, kind: Kind) -> list[pathlib.Path]:
 
 
 def read(
-  folder: pathlib.Path, kind: Kind
+  folder: pathlib.Path, kind: CifarVersion
 ) -> tuple[LabeledImages, LabeledImages]:
   """Returns training and test images, read by `read_all`."""
   images, labels, splits = read_all(folder, kind)

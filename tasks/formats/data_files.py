@@ -62,31 +62,28 @@ def open_file(
 ) -> Iterator[typing.IO[bytes]]:
   """Opens a file for reading; unpacks gzip, bzip2, xz and zip."""
   source_files.note(path)
-  try:
-    with path.open("rb") as file:
-      unpack = _unpacker(file)
-      file.seek(0)
-      raw = io.BufferedReader(_ReportingFile(file, on_read))
-      if unpack is None:
-        yield raw
-        return
-      with unpack(raw, path) as content:
-        yield limit_size(content, path)
-  except EOFError as error:
-    raise DataError(
-      path,
-      "is truncated: its compressed data ends too early. Copy or download it "
-      "again.",
-    ) from error
-  except (
-    *(gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
-    NotImplementedError,  # From zipfile: an unknown compression method.
-  ) as error:
-    raise DataError(path, f"is damaged: {error}.") from error
-  except OSError as error:
-    raise DataError(
-      path, f"cannot be read: {error.strerror or error}."
-    ) from error
+  with reporting_unreadable(path):
+    try:
+      with path.open("rb") as file:
+        unpack = _unpacker(file)
+        file.seek(0)
+        raw = io.BufferedReader(_ReportingFile(file, on_read))
+        if unpack is None:
+          yield raw
+          return
+        with unpack(raw, path) as content:
+          yield limit_size(content, path)
+    except EOFError as error:
+      raise DataError(
+        path,
+        "is truncated: its compressed data ends too early. Copy or download it "
+        "again.",
+      ) from error
+    except (
+      *(gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+      NotImplementedError,  # From zipfile: an unknown compression method.
+    ) as error:
+      raise DataError(path, f"is damaged: {error}.") from error
 
 
 def lines(

@@ -1,4 +1,4 @@
-"""Checks examples: class labels, pixels, and that numbers are finite."""
+"""Checks examples: labels, pixels, finite numbers; writes values as texts."""
 
 from collections.abc import Sequence
 
@@ -70,6 +70,13 @@ def check_finite(source: object, what: str, array: np.ndarray) -> None:
         f"{what} of {place(start + int(fits.argmin()))} is missing, infinite "
         "or too large for float32.",
       )
+
+
+def as_text(value: object) -> str:
+  """Returns a value as a text; different bytes stay different."""
+  if isinstance(value, bytes):
+    return value.decode("utf-8", "backslashreplace")
+  return str(value)
 
 
 def place(row: int) -> str:

@@ -20,7 +20,7 @@ def strip_compression_suffix(name: str) -> pathlib.PurePath:
   return path.with_suffix("") if path.suffix.lower() in _PACKED else path
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
   """A kind of file that is not a CSV table."""
 
   name: str  # The kind with its article, such as "an Excel workbook".
@@ -43,73 +43,79 @@ class Kind(NamedTuple):
     return f"is {self.name}. {mend}".rstrip()
 
 
-EXCEL = Kind("an Excel workbook", "pandas.read_excel({}) (needs openpyxl)")
-_OPEN_DOCUMENT = Kind(
+EXCEL = FileKind("an Excel workbook", "pandas.read_excel({}) (needs openpyxl)")
+_OPEN_DOCUMENT = FileKind(
   "an OpenDocument spreadsheet", "pandas.read_excel({}) (needs odfpy)"
 )
-PICKLE = Kind(
+PICKLE = FileKind(
   "a Python pickle, which may run any code when it is opened, so no task opens "
   "one",
   "pandas.read_pickle({})",
   "If you trust its source:",
 )
-NUMPY = Kind(
+NUMPY = FileKind(
   "a file of NumPy arrays",
   advice="The task arrays reads an npz file with x, y and client.",
 )
-KERAS = Kind("a Keras model", advice="Name a data file.")
-_JSON_LINES = Kind("a file of JSON lines", "pandas.read_json({}, lines=True)")
-_JSON = Kind(
+KERAS = FileKind("a Keras model", advice="Name a data file.")
+_JSON_LINES = FileKind(
+  "a file of JSON lines", "pandas.read_json({}, lines=True)"
+)
+_JSON = FileKind(
   "a JSON file", "pandas.read_json({})", "LEAF's JSON is for --task=leaf."
 )
 _ARCHIVE = "Unpack it, and name the file in it."
 
-_SPSS = Kind("an SPSS file", "pandas.read_spss({}) (needs pyreadstat)")
-_STATA = Kind("a Stata file", "pandas.read_stata({})")
-_PICTURE = Kind("a picture", advice="prepare_data reads folders of pictures.")
-_OF_R = Kind("a file of R", advice="In R, write CSV: write.csv.")
-PARQUET = Kind("a Parquet file", "pandas.read_parquet({})")
+_SPSS = FileKind("an SPSS file", "pandas.read_spss({}) (needs pyreadstat)")
+_STATA = FileKind("a Stata file", "pandas.read_stata({})")
+_PICTURE = FileKind(
+  "a picture", advice="prepare_data reads folders of pictures."
+)
+_OF_R = FileKind("a file of R", advice="In R, write CSV: write.csv.")
+PARQUET = FileKind("a Parquet file", "pandas.read_parquet({})")
 
 # Kinds by first bytes that may also begin a text: a zero byte must follow.
 _LETTERS = {
   b"PAR1": PARQUET,
-  b"ARROW1": Kind("a Feather or Arrow file", "pandas.read_feather({})"),
-  b"FEA1": Kind("a Feather file", "pandas.read_feather({})"),
-  b"ORC": Kind("an ORC file", "pandas.read_orc({})"),
+  b"ARROW1": FileKind("a Feather or Arrow file", "pandas.read_feather({})"),
+  b"FEA1": FileKind("a Feather file", "pandas.read_feather({})"),
+  b"ORC": FileKind("an ORC file", "pandas.read_orc({})"),
   b"$FL2": _SPSS,
   b"$FL3": _SPSS,
   b"RDX": _OF_R,
-  b"Rar!": Kind("a RAR archive", advice=_ARCHIVE),
+  b"Rar!": FileKind("a RAR archive", advice=_ARCHIVE),
 }
 # Kinds by the first bytes.
 _MAGIC = {
-  b"SQLite format 3\0": Kind(
+  b"SQLite format 3\0": FileKind(
     "an SQLite database",
     "pandas.read_sql('select * from TABLE', sqlite3.connect({}))",
     "The task client_data reads those of prepare_data.",
   ),
-  b"\x89HDF\r\n\x1a\n": Kind("an HDF5 file", "pandas.read_hdf({})"),
-  b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": Kind(
+  b"\x89HDF\r\n\x1a\n": FileKind("an HDF5 file", "pandas.read_hdf({})"),
+  b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": FileKind(
     "an old Excel workbook", "pandas.read_excel({}) (needs xlrd)"
   ),
   b"<stata_dta>": _STATA,
-  bytes(12) + b"\xc2\xea\x81\x60": Kind(
+  bytes(12) + b"\xc2\xea\x81\x60": FileKind(
     "a SAS file", "pandas.read_sas({}, format='sas7bdat')"
   ),
-  b"HEADER RECORD*******LIB": Kind(
+  b"HEADER RECORD*******LIB": FileKind(
     "a SAS transport file", "pandas.read_sas({}, format='xport')"
   ),
-  b"MATLAB 5.0 MAT-file": Kind(
+  b"MATLAB 5.0 MAT-file": FileKind(
     "a MATLAB file",
     advice="Read it with scipy.io.loadmat, and write CSV or npz.",
   ),
   b"X\n\0\0\0": _OF_R,
   b"\x93NUMPY": NUMPY,
-  b"%PDF-": Kind("a PDF document", advice="Export the table as CSV."),
+  b"%PDF-": FileKind("a PDF document", advice="Export the table as CSV."),
   b"\x89PNG": _PICTURE,
   b"\xff\xd8\xff": _PICTURE,
-  b"\x28\xb5\x2f\xfd": Kind("compressed with zstd", advice="Unpack it first."),
-  b"7z\xbc\xaf\x27\x1c": Kind("a 7z archive", advice=_ARCHIVE),
+  b"\x28\xb5\x2f\xfd": FileKind(
+    "compressed with zstd", advice="Unpack it first."
+  ),
+  b"7z\xbc\xaf\x27\x1c": FileKind("a 7z archive", advice=_ARCHIVE),
 }
 # Kinds by patterns of the first bytes.
 _PATTERNS = {
@@ -119,13 +125,13 @@ _PATTERNS = {
   ),
   # A Stata file: the release, the byte order, and two fixed bytes.
   re.compile(rb"[\x66-\x73][\x01\x02]\x01\x00"): _STATA,
-  re.compile(rb".{257}ustar", re.DOTALL): Kind(
+  re.compile(rb".{257}ustar", re.DOTALL): FileKind(
     "a tar archive", advice=_ARCHIVE
   ),
-  re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html)", re.IGNORECASE): Kind(
-    "a web page", advice="Download the file itself."
-  ),
-  re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml"): Kind(
+  re.compile(
+    rb"(\xef\xbb\xbf)?\s*<(!doctype html|html)", re.IGNORECASE
+  ): FileKind("a web page", advice="Download the file itself."),
+  re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml"): FileKind(
     "an XML file", "pandas.read_xml({}) (needs lxml)"
   ),
   re.compile(rb"(\xef\xbb\xbf)?\s*\{\"[^\n]*\}\s*\n\s*\{"): _JSON_LINES,
@@ -134,7 +140,7 @@ _PATTERNS = {
 # Kinds by the name of a zip file's member.
 _MEMBERS = {
   "xl/workbook.xml": EXCEL,
-  "xl/workbook.bin": Kind(
+  "xl/workbook.bin": FileKind(
     "an Excel workbook", "pandas.read_excel({}) (needs pyxlsb)"
   ),
   "content.xml": _OPEN_DOCUMENT,
@@ -142,7 +148,7 @@ _MEMBERS = {
 }
 
 
-def of_content(beginning: bytes) -> Kind | None:
+def of_content(beginning: bytes) -> FileKind | None:
   """Returns the kind that the first bytes indicate; None for text."""
   for magic, kind in _LETTERS.items():
     if beginning.startswith(magic) and (
@@ -158,11 +164,11 @@ def of_content(beginning: bytes) -> Kind | None:
   return None
 
 
-def of_members(names: Sequence[str]) -> Kind:
+def of_members(names: Sequence[str]) -> FileKind:
   """Returns the kind of a zip file with several members or none."""
   for name, kind in _MEMBERS.items():
     if name in names:
       return kind
   if names and all(name.endswith(".npy") for name in names):
     return NUMPY
-  return Kind(f"a zip archive of {len(names):,} files", advice=_ARCHIVE)
+  return FileKind(f"a zip archive of {len(names):,} files", advice=_ARCHIVE)

@@ -45,7 +45,7 @@ def describe(directory: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
 def _reader(path: pathlib.Path) -> Callable[[pathlib.Path], str] | None:
   name = path.name.removesuffix(".gz")
   if path.suffix == ".sqlite":
-    return client_data
+    return describe_client_data
   if name.startswith(("train", "t10k", "qmnist")) and "idx" in name:
     return _idx
   if cifar.kind_of(path):
@@ -65,7 +65,7 @@ def _looks_like_leaf(path: pathlib.Path) -> bool:
   return any(name in beginning for name in (b'"users"', b'"user_data"'))
 
 
-def client_data(path: pathlib.Path) -> str:
+def describe_client_data(path: pathlib.Path) -> str:
   """Describes a file of TFF's data sets, a line for each split."""
   sqlite_file.check(path)
   sqlite_file.check_pages(path)

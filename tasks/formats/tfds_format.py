@@ -23,7 +23,9 @@ if typing.TYPE_CHECKING:
 
 _INFO = "dataset_info.json"
 
-Kind = Literal["image", "text", "class", "truth", "number", "numbers", "other"]
+FeatureKind = Literal[
+  "image", "text", "class", "truth", "number", "numbers", "other"
+]
 
 
 class Feature(NamedTuple):
@@ -31,7 +33,7 @@ class Feature(NamedTuple):
 
   # "class": a number with a name. "truth": true or false. "number": a single
   # number. "numbers": a tensor of a known shape.
-  kind: Kind
+  kind: FeatureKind
   path: tuple[str, ...]  # The path of keys within an example.
   class_names: Sequence[str] = ()  # Names of the classes, if any.
 
@@ -129,7 +131,7 @@ def _feature(
 
   if isinstance(found, tfds.features.ClassLabel):
     return Feature("class", path, found.names)
-  kind: Kind = "other"
+  kind: FeatureKind = "other"
   if isinstance(found, tfds.features.Image):
     kind = "image"
   elif isinstance(found, tfds.features.Text):

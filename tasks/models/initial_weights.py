@@ -57,12 +57,12 @@ class SeededModelBuilder:
     arguments = dict(self._arguments)
     if "seed" in arguments:
       arguments["seed"] = seed
-    make = SeededModelBuilder(
+    builder = SeededModelBuilder(
       self.name, self._function, arguments, self.wanted, seed
     )
     if self._starting is not None:
-      make.fix_weights(make.new_model())
-    return make
+      builder.fix_weights(builder.new_model())
+    return builder
 
   def __call__(self) -> tf.keras.Model:
     """Returns a new model with its initial weights."""

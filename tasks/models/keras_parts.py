@@ -21,7 +21,7 @@ _CLASS_MODULES = (
 _FUNCTION_MODULES = ("activations", "losses", "metrics")
 # Layers that contain code or load a file.
 _WITH_CODE = ("Lambda", "TFSMLayer")
-_OF_CALLS = ("get", "serialize", "deserialize")
+_NOT_FUNCTIONS = ("get", "serialize", "deserialize")
 # Kinds of plain values that Keras writes as objects; they import nothing.
 _VALUES = ("__tensor__", "__numpy__", "__bytes__", "__tuple__", "__ellipsis__")
 # Keras turns `y + 1` and `tf.nn.relu(y)` into layers that store the canonical
@@ -122,10 +122,10 @@ def _is_call(name: object) -> bool:
 def _classes() -> Mapping[str, frozenset[str]]:
   """Returns the modules that a description may give for each Keras class."""
   found: dict[str, set[str]] = {}
-  for room in _CLASS_MODULES:
-    for name, value in vars(_keras_module(room)).items():
+  for module in _CLASS_MODULES:
+    for name, value in vars(_keras_module(module)).items():
       if inspect.isclass(value) and _is_of_keras(value):
-        places = {f"keras.{room}", value.__module__}
+        places = {f"keras.{module}", value.__module__}
         found.setdefault(value.__name__, set()).update(places)
         found.setdefault(name, set()).update(places)
   for name in ("Sequential", "Model", "Functional"):
@@ -142,14 +142,14 @@ def _classes() -> Mapping[str, frozenset[str]]:
 def _functions() -> Mapping[str, frozenset[str]]:
   """Returns the modules that a description may give for each Keras function."""
   found: dict[str, set[str]] = {}
-  for room in _FUNCTION_MODULES:
-    for name, value in vars(_keras_module(room)).items():
+  for module in _FUNCTION_MODULES:
+    for name, value in vars(_keras_module(module)).items():
       if (
         isinstance(value, types.FunctionType)
         and _is_of_keras(value)
-        and name not in _OF_CALLS
+        and name not in _NOT_FUNCTIONS
       ):
-        found.setdefault(name, set()).update(("builtins", f"keras.{room}"))
+        found.setdefault(name, set()).update(("builtins", f"keras.{module}"))
   return {name: frozenset(places) for name, places in found.items()}
 
 

@@ -52,9 +52,9 @@ def build_fn(
         f"arguments, or any of {', '.join(given)}.",
       )
   chosen = {n: value for n, value in given.items() if n in parameters}
-  make = SeededModelBuilder(name, function, chosen, wanted, seed)
-  _check(make, is_classifier=num_classes is not None)
-  return make
+  builder = SeededModelBuilder(name, function, chosen, wanted, seed)
+  _check(builder, is_classifier=num_classes is not None)
+  return builder
 
 
 def deterministic_build_fn(
@@ -67,9 +67,9 @@ def deterministic_build_fn(
 ) -> task.KerasModelFn:
   """Returns a builder of a user's model with fixed initial weights."""
   wanted = catalog.required_shapes(element_spec, num_classes)
-  make = SeededModelBuilder(name, build, {}, wanted, seed)
-  _check(make, is_classifier=num_classes is not None)
-  return make
+  builder = SeededModelBuilder(name, build, {}, wanted, seed)
+  _check(builder, is_classifier=num_classes is not None)
+  return builder
 
 
 def check_loss(
@@ -108,40 +108,42 @@ _UNKNOWN_SIZE = 3  # The size of that batch along axes of unknown size.
 _TOLERANCE = 1e-5
 
 
-def _check(make: SeededModelBuilder, *, is_classifier: bool) -> None:
+def _check(builder: SeededModelBuilder, *, is_classifier: bool) -> None:
   """Checks that clients can train a model.
 
   Weights that no initializer creates are fixed at their current values.
   """
-  returned = make.raw_model()
+  returned = builder.raw_model()
   if not isinstance(returned, tf.keras.Model):
-    raise make.error(
+    raise builder.error(
       f"expected a tf.keras.Model, found {type(returned).__name__}."
     )
   # Compares before `adapted_model` changes the last layer.
-  if last_layer(make.raw_model()) is last_layer(returned):
-    raise make.error("returns the same model each time; build a new one.")
-  model = make.adapted_model()
+  if last_layer(builder.raw_model()) is last_layer(returned):
+    raise builder.error("returns the same model each time; build a new one.")
+  model = builder.adapted_model()
   was_built = model.built
-  _check_shapes(make, model)
-  again = make()
+  _check_shapes(builder, model)
+  again = builder()
   if not again.trainable_weights:
-    raise make.error(
+    raise builder.error(
       "its model has nothing to train; give it a layer with weights, and leave "
       "that layer trainable."
     )
-  _check_calls(make, again, is_classifier=is_classifier)
-  _check_weights(make, again)
-  if _has_given_weights(make, again, model if was_built else make.new_model()):
-    make.fix_weights(again)
+  _check_calls(builder, again, is_classifier=is_classifier)
+  _check_weights(builder, again)
+  if _has_given_weights(
+    builder, again, model if was_built else builder.new_model()
+  ):
+    builder.fix_weights(again)
   elif _is_compiled(model):
-    raise make.error(
+    raise builder.error(
       "its model is compiled; leave compile() out: the task has the loss."
     )
 
 
-def _check_shapes(make: SeededModelBuilder, model: tf.keras.Model) -> None:
-  wanted = make.wanted
+def _check_shapes(builder: SeededModelBuilder, model: tf.keras.Model) -> None:
+  wanted = builder.wanted
   inputs = getattr(model, "inputs", None) or []
   if len(inputs) < 2 and all(
     x.shape.is_compatible_with([None, *wanted.x]) for x in inputs
@@ -150,7 +152,7 @@ def _check_shapes(make: SeededModelBuilder, model: tf.keras.Model) -> None:
       with layers.seeded(0):
         outputs = model(tf.keras.Input(wanted.x, dtype=wanted.x_dtype))
     except (ValueError, TypeError, tf.errors.OpError) as error:
-      raise make.error(
+      raise builder.error(
         f"the task has {wanted}; the model takes no such x: {_line(error)}."
       ) from error
     if _fits(outputs, wanted):
@@ -165,7 +167,7 @@ def _check_shapes(make: SeededModelBuilder, model: tf.keras.Model) -> None:
       " One output is enough if the last layer of a sequential or functional "
       "model is a Dense(1) with a sigmoid or no activation."
     )
-  raise make.error(
+  raise builder.error(
     f"the task has {wanted}; the model has x {x} and outputs "
     f"{_outputs(outputs)}.{advice}"
   )
@@ -190,7 +192,7 @@ def _outputs(outputs: Any) -> str:
 
 
 def _has_given_weights(
-  make: SeededModelBuilder, model: tf.keras.Model, again: tf.keras.Model
+  builder: SeededModelBuilder, model: tf.keras.Model, again: tf.keras.Model
 ) -> bool:
   """Returns whether a model has weights that no initializer creates.
 
@@ -199,20 +201,20 @@ def _has_given_weights(
   model, built outside of graphs, before any model in a graph.
   """
   values = [weight.numpy() for weight in model.weights]
-  in_graph = _values_in_graph(make)
+  in_graph = _values_in_graph(builder)
   if in_graph is None:  # Keras can build some models only outside of graphs.
     is_open = [True] * len(values)
   else:
     is_open = _differ(values, in_graph)
     if not any(is_open) and not _is_compiled(model):
       return False
-    again = make.new_model(other_draws=True)
+    again = builder.new_model(other_draws=True)
   differ = _differ(values, [weight.numpy() for weight in again.weights])
   for weight, differs in zip(
     model.weights, map(operator.and_, is_open, differ), strict=True
   ):
     if differs:
-      raise make.error(
+      raise builder.error(
         f"the initial values of {weight.name} differ each time the model is "
         "built; give its initializer a seed or, if the model is trained, load "
         "the same weights each time."
@@ -234,13 +236,13 @@ def _differ(
 
 
 @keras_state.preserve()
-def _values_in_graph(make: SeededModelBuilder) -> list[np.ndarray] | None:
+def _values_in_graph(builder: SeededModelBuilder) -> list[np.ndarray] | None:
   """Returns the initial weights in a graph; None if Keras cannot build it."""
   with tf.Graph().as_default() as graph:
     # Shifts the seeds that TensorFlow derives from the number of operations.
     tf.random.uniform([])
     try:
-      built = make()
+      built = builder()
     except FieldError:
       return None
     with tf.compat.v1.Session(graph=graph) as session:
@@ -249,32 +251,32 @@ def _values_in_graph(make: SeededModelBuilder) -> list[np.ndarray] | None:
   return found
 
 
-def _check_weights(make: SeededModelBuilder, model: tf.keras.Model) -> None:
+def _check_weights(builder: SeededModelBuilder, model: tf.keras.Model) -> None:
   """Checks that methods can sum a model's weights."""
   for weight in model.trainable_weights:
     if weight.dtype != tf.float32:
-      raise make.error(
+      raise builder.error(
         f"{weight.name} is {weight.dtype.name}; expected float32, as methods "
         "sum it."
       )
     if weight.constraint is not None:
-      raise make.error(
+      raise builder.error(
         f"{weight.name} has a constraint, which TFF's optimizers do not apply; "
         "leave it out, or use a regularizer."
       )
 
 
 def _check_calls(
-  make: SeededModelBuilder, model: tf.keras.Model, *, is_classifier: bool
+  builder: SeededModelBuilder, model: tf.keras.Model, *, is_classifier: bool
 ) -> None:
   """Checks that a model's calls are repeatable and keep no state."""
-  wanted = make.wanted
+  wanted = builder.wanted
   if wanted.x_dtype == tf.string:
     return
   before = [weight.numpy() for weight in model.weights]
   for weight, value in zip(model.weights, before, strict=True):
     if value.dtype.kind == "f" and not np.isfinite(value).all():
-      raise make.error(
+      raise builder.error(
         f"{weight.name} has initial values that are not finite; no client "
         "could train them."
       )
@@ -282,30 +284,30 @@ def _check_calls(
   try:
     outputs, again = (model(x, training=True).numpy() for _ in range(2))
   except Exception as error:
-    raise make.error(
+    raise builder.error(
       f"its model cannot be called in training: {_line(error)}."
     ) from error
   for weight, value in zip(model.weights, before, strict=True):
     if not np.array_equal(weight.numpy(), value):
-      raise make.error(
+      raise builder.error(
         f"{weight.name} changes while the model is called, and no method sums "
         "such a state; replace BatchNormalization with GroupNormalization or "
         "LayerNormalization."
       )
   if not np.allclose(outputs, again, _TOLERANCE, _TOLERANCE, equal_nan=True):
-    raise make.error(
+    raise builder.error(
       "its outputs in training differ from one call to the next, so a run "
       f"would not be reproducible; {_repeatable_replacement(model)}."
     )
   if not _adds_only_weight_losses(model, x):
-    raise make.error(
+    raise builder.error(
       "its layers add penalties on what they compute (activity_regularizer or "
       "add_loss), which TFF's models do not support. Penalize weights instead "
       "(kernel_regularizer), or put the term into the task's loss (loss=)."
     )
   are_shares = (outputs >= 0).all() and np.allclose(outputs.sum(-1), 1.0)
   if is_classifier and are_shares:
-    raise make.error(
+    raise builder.error(
       "its outputs are probabilities; the task's loss takes logits: leave the "
       "last softmax out, or in a trained model set model.layers[-1].activation "
       "= tf.keras.activations.linear."

@@ -11,7 +11,7 @@ from tasks.tabular import moments, text_columns
 from tasks.tabular.columns import Column, Numbers
 from tasks.tabular.population import ClientRows, Population
 
-Kind = Literal["auto", "classes", "number"]
+LabelKind = Literal["auto", "classes", "number"]
 
 # Numbers with more distinct values are not classes, unless the user says so.
 _MOST_CLASSES = 20
@@ -41,7 +41,9 @@ class Classes(NamedTuple):
   names: Sequence[str]  # Names of all classes.
 
 
-def classes_of(column: Column, kind: Kind, *, source: str) -> Classes | None:
+def classes_of(
+  column: Column, kind: LabelKind, *, source: str
+) -> Classes | None:
   """Returns a column's classes; None if it has numbers to predict."""
   if isinstance(column, Numbers):
     is_missing = np.isnan(column.values)

@@ -46,30 +46,31 @@ class Population:
   num_left_out: int
 
 
-def choose_test_units(
+def choose_test_blocks(
   clients: np.ndarray,
-  units: np.ndarray,
+  blocks: np.ndarray,
   fraction: float,
   seed: int,
   classes: np.ndarray | None,
 ) -> np.ndarray:
-  """Chooses test rows, bool[rows]: all rows of a unit or none of them.
+  """Chooses test rows, bool[rows]: all rows of a block or none of them.
 
-  Rows with the same value in `units` are a unit. In the draw, it counts as one
-  example of the rarest class among its rows, at the client of its first row.
+  Rows with the same value in `blocks` are a block. In the draw, it counts as
+  one example of the rarest class among its rows, at the client of its first
+  row.
   """
-  _, first, unit_of_row = np.unique(
-    units, return_index=True, return_inverse=True
+  _, first, block_of_row = np.unique(
+    blocks, return_index=True, return_inverse=True
   )
-  of_units = None
+  of_blocks = None
   if classes is not None:
     counts = np.bincount(classes)
-    # Classes by frequency; a unit has the rarest class among its rows.
+    # Classes by frequency; a block has the rarest class among its rows.
     rank = np.argsort(np.argsort(counts, kind="stable"), kind="stable")
-    of_units = np.full(len(first), len(counts))
-    np.minimum.at(of_units, unit_of_row, rank[classes])
-  is_test = choose_test_rows(clients[first], fraction, seed, of_units)
-  return is_test[unit_of_row]
+    of_blocks = np.full(len(first), len(counts))
+    np.minimum.at(of_blocks, block_of_row, rank[classes])
+  is_test = choose_test_rows(clients[first], fraction, seed, of_blocks)
+  return is_test[block_of_row]
 
 
 def choose_test_rows(

@@ -29,11 +29,7 @@ def _are_weights(texts: declared.Names) -> bool:
 class RowOptions(options.LocalTestOptions):
   """Options of tasks with a user's own rows."""
 
-  file: str = declared.value(
-    "",
-    "The file. A relative path begins in data_dir if that is given, otherwise "
-    "in the working directory.",
-  )
+  file: str = ""  # Each task describes its own.
   test_fraction: float = declared.value(
     0.2,
     "The share of a client's rows, chosen at random within each class, that is "
@@ -82,25 +78,25 @@ def divide(
   config: RowOptions,
   clients: np.ndarray,
   names: Sequence[str],
-  halves: tuple[np.ndarray, Sequence[str]] | None,
+  split_column: tuple[np.ndarray, Sequence[str]] | None,
   classes: np.ndarray | None,
   *,
   seed: int,
   source: str,
   source_of_split: Callable[[int], str],
-  units: np.ndarray | None = None,
+  blocks: np.ndarray | None = None,
 ) -> population.Population:
   """Assigns rows to clients, and splits clients' rows into train and test."""
-  if halves is None and units is not None:
-    is_test = population.choose_test_units(
-      clients, units, config.test_fraction, seed, classes
+  if split_column is None and blocks is not None:
+    is_test = population.choose_test_blocks(
+      clients, blocks, config.test_fraction, seed, classes
     )
-  elif halves is None:
+  elif split_column is None:
     is_test = population.choose_test_rows(
       clients, config.test_fraction, seed, classes
     )
   else:
-    codes, words = halves
+    codes, words = split_column
     is_known = np.array([word in _HALVES for word in words], bool)[codes]
     if not is_known.all():
       row = int(np.argmin(is_known))
@@ -117,7 +113,7 @@ def divide(
     num_clients=config.num_clients,
     seed=seed,
     source=source,
-    classes=classes if halves is None and units is None else None,
+    classes=classes if split_column is None and blocks is None else None,
   )
 
 

@@ -122,7 +122,7 @@ def find(
     source = f"tff.simulation.datasets.{name}.get_synthetic()"
     return _synthetic_clients(native.get_synthetic(), source, splits)
   path = downloads.find_native(
-    "emnist_all.sqlite" if name == "emnist" else f"{name}.sqlite",
+    downloads.EMNIST_FILENAME if name == "emnist" else f"{name}.sqlite",
     data_dir,
     name,
   )

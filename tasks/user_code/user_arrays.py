@@ -15,6 +15,7 @@ import numpy as np
 from tasks import client_weights
 from tasks.data_error import DataError
 from tasks.formats import example_checks
+from tasks.formats.example_checks import as_text
 from tasks.tabular import identifiers, row_task
 from tasks.task import Arrays, ElementSpec, Split, element_spec
 
@@ -73,13 +74,13 @@ class ArrayClients:
       raise DataError(name, "has no clients.")
     if kinds <= set("bUSO"):
       values = sorted(
-        {_text(v) for h in read for _, y in h.values() for v in y}
+        {as_text(v) for h in read for _, y in h.values() for v in y}
       )
       number = {value: k for k, value in enumerate(values)}
       self.class_names = values
       read = [
         {
-          k: (x, np.array([number[_text(v)] for v in y], np.int32))
+          k: (x, np.array([number[as_text(v)] for v in y], np.int32))
           for k, (x, y) in half.items()
         }
         for half in read
@@ -241,13 +242,6 @@ def _describe(elements: Any) -> str:
   return reprlib.repr(elements) if isinstance(elements, list) else str(elements)
 
 
-def _text(value: Any) -> str:
-  """Returns the name of a class or a client as a string."""
-  if isinstance(value, bytes):
-    return value.decode("utf-8", "backslashreplace")
-  return str(value)
-
-
 def _labels(y: np.ndarray, place: str) -> np.ndarray:
   """Returns labels as an array of a single kind, or raises a `DataError`.
 
@@ -311,13 +305,14 @@ def _by_name(items: Iterable[tuple[Any, _T]], name: str) -> dict[str, _T]:
   """Returns values by client name; names that are numbers become strings."""
   found: dict[str, _T] = {}
   for client, value in items:
-    if _text(client) in found:
+    title = as_text(client)
+    if title in found:
       raise DataError(
         name,
-        f"two clients are called {_text(client)!r}, one a number, the other a "
-        "text of the same digits; make all names texts, or all numbers.",
+        f"two clients are called {title!r}, one a number, the other a text of "
+        "the same digits; make all names texts, or all numbers.",
       )
-    found[_text(client)] = value
+    found[title] = value
   return found
 
 

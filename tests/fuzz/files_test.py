@@ -78,11 +78,11 @@ def _sqlite(folder):
     for client in range(9)
     for k in range(6)
   ]
-  cut = client_data_writer.SplitSettings(
+  settings = client_data_writer.SplitSettings(
     choose_test=client_data_writer.random_share(0.2, 0)
   )
   (folder / "data.sqlite").unlink(missing_ok=True)
-  client_data_writer.write(folder / "data.sqlite", examples, cut)
+  client_data_writer.write(folder / "data.sqlite", examples, settings)
   return (folder / "data.sqlite").read_bytes()
 
 
@@ -153,7 +153,7 @@ _KINDS = {
     lambda _: _POSTS.format("".join(map(_POST.format, range(6, 10)))).encode(),
     functools.partial(_convert, "stack_exchange"),
   ),
-  "listed.sqlite": (_sqlite, inventory.client_data),
+  "listed.sqlite": (_sqlite, inventory.describe_client_data),
   "trained.sqlite": (_sqlite, _read_clients),
   "listed.json": (
     lambda _: json.dumps(_LEAF).encode(),

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tasks import downloads
 from tasks.conversions import (
   client_data_writer,
   image_sets,
@@ -14,11 +15,11 @@ from tasks.conversions import (
 from tests.tasks import image_data, tabular_data
 
 
-def _write(path, examples, **settings):
-  cut = client_data_writer.SplitSettings(
-    choose_test=client_data_writer.random_share(0.2, 0), **settings
+def _write(path, examples, **options):
+  settings = client_data_writer.SplitSettings(
+    choose_test=client_data_writer.random_share(0.2, 0), **options
   )
-  client_data_writer.write(path, examples, cut)
+  client_data_writer.write(path, examples, settings)
 
 
 def _examples(client_data, client):
@@ -29,7 +30,7 @@ def _examples(client_data, client):
 def test_emnist(tmp_path):
   directory = image_data.write_digits(tmp_path / "raw")
   _write(
-    tmp_path / image_sets.MNIST_FILENAME,
+    tmp_path / downloads.EMNIST_FILENAME,
     image_sets.examples_by_client(
       image_sets.mnist_images(directory), keep_splits=False
     ),

@@ -65,7 +65,7 @@ _KINDS = [
   _Kind("split.npz", _write_split, lambda p: cuts.load_split(p, np.arange(2))),
   _Kind("leaf.json", _write_leaf, lambda p: list(leaf_json.read_users(p))),
   _Kind("data.sqlite", _write_sqlite, sqlite_file.check),
-  _Kind("all.sqlite", _write_sqlite, inventory.client_data),
+  _Kind("all.sqlite", _write_sqlite, inventory.describe_client_data),
 ]
 _DAMAGES = {
   "missing": lambda _: None,
@@ -176,18 +176,18 @@ def test_zeroed_pages_do_not_pass_for_whole(tmp_path):
   path = tmp_path / "data.sqlite"
   _write_sqlite(path)
   content = path.read_bytes()
-  assert inventory.client_data(path).startswith("client data of TFF")
+  assert inventory.describe_client_data(path).startswith("client data of TFF")
   for start in range(2 * 4096, len(content) - 4095, 4096):
     path.write_bytes(content[:start] + bytes(4096) + content[start + 4096 :])
     with refused(path, "damaged"):
-      inventory.client_data(path)
+      inventory.describe_client_data(path)
 
 
 def test_fewer_examples_than_the_metadata_say(tmp_path):
   file = native_file.NativeFile(tmp_path / "data.sqlite")
   file.add("train", "a", [{}] * 3, num_examples=5)
   with refused(file.path, "split train", 3, 5):
-    inventory.client_data(file.path)
+    inventory.describe_client_data(file.path)
 
 
 def test_errors_stay_one_line_whatever_they_quote():

@@ -11,7 +11,7 @@ def _described(directory):
 
 
 def test_client_data(emnist_file):
-  text = inventory.client_data(emnist_file.path)
+  text = inventory.describe_client_data(emnist_file.path)
   assert text.splitlines() == [
     "client data of TFF",
     "split digits_only_test: 2 clients, 3 examples, per client 1 to 2, median "
@@ -64,4 +64,4 @@ def test_unusable_files_do_not_hide_the_others(tmp_path, emnist_file):
 def test_a_damaged_example_is_refused(emnist_file):
   emnist_file.execute("UPDATE examples SET serialized_example_proto = x'ff'")
   with refused(emnist_file.path, "tf.train.Example"):
-    inventory.client_data(emnist_file.path)
+    inventory.describe_client_data(emnist_file.path)
