@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from examples import my_method
 from tff_fair import declared, testing, types
+from tff_fair.methods import vred
 
 pytestmark = pytest.mark.tff
 
@@ -92,6 +93,20 @@ def test_a_form_that_does_not_hold_fails():
 
   with pytest.raises(AssertionError, match="form"):
     testing.check_rule(Wrong)
+
+
+@pytest.mark.usefixtures("without_sums")
+@pytest.mark.parametrize("name", ["covariate", "terms"])
+def test_values_that_depend_on_other_clients_fail(name):
+  def centred(self, cohort):
+    del self
+    found = cohort.loss - tf.reduce_mean(cohort.loss)
+    return {"more": found} if name == "terms" else found
+
+  # The coefficients are right, since VRed subtracts the mean.
+  rule = type("Wrong", (vred.VRedRule,), {name: centred})
+  with pytest.raises(AssertionError, match=r"form: .*Mismatched"):
+    testing.check_rule(rule)
 
 
 def test_a_sum_that_gives_another_direction_fails(monkeypatch):

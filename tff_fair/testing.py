@@ -146,7 +146,7 @@ def make_cohort(
   )
 
 
-def permuted(cohort: types.Cohort, order: Any) -> types.Cohort:
+def take(cohort: types.Cohort, order: Any) -> types.Cohort:
   """Returns the cohort of the clients at the positions in `order`."""
   return types.Cohort(
     **{
@@ -281,8 +281,7 @@ def _check_hard_cohorts(rule: types.Rule) -> None:
 def _check_order(rule: types.Rule) -> None:
   cohort, order = _random_cohort(6), np.array([3, 0, 5, 1, 2, 4])
   there, back = (
-    _apply(rule, found).coefficients
-    for found in (cohort, permuted(cohort, order))
+    _apply(rule, found).coefficients for found in (cohort, take(cohort, order))
   )
   np.testing.assert_allclose(back, there[order], _TOLERANCE, 1e-12)
 
@@ -326,27 +325,40 @@ def _check_state(rule: types.Rule) -> None:
 
 
 def _check_form(rule: Any) -> None:
-  """Checks c_k = exp(l_k) (u + v x_k), where only client k determines l_k."""
+  """Checks c_k = exp(l_k) (u + v x_k), where only client k determines l_k, x_k.
+
+  Only client k may determine its terms of further sums, too.
+  """
   cohort = _random_cohort(6)
   cohort = cohort._replace(weight=cohort.num_examples)
-  together = rule.log_weight(_tensors(cohort)).numpy()
-  alone = [
-    rule.log_weight(_tensors(permuted(cohort, [k]))).numpy()[0]
-    for k in range(6)
-  ]
-  np.testing.assert_allclose(together, alone, 1e-9)
-  x = rule.covariate(_tensors(cohort))
-  columns = [np.ones(6)] if x is None else [np.ones(6), x.numpy()]
+
+  def values_of(clients: types.Cohort) -> Any:
+    given = _tensors(clients)
+    x = rule.covariate(given)
+    log_weight, terms = rule.log_weight(given), {**rule.terms(given)}
+    return tf.nest.map_structure(
+      np.asarray, (log_weight, [] if x is None else [x], terms)
+    )
+
+  together = values_of(cohort)
+  tf.nest.map_structure(
+    lambda values, *own: np.testing.assert_allclose(
+      values, np.concatenate(own), 1e-9
+    ),
+    together,
+    *(values_of(take(cohort, [k])) for k in range(6)),
+  )
+  log_weight, x, terms = together
+  columns = [np.ones(6), *x]
   c = _apply(rule, _random_cohort(6)).coefficients
-  levels = c / np.exp(together)
+  levels = c / np.exp(log_weight)
   fit = np.linalg.lstsq(np.stack(columns, 1), levels, rcond=None)[0]
   np.testing.assert_allclose(fit @ columns, levels, _TOLERANCE)
   if rule.can_use_sums():
-    e = np.exp(together - rule.log_reference())
-    first = e * columns[-1] * (x is not None)
+    e = np.exp(log_weight - rule.log_reference())
+    first = e * columns[-1] * bool(x)
     sums = (cohort.num_examples, e, first, first * columns[-1])
     weight, scale, first, second = (tf.constant(v.sum()) for v in sums)
-    terms = rule.terms(_tensors(cohort))
     output = rule.from_sums(
       types.Sums(
         weight,
