@@ -12,7 +12,7 @@ import tensorflow_federated as tff
 from tests.cases import one_of_each
 from tests.refusals import rejected
 from tests.summing import rounds
-from tff_fair import aggregators, runtime
+from tff_fair import aggregators, runtime, summing, types
 from tff_fair.runtime import admission
 
 UNIFORM = {"client_weighting": "uniform"}
@@ -168,6 +168,43 @@ def test_a_loss_beyond_the_bound_does_not_count(name):
   found = rounds.run(recording(name), [*clients, beyond])
   without = rounds.run(recording(name), clients)
   rounds.assert_same(found.result, rounds.flat(without.result))
+  assert found.measurements["num_clients_out_of_bounds"] == 1
+
+
+class _Later(types.ComparingRule):
+  """Averages; in the second phase, terms of losses above 5 are infinite."""
+
+  signals = ("loss",)
+  num_phases = 2
+
+  def coefficients(self, cohort, state):
+    return types.RuleOutput(cohort.weight, state)
+
+  def phase(self, cohort, known):
+    wrong = (cohort.loss > 5) & bool(known)
+    term = tf.where(wrong, tf.constant(np.inf, tf.float64), cohort.weight)
+    return term[:, tf.newaxis]
+
+  def factors(self, cohort, known):
+    del known
+    return cohort.weight[:, tf.newaxis]
+
+  def levels(self, known, total):
+    del known
+    return tf.math.reciprocal_no_nan(total), {}
+
+
+def test_terms_beyond_the_bounds_in_a_later_phase_do_not_count():
+  clients = rounds.random_clients(3)
+  beyond = dataclasses.replace(clients[0], client_id=9, loss=6.0)
+  factory = summing.RuleFactory(
+    _Later(), aggregation="secure", sum_factory=RECORDING
+  )
+  found = rounds.run(rounds.create(factory), [*clients, beyond])
+  rounds.assert_same(found.result, rounds.expected("fedavg", clients))
+  first, second, _ = (state["scalars"] for state in found.state[:3])
+  assert np.isfinite(second).all()
+  assert first > second
   assert found.measurements["num_clients_out_of_bounds"] == 1
 
 

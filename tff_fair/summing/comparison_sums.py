@@ -9,9 +9,10 @@ depends on all sums. Before each phase the server broadcasts the earlier sums,
 which show clients where they rank; see `types.ComparingRule`. The server gets
 only sums over the whole cohort. `secure` explains the bounds.
 
-A client whose scalars exceed their bounds adds zeros in all phases. A client
-whose scaled update exceeds its bound adds zeros only in the last phase, when
-the others have already compared themselves with it.
+A client whose loss exceeds its bound adds zeros in all phases. A client whose
+terms in a phase exceed their bounds adds zeros from this phase on, when the
+others may have already compared themselves with it. The scaled update is a term
+of the last phase.
 """
 
 from __future__ import annotations
@@ -207,12 +208,13 @@ class _Computations:
   ) -> client_sums.Terms:
     """Returns a client's terms in the phase after the sums `known`.
 
-    They are zeros if the client is excluded or a scalar exceeds its bound.
+    They are zeros if the client is excluded, or a scalar in this or an earlier
+    phase exceeds its bound.
     """
     cohort = self.reader.unordered_cohort(row)
     own = tf.reduce_sum(self.rule.phase(cohort, known), axis=0)
     counted = client_sums.with_counts(
-      row, self.transport.scalar_terms(own), self._is_within(cohort)
+      row, self.transport.scalar_terms(own), self._is_within(cohort, known)
     )
     # Only the last phase sums the counts.
     return collections.OrderedDict(
@@ -232,7 +234,8 @@ class _Computations:
       self.transport.scale(self.specs, update, factor)
       for factor in tf.unstack(factors)
     )
-    within = self._is_within(cohort) & self.transport.scalars_fit(factors)
+    within = self._is_within(cohort, known)
+    within &= self.transport.scalars_fit(factors)
     within &= self.transport.updates_fit(scaled)
     sent = {**self.transport.scalar_terms(factors), client_sums.UPDATE: scaled}
     return client_sums.with_counts(row, sent, within)
@@ -249,9 +252,18 @@ class _Computations:
       (), totals, self.specs, output, tf.unstack(levels)
     )
 
-  def _is_within(self, cohort: types.Cohort) -> tf.Tensor:
-    """Returns whether a client's scalars are within their bounds, bool[]."""
-    within = self.transport.scalars_fit(self.rule.phase(cohort, ()))
+  def _is_within(
+    self, cohort: types.Cohort, known: Sequence[tf.Tensor]
+  ) -> tf.Tensor:
+    """Returns whether a client's loss and terms are within bounds, bool[].
+
+    The terms are those of this phase, unless it is the last, and all earlier
+    ones, whose sums are in `known`.
+    """
+    within = tf.constant(True)
+    for number in range(min(len(known) + 1, self.rule.num_phases)):
+      terms = self.rule.phase(cohort, known[:number])
+      within &= self.transport.scalars_fit(terms)
     if self.rule.loss_bound is not None:
       bound = tf.constant(self.rule.loss_bound, tf.float64)
       within &= tf.reduce_all(tf.abs(cohort.loss) <= bound)
