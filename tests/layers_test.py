@@ -77,7 +77,9 @@ LAYERS = {
   ),
   "tff_fair.runtime.compilation_cache": Layer(("tff_fair.runtime",), TFF),
   "tff_fair.optimizers": Layer(("tff_fair.declared", "tff_fair.lazy"), TFF),
-  "tff_fair.programs": Layer(("tff_fair.declared",), TFF),
+  "tff_fair.programs": Layer(
+    ("tff_fair.declared", "tff_fair.runtime.phases"), TFF
+  ),
   "tff_fair.privacy": Layer(
     ("tff_fair.kernels", "tff_fair.lazy", *SHARED), (*TFF, "dp_accounting")
   ),

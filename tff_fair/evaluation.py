@@ -159,7 +159,7 @@ def build_personal_evaluation(
     return evaluate_with_rows(weights, tff.federated_broadcast(table), data)
 
   return phases.PhasedComputation.create(
-    evaluate_clients, lambda: [evaluate_with_rows], conversions=_ENDS
+    evaluate_clients, lambda: [evaluate_with_rows], conversions=_CONVERSIONS
   )
 
 
@@ -170,7 +170,7 @@ def _with_client_rows(args: Sequence[Any]) -> Sequence[Any]:
   return weights, client_table.rows_of(table, ids), data
 
 
-_ENDS = phases.Conversions(
+_CONVERSIONS = phases.Conversions(
   _with_client_rows, phases.last_result, phases.never_retry
 )
 

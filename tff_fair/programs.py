@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_fair import declared
+from tff_fair.runtime import phases
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
@@ -174,14 +175,7 @@ def scalar_metrics(
       output.state, tff.federated_map(scalars, output.metrics)
     )
 
-  return tff.learning.templates.LearningProcess(
-    process.initialize,
-    next_fn,
-    process.get_model_weights,
-    process.set_model_weights,
-    get_hparams_fn=process.get_hparams,
-    set_hparams_fn=process.set_hparams,
-  )
+  return phases.with_next(process, next_fn)
 
 
 def _scalars(metrics: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -69,6 +69,13 @@ def test_a_value_of_another_type_is_refused(given):
     values.ingest(given, NESTED)
 
 
+def test_a_result_of_another_type_is_refused():
+  result = values.TypedValue(3, tff.TensorType(np.int32))
+  assert values.ingest(result, tff.TensorType(np.int32)) == 3
+  with pytest.raises(TypeError):
+    values.ingest(result, tff.TensorType(np.int64))
+
+
 def test_data_come_out_with_the_shapes_of_their_type():
   data = tf.data.Dataset.range(5).batch(2)
   type_spec = tff.SequenceType(tff.TensorType(np.int64, [None]))

@@ -101,7 +101,7 @@ def with_line_search(
   def next_fn(state: Any, client_data: Any) -> Any:
     return choose(state, client_data, train(state, client_data))
 
-  return phased_rounds.with_next(
+  return phases.with_next(
     process, phases.PhasedComputation.create(next_fn, lambda: (train, choose))
   )
 

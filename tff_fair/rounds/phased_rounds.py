@@ -82,20 +82,6 @@ def end_round(
   )
 
 
-def with_next(
-  process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
-) -> tff.learning.templates.LearningProcess:
-  """Returns a copy of the process with `next_fn` as its `next`."""
-  return tff.learning.templates.LearningProcess(
-    process.initialize,
-    next_fn,
-    process.get_model_weights,
-    process.set_model_weights,
-    get_hparams_fn=process.get_hparams,
-    set_hparams_fn=process.set_hparams,
-  )
-
-
 @dataclasses.dataclass(frozen=True)
 class CohortRowsProcess:
   """A process whose rounds move only the cohort's rows of the clients' tables.
@@ -362,7 +348,7 @@ def with_phases(
     )
   else:
     return process
-  return with_next(process, phased)
+  return phases.with_next(process, phased)
 
 
 def _combined_arguments(args: Sequence[Any]) -> Sequence[Any]:

@@ -315,6 +315,11 @@ def nodes(graph_def: Any) -> Iterator[Any]:
     yield from function.node_def
 
 
+def node_of(name: str) -> str:
+  """Returns the node in an input's or tensor's name: X in "X", "X:1", "^X"."""
+  return name.removeprefix("^").partition(":")[0]
+
+
 def _graphs(message: Message) -> Iterator[Any]:
   """Yields all TensorFlow graphs in a computation."""
   for part in _subcomputations(message):

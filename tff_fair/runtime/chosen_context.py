@@ -46,8 +46,8 @@ def replace(
   resources: contextlib.ExitStack,
   local: local_context.LocalContext | None = None,
   *,
-  natively: bool = False,
-  ask: Callable[..., Mapping[str, Any]] | None = None,
+  takes_native_form: bool = False,
+  run_on_workers: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
   """Makes TFF's current context the chosen one; closes the one chosen before.
 
@@ -55,7 +55,7 @@ def replace(
   """
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
-  _choice = _Choice(context, local, natively, ask)
+  _choice = _Choice(context, local, takes_native_form, run_on_workers)
   former = _current.pop_all()
   _current.enter_context(resources.pop_all())
   former.close()
@@ -63,9 +63,9 @@ def replace(
 
 def use() -> bool:
   """Sets the chosen context in this thread; returns whether there is one."""
-  if _is_chosen():
+  if is_chosen := _is_chosen():
     tff.framework.set_default_context(_choice.context)
-  return _is_chosen()
+  return is_chosen
 
 
 def _is_chosen() -> bool:

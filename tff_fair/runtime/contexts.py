@@ -118,7 +118,7 @@ def use_local(
     chosen_context.replace(
       resources,
       None if isinstance(context, _ExactContext) else context,
-      natively=not simulate_secure_sums,
+      takes_native_form=not simulate_secure_sums,
     )
 
 
@@ -197,7 +197,7 @@ def use_dask(
     )
     resources.callback(context.close)
     tff.framework.set_default_context(context)
-    chosen_context.replace(resources, ask=client.run)
+    chosen_context.replace(resources, run_on_workers=client.run)
   return client
 
 

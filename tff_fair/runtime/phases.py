@@ -129,3 +129,17 @@ class PhasedComputation(tff.framework.ConcreteComputation):
         "Expected the last phase to return "
         f"{self.type_signature.result}, found {given[-1]}."
       )
+
+
+def with_next(
+  process: tff.learning.templates.LearningProcess, next_fn: tff.Computation
+) -> tff.learning.templates.LearningProcess:
+  """Returns a copy of the process with `next_fn` as its `next`."""
+  return tff.learning.templates.LearningProcess(
+    process.initialize,
+    next_fn,
+    process.get_model_weights,
+    process.set_model_weights,
+    get_hparams_fn=process.get_hparams,
+    set_hparams_fn=process.set_hparams,
+  )

@@ -30,7 +30,7 @@ class Supervision:
   """The functions that a block of `supervised` sets."""
 
   check: Callable[[], None] = _nothing
-  report: Callable[[str], None] = _nothing
+  say: Callable[[str], None] = _nothing
 
 
 _current: Supervision | None = None

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_fair.runtime import admission
+
 try:
   from tensorflow.python.eager import context as eager_context
 except ImportError:
@@ -91,12 +93,14 @@ class _GraphOptimizer:
     used: set[str] = set()
     for signature in graph.signature_def.values():
       inputs, outputs = signature.inputs.values(), signature.outputs.values()
-      used.update(_node_of(tensor.name) for tensor in (*inputs, *outputs))
+      used.update(
+        admission.node_of(tensor.name) for tensor in (*inputs, *outputs)
+      )
       for tensor in inputs:
         tensor.tensor_shape.Clear()
     nodes = graph.graph_def.node
     for node in nodes:
-      used.update(map(_node_of, node.input))
+      used.update(map(admission.node_of, node.input))
     for i in reversed(range(len(nodes))):
       # Keeps placeholders of strings: one may be the session's token, which TFF
       # refers to by name outside of the graph.
@@ -110,11 +114,6 @@ class _GraphOptimizer:
     rewrites = options.graph_options.rewrite_options
     rewrites.memory_optimization = rewrites.NO_MEM_OPT
     return self._optimizer.OptimizeGraph(options, graph, *args)
-
-
-def _node_of(name: str) -> str:
-  """Returns the node in an input's or tensor's name: X in "X", "X:1", "^X"."""
-  return name.removeprefix("^").partition(":")[0]
 
 
 def install_graph_optimizer() -> None:

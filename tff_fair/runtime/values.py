@@ -69,6 +69,7 @@ def _check_spec(dataset: tf.data.Dataset, type_spec: tff.Type) -> None:
 def ingest(value: Any, type_spec: tff.Type) -> Value:
   """Converts a user's value to the runtime's form."""
   if isinstance(value, TypedValue):
+    type_spec.check_assignable_from(value.type_spec)
     return value.value
   match type_spec:
     case tff.FederatedType():

@@ -165,7 +165,7 @@ class DaskEngine:
 
   def _report_waiting(self) -> None:
     if (supervised := supervision.current()) is not None:
-      supervised.report(
+      supervised.say(
         f"The Dask scheduler at {self._address} has no worker; waiting "
         f"{self._worker_timeout:.0f} s for one."
       )

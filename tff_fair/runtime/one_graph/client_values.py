@@ -55,12 +55,12 @@ class ServerValue:
 class Columns:
   """The graph's inputs for an argument at clients: one column per leaf."""
 
-  def __init__(self, member: tff.Type, reading: ReadLimit) -> None:
+  def __init__(self, member: tff.Type, required_limit: ReadLimit) -> None:
     """Takes the type of a client's value, and how often its data are read."""
     self._member = member
     self._types = inlining.leaf_types(member)
-    self._reading = reading
-    once = reading is ReadLimit.ONCE_PER_REBUILD
+    self._required_limit = required_limit
+    once = required_limit is ReadLimit.ONCE_PER_REBUILD
     self.signature = [
       tf.TensorSpec(
         [None],
@@ -81,10 +81,10 @@ class Columns:
       for place, spec in enumerate(self.signature)
     ]
 
-  def takes(self, clients: Sequence[Any]) -> bool:
-    """Returns whether all datasets may be read as often as `reading` says."""
+  def may_read(self, clients: Sequence[Any]) -> bool:
+    """Returns whether all datasets may be read as often as required."""
     return all(
-      _read_limit(leaf) >= self._reading
+      _read_limit(leaf) >= self._required_limit
       for value in clients
       for leaf, leaf_type in zip(
         inlining.leaves(value, self._member), self._types, strict=True

@@ -149,9 +149,13 @@ def _inliner(message: admission.Message) -> Function:
     if program.session_token_tensor_name:
       inputs[program.session_token_tensor_name] = tf.constant("")
     inputs = {
-      name: tensor for name, tensor in inputs.items() if _node(name) in nodes
+      name: tensor
+      for name, tensor in inputs.items()
+      if admission.node_of(name) in nodes
     }
-    inputs |= {f"^{_node(name)}": tensor for name, tensor in inputs.items()}
+    inputs |= {
+      f"^{admission.node_of(name)}": tensor for name, tensor in inputs.items()
+    }
     outputs = tf.graph_util.import_graph_def(
       _with_unique_frames(graph_def, f"_inlined_{next(_numbers)}"),
       inputs,
@@ -341,7 +345,7 @@ def _ready_variable(name: str) -> str:
 
 def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
   """Removes nodes that no result needs; returns the needed nodes' names."""
-  needed = _ancestors(graph_def, *map(_node, results))
+  needed = _ancestors(graph_def, *map(admission.node_of, results))
   kept = [node for node in graph_def.node if node.name in needed]
   if len(kept) < len(graph_def.node):
     part = type(graph_def)(node=kept)
@@ -352,7 +356,9 @@ def _keep_needed(graph_def: Any, results: Sequence[str]) -> set[str]:
 
 def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
   """Returns the names of `nodes`, and of all nodes on which these depend."""
-  inputs = {node.name: [*map(_node, node.input)] for node in graph_def.node}
+  inputs = {
+    node.name: [*map(admission.node_of, node.input)] for node in graph_def.node
+  }
   found: set[str] = set()
   remaining = [*nodes]
   while remaining:
@@ -361,8 +367,3 @@ def _ancestors(graph_def: Any, *nodes: str) -> set[str]:
       found.add(node)
       remaining += inputs[node]
   return found
-
-
-def _node(name: str) -> str:
-  """Returns the node's name in an input's name: X in "X", "X:1" and "^X"."""
-  return name.removeprefix("^").split(":")[0]

@@ -23,7 +23,7 @@ _COMPUTED_STEPS = steps.FunctionCall, steps.Zip, steps.Selection
 _Arrays: TypeAlias = Any
 
 
-class Graph:
+class GraphBuilder:
   """Adds the steps of a computation to the current TensorFlow graph."""
 
   def __init__(
@@ -41,11 +41,11 @@ class Graph:
     self._num_clients = num_clients
     self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
-    self.at_server: dict[steps.Step, inlining.Value] = {}
+    self._at_server: dict[steps.Step, inlining.Value] = {}
     # Readers of arguments at clients, and of values kept for a later loop.
-    self.of_client: dict[steps.Step, client_values.ClientReader] = {}
+    self._of_client: dict[steps.Step, client_values.ClientReader] = {}
     for step, argument in zip(plan.arguments, arguments, strict=True):
-      (self.of_client if step.at_clients else self.at_server)[step] = argument
+      (self._of_client if step.at_clients else self._at_server)[step] = argument
 
   def result(self) -> inlining.Value:
     """Adds all steps to the graph; returns the computation's result."""
@@ -59,7 +59,7 @@ class Graph:
   def _values(self, placed: steps.Placed) -> inlining.Value:
     if isinstance(placed, tuple):
       return tuple(map(self._values, placed))
-    return self.at_server[placed]
+    return self._at_server[placed]
 
   def _add_server_steps(self, loops: int) -> None:
     for step in self._needed:
@@ -68,8 +68,8 @@ class Graph:
         and not step.at_clients
         and isinstance(step, _COMPUTED_STEPS)
       ):
-        values = [self.at_server[source] for source in step.sources]
-        self.at_server[step] = _compute_step(step, values)
+        values = [self._at_server[source] for source in step.sources]
+        self._at_server[step] = _compute_step(step, values)
 
   def _add_loop(self, number: int) -> None:
     """Adds the loop for all sums that wait for `number` earlier loops."""
@@ -80,7 +80,7 @@ class Graph:
     ]
     kept = self._values_for_later_loops(number)
     num_clients = self._num_clients
-    zeros = [self.at_server[step.sources[1]] for step in sums]
+    zeros = [self._at_server[step.sources[1]] for step in sums]
     arrays = [_arrays(step.type_spec, num_clients) for step in kept]
     accumulates = [inlining.function_of(step.function) for step in sums]
 
@@ -117,9 +117,9 @@ class Graph:
       ),
       parallel_iterations=self._clients_at_a_time,
     )
-    self.at_server.update(zip(sums, totals, strict=True))
+    self._at_server.update(zip(sums, totals, strict=True))
     for step, of_step in zip(kept, written, strict=True):
-      self.of_client[step] = functools.partial(_read, of_step)
+      self._of_client[step] = functools.partial(_read, of_step)
 
   def _client_values(
     self, client: tf.Tensor
@@ -129,11 +129,11 @@ class Graph:
     @functools.cache
     def value(step: steps.Step) -> inlining.Value:
       if not step.at_clients:
-        return self.at_server[step]
+        return self._at_server[step]
       if isinstance(step, steps.Broadcast):
-        return self.at_server[step.sources[0]]
-      if step in self.of_client:
-        return self.of_client[step](client)
+        return self._at_server[step.sources[0]]
+      if step in self._of_client:
+        return self._of_client[step](client)
       assert isinstance(step, _COMPUTED_STEPS)
       return _compute_step(step, [*map(value, step.sources)])
 

@@ -53,7 +53,7 @@ class WholeGraph:
 
     def compute(num_clients: tf.Tensor, *given: tf.Tensor) -> list[tf.Tensor]:
       tensors = iter(given)
-      graph = loops.Graph(
+      builder = loops.GraphBuilder(
         plan,
         [
           each.read([*itertools.islice(tensors, len(each.signature))])
@@ -63,7 +63,7 @@ class WholeGraph:
         self._is_cancelled,
         clients_at_a_time=clients_at_a_time,
       )
-      return list(tf.nest.flatten(graph.result()))
+      return list(tf.nest.flatten(builder.result()))
 
     specs = [spec for each in self._inputs for spec in each.signature]
     # Unlike `tf.function`, this adds no dependencies between operations.
@@ -125,16 +125,18 @@ def try_build(
       )
     return None
 
-  for reading in (
+  for required_limit in (
     admission.ReadLimit.UNLIMITED,
     admission.ReadLimit.ONCE_PER_REBUILD,
   ):
-    columns = [client_values.Columns(member, reading) for member, _ in clients]
+    columns = [
+      client_values.Columns(member, required_limit) for member, _ in clients
+    ]
     if all(
-      column.takes(value)
+      column.may_read(value)
       for column, (_, value) in zip(columns, clients, strict=True)
     ):
-      name = f"one graph; {clients_at_a_time} at a time, {reading.name}"
+      name = f"one graph; {clients_at_a_time} at a time, {required_limit.name}"
       graph: WholeGraph | None = tff_internals.cached_on(comp, name, build)
       return graph
   return None

@@ -203,7 +203,8 @@ class _PhaseBuilder:
     text = self._origin.text("phases", find)
     found = Phases(map(self._phase, range(int(text) if text.isdigit() else 0)))
     found.conversions = self._conversions
-    found.why_none = text
+    if not found:
+      found.why_none = text
     return found
 
   @functools.cached_property
@@ -213,7 +214,7 @@ class _PhaseBuilder:
       return getattr(comp, "conversions", phases.NO_CONVERSIONS)
 
     found = functions_by_name(
-      self._origin.text("ends", lambda: function_names(traced()))
+      self._origin.text("conversions", lambda: function_names(traced()))
     )
     return traced() if found is None else found
 
@@ -260,9 +261,9 @@ def _find(comp: tff.Computation) -> Phases:
   return _PhaseBuilder(parameter, native.origin_of(comp)).all_phases()
 
 
-def function_names(ends: phases.Conversions) -> str:
+def function_names(conversions: phases.Conversions) -> str:
   """Returns the conversions' names as text; "" if one is not in tff_fair."""
-  names = [f"{f.__module__}:{f.__qualname__}" for f in ends]
+  names = [f"{f.__module__}:{f.__qualname__}" for f in conversions]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
 
@@ -359,7 +360,7 @@ def cut(
   supervised = supervision.current()
   if supervised is not None and not _has_warned:
     _has_warned = True
-    supervised.report(
+    supervised.say(
       f"One call computes all {number} clients of a cohort, not parts "
       f"of {size}: {phases.why_none}."
     )

@@ -58,6 +58,7 @@ def results(comp):
 
 def test_parts_have_arguments_and_results_of_their_own():
   assert results(build()) == [26, 2026]
+  assert cohort_cuts.phases_of(build()).why_none == ""
 
 
 @pytest.mark.usefixtures("all_code_known")
@@ -80,22 +81,25 @@ def test_so_they_have_if_an_earlier_program_has_compiled_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "ends",
+  "conversions",
   [
     phases.NO_CONVERSIONS,
     phased_rounds.TWO_PHASE_CONVERSIONS,
     phased_rounds.CLIENT_ROWS_CONVERSIONS,
     phased_rounds.COMBINED_CONVERSIONS,
-    evaluation._ENDS,
+    evaluation._CONVERSIONS,
   ],
 )
-def test_a_later_program_knows_our_functions_by_their_names(ends):
-  assert cohort_cuts.functions_by_name(cohort_cuts.function_names(ends)) == ends
+def test_a_later_program_knows_our_functions_by_their_names(conversions):
+  assert (
+    cohort_cuts.functions_by_name(cohort_cuts.function_names(conversions))
+    == conversions
+  )
 
 
 def test_functions_of_others_have_no_name():
-  ends = phases.Conversions(halved, with_thousands, phases.never_retry)
-  assert cohort_cuts.function_names(ends) == ""
+  conversions = phases.Conversions(halved, with_thousands, phases.never_retry)
+  assert cohort_cuts.function_names(conversions) == ""
   assert cohort_cuts.functions_by_name("os:system os:system os:system") is None
 
 
