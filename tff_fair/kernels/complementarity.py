@@ -14,14 +14,11 @@ Choices made here: C is the Gram matrix of the points scaled to norm 1, so norms
 may differ by any factor; a zero point counts as orthogonal to all points.
 """
 
-import atexit
-import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.kernels import interior_point, norms
+from tff_fair.kernels import interior_point, norms, tracing
 
 # The search stops at this error of the equations, the size of rounding errors.
 _TOLERANCE = 1e-15
@@ -32,6 +29,8 @@ _MAX_STEPS = 200
 _NEGLIGIBLE = 1e-12
 # Points with at least this correlation count as having the same direction.
 _SAME_DIRECTION = 1.0 - 1e-14
+# The specs of `_solve`'s arguments.
+_SPECS = (tracing.MATRIX, tracing.VECTOR, tracing.SCALAR)
 # With a larger error, the bargaining equations count as unsolvable.
 _BARGAIN_TOLERANCE = 1e-6
 
@@ -64,7 +63,7 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
   points in the same direction get equal shares of their total coefficient.
   """
   scale, correlation = _standardize(gram)
-  solve = _traced()
+  solve = tracing.traced_once(_solve, *_SPECS)
   shares = tf.map_fn(lambda row: solve(correlation, row, 0.0)[0], correlation)
   shares = tf.where(shares > _NEGLIGIBLE, shares, tf.zeros_like(shares))
   same = tf.cast(correlation >= _SAME_DIRECTION, tf.float64)
@@ -81,7 +80,8 @@ def nash_bargain(gram: tf.Tensor) -> Bargain:
   the points, so that there is no solution, or if M is too inexact to find it.
   """
   scale, correlation = _standardize(gram)
-  u, error = _traced()(correlation, tf.zeros_like(scale), 1.0)
+  solve = tracing.traced_once(_solve, *_SPECS)
+  u, error = solve(correlation, tf.zeros_like(scale), 1.0)
   is_solved = error <= _BARGAIN_TOLERANCE
   return Bargain(tf.where(is_solved, u, tf.zeros_like(u)) * scale, error)
 
@@ -93,22 +93,6 @@ def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   # One factor at a time, as their product may leave the range of float64.
   correlation = gram * tf.expand_dims(scale, 1) * tf.expand_dims(scale, 0)
   return scale, tf.linalg.set_diag(correlation, tf.ones_like(scale))
-
-
-# If each graph traced `_solve` again, all the copies would stay in memory.
-@functools.cache
-def _traced() -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
-  """Returns `_solve`, traced once, as a function that all graphs call."""
-  with tf.init_scope():
-    return tf.function(_solve, autograph=False).get_concrete_function(
-      tf.TensorSpec([None, None], tf.float64),
-      tf.TensorSpec([None], tf.float64),
-      tf.TensorSpec([], tf.float64),
-    )
-
-
-# TensorFlow cannot delete a function after its own modules are unloaded.
-atexit.register(_traced.cache_clear)
 
 
 def _solve(
@@ -173,16 +157,11 @@ def _newton_step(
   # `change` is the change of u z. Hence
   # (C + diag(z / u)) du = change / u - residual.
   diagonal = 1.0 + z / u
-  jacobi = tf.math.rsqrt(diagonal)
-  scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
-  factor = tf.linalg.cholesky(
-    tf.linalg.set_diag(scaled, tf.ones_like(u) + interior_point.REGULARIZATION)
-  )
+  solve = interior_point.newton_solver(matrix, diagonal)
 
   def direction(change: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns du and dz, the steps that change u z by `change`, float64[m]."""
-    column = tf.expand_dims(jacobi * (change / u - residual), 1)
-    du = jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
+    du = solve(change / u - residual)
     return du, (change - z * du) / u
 
   du, dz = direction(-u * z)

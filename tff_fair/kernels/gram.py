@@ -84,8 +84,11 @@ def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
   floating dtype.
   """
   columns = _columns(vectors)
-  gram = _products(columns, columns.num_rows)
-  # Averaged, as the two triangles of a matrix product may round differently.
+  return symmetric(_products(columns, columns.num_rows))
+
+
+def symmetric(gram: tf.Tensor) -> tf.Tensor:
+  """Averages the two triangles of a product, which may round differently."""
   return 0.5 * (gram + tf.transpose(gram))
 
 

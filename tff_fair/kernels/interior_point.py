@@ -15,7 +15,7 @@ Every iterate is primal and dual feasible up to rounding, so each one has a
 duality gap; the iterate with the smallest gap is returned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -144,7 +144,7 @@ def _starting_point(problem: Problem) -> _Iterate:
   share = tf.math.divide_no_nan(problem.total, tf.reduce_sum(width))
   t = tf.fill(tf.shape(width), tf.clip_by_value(share, margin, 1.0 - margin))
 
-  gradient = _gradient(problem, t)
+  gradient = _gradient_in_t(problem, t)
   price = tf.math.divide_no_nan(
     gram_lib.inner_product(width, gradient),
     gram_lib.inner_product(width, width),
@@ -168,7 +168,7 @@ def _newton_step(
   t, rest, lower_dual, upper_dual, price = iterate
   width = problem.width
   dual_residual = (
-    _gradient(problem, t) - price * width - lower_dual + upper_dual
+    _gradient_in_t(problem, t) - price * width - lower_dual + upper_dual
   )
   primal_residual = problem.total - gram_lib.inner_product(width, t)
 
@@ -178,16 +178,7 @@ def _newton_step(
     2.0 * problem.gram * tf.expand_dims(width, 1) * tf.expand_dims(width, 0)
   )
   diagonal = tf.linalg.diag_part(matrix) + lower_dual / t + upper_dual / rest
-  jacobi = tf.math.rsqrt(diagonal)
-  scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
-  factor = tf.linalg.cholesky(
-    tf.linalg.set_diag(scaled, tf.fill(tf.shape(jacobi), 1.0 + regularization))
-  )
-
-  def solve(rhs: tf.Tensor) -> tf.Tensor:
-    column = tf.expand_dims(jacobi * rhs, 1)
-    return jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
-
+  solve = newton_solver(matrix, diagonal, regularization)
   price_response = solve(width)
   sum_response = gram_lib.inner_product(width, price_response)
 
@@ -219,6 +210,28 @@ def _newton_step(
   return _move(iterate, corrector, tf.minimum(length, 1.0))
 
 
+def newton_solver(
+  matrix: tf.Tensor,
+  diagonal: tf.Tensor,
+  regularization: tf.Tensor | float = REGULARIZATION,
+) -> Callable[[tf.Tensor], tf.Tensor]:
+  """Returns a function that solves A x = rhs, float64[m], for x.
+
+  A is `matrix`, float64[m, m], with another `diagonal`, float64[m].
+  """
+  jacobi = tf.math.rsqrt(diagonal)
+  scaled = matrix * tf.expand_dims(jacobi, 1) * tf.expand_dims(jacobi, 0)
+  factor = tf.linalg.cholesky(
+    tf.linalg.set_diag(scaled, tf.ones_like(jacobi) + regularization)
+  )
+
+  def solve(rhs: tf.Tensor) -> tf.Tensor:
+    column = tf.expand_dims(jacobi * rhs, 1)
+    return jacobi * tf.squeeze(tf.linalg.cholesky_solve(factor, column), 1)
+
+  return solve
+
+
 def _move(iterate: _Iterate, change: _Iterate, length: tf.Tensor) -> _Iterate:
   return tf.nest.map_structure(
     lambda value, step: value + length * step, iterate, change
@@ -243,19 +256,21 @@ def _mean_complementarity(iterate: _Iterate) -> tf.Tensor:
   )
 
 
-def slopes(problem: Problem, x: tf.Tensor) -> tf.Tensor:
+def gradient_in_x(problem: Problem, x: tf.Tensor) -> tf.Tensor:
   """Returns the gradient of the objective in x, 2 G x + q, float64[m]."""
   quadratic = 2.0 * tf.linalg.matvec(problem.gram, x)
   return quadratic if problem.linear is None else quadratic + problem.linear
 
 
-def _gradient(problem: Problem, t: tf.Tensor) -> tf.Tensor:
-  return problem.width * slopes(problem, problem.lower + problem.width * t)
+def _gradient_in_t(problem: Problem, t: tf.Tensor) -> tf.Tensor:
+  return problem.width * gradient_in_x(
+    problem, problem.lower + problem.width * t
+  )
 
 
 def _iterate_gap(problem: Problem, iterate: _Iterate) -> tf.Tensor:
   return simplex.linear_gap(
-    slopes(problem, problem.lower + problem.width * iterate.t),
+    gradient_in_x(problem, problem.lower + problem.width * iterate.t),
     problem.width * iterate.t,
     problem.width * iterate.rest,
     problem.total,

@@ -15,9 +15,9 @@ def squared_norm(update: Any) -> tf.Tensor:
   )
 
 
-def inverse_norms(squared_norm: tf.Tensor) -> tf.Tensor:
+def inverse_norms(squared_norms: tf.Tensor) -> tf.Tensor:
   """Returns each 1/||Delta_k||, float64, from squared norms; 0 for 1/0."""
-  return tf.math.reciprocal_no_nan(tf.sqrt(squared_norm))
+  return tf.math.reciprocal_no_nan(tf.sqrt(squared_norms))
 
 
 def all_finite(structure: Any) -> tf.Tensor:

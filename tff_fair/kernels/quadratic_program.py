@@ -24,14 +24,11 @@ Choices made here:
   easier to reach, but too large if the minimizer avoids the longest points.
 """
 
-import atexit
-import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.kernels import gram as gram_lib, interior_point, simplex
+from tff_fair.kernels import gram as gram_lib, interior_point, simplex, tracing
 
 
 class Minimum(NamedTuple):
@@ -68,27 +65,11 @@ def minimize(
   shape = tf.shape(gram)[:1]
   lower = tf.broadcast_to(tf.cast(lower, tf.float64), shape)
   upper = tf.broadcast_to(tf.cast(upper, tf.float64), shape)
-  has_linear = linear is not None
-  given = [linear] if has_linear else []
-  solve = _traced(has_linear)
-  return Minimum(*solve(gram, lower, tf.minimum(upper, 1.0), *given))
-
-
-# An interior-point method has hundreds of operations. If each graph traced it
-# again, all the copies would stay in memory.
-@functools.cache
-def _traced(has_linear: bool) -> Callable[..., Minimum]:
-  """Returns `_minimize`, traced once, as a function that all graphs call."""
-  vector = tf.TensorSpec([None], tf.float64)
-  linear = [vector] if has_linear else []
-  with tf.init_scope():
-    return tf.function(_minimize, autograph=False).get_concrete_function(
-      tf.TensorSpec([None, None], tf.float64), vector, vector, *linear
-    )
-
-
-# TensorFlow cannot delete a function after its own modules are unloaded.
-atexit.register(_traced.cache_clear)
+  vectors = [lower, tf.minimum(upper, 1.0)]
+  if linear is not None:
+    vectors.append(linear)
+  specs = [tracing.MATRIX, *[tracing.VECTOR] * len(vectors)]
+  return Minimum(*tracing.traced_once(_minimize, *specs)(gram, *vectors))
 
 
 def _minimize(
@@ -113,7 +94,7 @@ def _minimize(
   x = tf.clip_by_value(x, lower, upper)
   x = simplex.restore_unit_sum(x, lower, upper)
   gap = scale * simplex.linear_gap(
-    interior_point.slopes(problem, x),
+    interior_point.gradient_in_x(problem, x),
     x - lower,
     upper - x,
     1.0 - tf.reduce_sum(lower),

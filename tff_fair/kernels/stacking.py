@@ -88,9 +88,9 @@ def zeros(specs: Any) -> Any:
   return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), specs)
 
 
-def rows_if(counts: tf.Tensor, values: Any) -> Any:
-  """Returns each value as one row, [1, ...], or as [0, ...] if not `counts`."""
-  number = tf.cast(counts, tf.int32)
+def rows_if(is_included: tf.Tensor, values: Any) -> Any:
+  """Returns each value as one row, [1, ...], or as [0, ...] if not included."""
+  number = tf.cast(is_included, tf.int32)
   return tf.nest.map_structure(
     lambda value: tf.repeat(value[tf.newaxis], number, axis=0), values
   )

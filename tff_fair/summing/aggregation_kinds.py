@@ -137,11 +137,11 @@ def _check_each(rule: types.Rule, options: Options) -> None:
 def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
   """Returns the option `sum_factory`, or else the factory of the defence."""
   sum_factory, defence = options.sum_factory, options.defence
-  has_sum = TWO_PHASE in supported_aggregations(rule)
+  allows_two_phase = TWO_PHASE in supported_aggregations(rule)
   if defence and defence.sum_factory:
-    if not has_sum or options.aggregation not in (None, TWO_PHASE):
+    if not allows_two_phase or options.aggregation not in (None, TWO_PHASE):
       why = f"found aggregation={options.aggregation!r}; leave it out"
-      if not has_sum:
+      if not allows_two_phase:
         why = (
           f"{type(rule).__name__} needs the inner products of all updates, "
           "which are not known there; take 'clipping' or 'zeroing'"
@@ -158,7 +158,7 @@ def _sum_factory(rule: types.Rule, options: Options) -> SumFactory | None:
         "sum_factory, or the defence.",
       )
     return defence.sum_factory
-  if sum_factory is not None and not has_sum:
+  if sum_factory is not None and not allows_two_phase:
     raise declared.FieldError(
       "sum_factory",
       f"{type(rule).__name__} needs the updates themselves, but a "

@@ -55,15 +55,15 @@ def with_counts(
   If the client is excluded or out of bounds, its terms become 0, even if NaN.
   """
   reports = tf.equal(row.num_excluded, 0)
-  counts = reports & within_bounds
+  is_counted = reports & within_bounds
   return collections.OrderedDict(
     counts=Counts(
-      tf.cast(counts, tf.float32),
+      tf.cast(is_counted, tf.float32),
       tf.cast(~reports, tf.float32),
-      tf.cast(reports & ~counts, tf.float32),
+      tf.cast(reports & ~is_counted, tf.float32),
     ),
     **tf.nest.map_structure(
-      lambda x: tf.where(counts, x, tf.zeros_like(x)), sent
+      lambda x: tf.where(is_counted, x, tf.zeros_like(x)), sent
     ),
   )
 
@@ -162,13 +162,16 @@ def secure_count_factory() -> Factory:
   return tff.aggregators.SecureSumFactory(1.0, 0.0)
 
 
-def count_measurements(counts: Counts) -> collections.OrderedDict[str, Any]:
-  """Returns a round's three numbers of clients as measurements, int32[]."""
+def common_measurements(
+  counts: Counts, direction: TensorStructure
+) -> collections.OrderedDict[str, Any]:
+  """Returns the numbers of clients, int32[], and the norm of the direction."""
   numbers = [tf.cast(tf.round(count), tf.int32) for count in counts]
   return collections.OrderedDict(
     num_clients=numbers[0],
     num_clients_excluded=numbers[1],
     num_clients_out_of_bounds=numbers[2],
+    direction_norm=rule_application.direction_norm(direction),
   )
 
 
@@ -183,12 +186,11 @@ def end_round(
 
   The direction is the sum of `factors` times the update sums in `totals`.
   """
-  measurements = count_measurements(totals[COUNTS])
-  num_clients: tf.Tensor = measurements["num_clients"]
   direction = rule_application.weighted_sum(
     specs, [*zip(factors, totals[UPDATE], strict=True)]
   )
-  measurements["direction_norm"] = rule_application.direction_norm(direction)
+  measurements = common_measurements(totals[COUNTS], direction)
+  num_clients: tf.Tensor = measurements["num_clients"]
   for name, value in output.measurements.items():
     known = tf.where(
       num_clients > 0, value, rule_application.missing_value(value)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tff_fair.kernels import stacking
+from tff_fair.kernels import gram as gram_lib, stacking
 
 
 class RememberedCohort(NamedTuple):
@@ -68,8 +68,7 @@ def gram_with(memory: Memory, products: tf.Tensor) -> tf.Tensor:
   gram = tf.concat(
     [products, tf.concat([tf.transpose(across), memory.gram], 1)], 0
   )
-  # Averaged, as the two triangles of a matrix product may round differently.
-  return 0.5 * (gram + tf.transpose(gram))
+  return gram_lib.symmetric(gram)
 
 
 def remember(

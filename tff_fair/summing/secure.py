@@ -145,8 +145,9 @@ def build_private(
     state: types.TensorStructure, totals: Any
   ) -> rule_application.RoundOutput:
     direction = differential.noisy_mean(totals[client_sums.UPDATE], settings)
-    reported = client_sums.count_measurements(totals[client_sums.COUNTS])
-    reported["direction_norm"] = rule_application.direction_norm(direction)
+    reported = client_sums.common_measurements(
+      totals[client_sums.COUNTS], direction
+    )
     result = rule_application.round_update(
       direction,
       tf.constant(settings.clients_per_round, tf.int32),
