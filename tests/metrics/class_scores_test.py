@@ -110,7 +110,7 @@ def test_agrees_with_scikit_learn(name, number, num_classes, positive):
     labels, logits = draw(seed, number, num_classes)
     found = sums(labels, logits)
     expected = by_sklearn(name, labels, logits, positive)
-    error = abs(class_scores.value(name, found, positive) - expected)
+    error = abs(class_scores.score(name, found, positive) - expected)
     assert error <= largest_error(name, found, positive)
 
 
@@ -126,7 +126,7 @@ def test_the_largest_error_of_the_histogram_holds(name, spread):
     logits = np.stack([np.zeros(72), odds], 1)
     found = sums(labels, logits)
     expected = OF_ORDER[name](labels, odds)
-    error = abs(class_scores.value(name, found, 1) - expected)
+    error = abs(class_scores.score(name, found, 1) - expected)
     bound = class_scores.histogram_error(name, found, 1)
     assert error <= bound + 1e-12
     errors.append((error, bound))
@@ -142,7 +142,7 @@ def test_examples_a_bin_apart_are_never_confused():
   odds = (np.arange(40) - 20) / PER_UNIT + 1e-6
   found = sums(labels, np.stack([np.zeros(40), odds], 1))
   expected = sklearn_metrics.roc_auc_score(labels, odds)
-  assert class_scores.value("auc", found, 1) == pytest.approx(expected)
+  assert class_scores.score("auc", found, 1) == pytest.approx(expected)
   assert class_scores.histogram_error("auc", found, 1) == 0
 
 
@@ -151,14 +151,14 @@ def test_a_client_with_one_class_has_no_order(label):
   labels = np.full(30, label)
   found = sums(labels, draw(0, 30, 2)[1])
   for name in class_scores.WITH_HISTOGRAM:
-    assert np.isnan(class_scores.value(name, found, 1))
-    assert np.isnan(class_scores.value(name, found))
+    assert np.isnan(class_scores.score(name, found, 1))
+    assert np.isnan(class_scores.score(name, found))
     assert np.isnan(class_scores.histogram_error(name, found, 1))
   for name in ("recall", "precision", "f1"):
-    value = class_scores.value(name, found, 1)
+    value = class_scores.score(name, found, 1)
     assert np.isnan(value) == (label == 0)
   for name in ("accuracy", "balanced_accuracy", "brier", "log_loss"):
-    assert np.isfinite(class_scores.value(name, found))
+    assert np.isfinite(class_scores.score(name, found))
 
 
 def test_sums_add_up_over_clients():
@@ -170,21 +170,21 @@ def test_sums_add_up_over_clients():
   labels, logits = map(np.concatenate, zip(*parts, strict=True))
   for name in class_scores.NAMES:
     expected = by_sklearn(name, labels, logits)
-    error = abs(class_scores.value(name, whole) - expected)
+    error = abs(class_scores.score(name, whole) - expected)
     assert error <= largest_error(name, whole)
     each = [by_sklearn(name, *part) for part in parts]
-    errors = np.abs(class_scores.value(name, stacked) - each)
+    errors = np.abs(class_scores.score(name, stacked) - each)
     assert (errors <= largest_error(name, stacked)).all()
 
 
 def test_a_class_that_is_never_predicted_has_no_precision_to_speak_of():
   found = sums(np.array([0, 0, 1]), np.array([[1.0, 0]] * 3))
-  assert class_scores.value("precision", found, 1) == 0
-  assert class_scores.value("f1", found, 1) == 0
+  assert class_scores.score("precision", found, 1) == 0
+  assert class_scores.score("f1", found, 1) == 0
 
 
-def test_the_rarer_class_is_that_of_all_clients_together():
+def test_the_rarest_class_is_that_of_all_clients_together():
   counts = np.array([[1, 9], [50, 0]])
-  assert class_scores.rarer_class(counts) == 1
+  assert class_scores.rarest_class(counts) == 1
   counts = np.array([[5, 5], [5, 5]])
-  assert class_scores.rarer_class(counts) == 1
+  assert class_scores.rarest_class(counts) == 1

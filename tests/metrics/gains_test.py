@@ -32,7 +32,7 @@ def test_gains_are_differences_of_scores(name, num_classes, positive):
   """Compares with scikit-learn, or for ranking scores with their histograms."""
   found = outputs(0, num_classes=num_classes)
   before, after = (
-    class_scores.value(
+    class_scores.score(
       name, class_scores_test.sums(found.labels, logits), positive
     )
     if name in class_scores.WITH_HISTOGRAM

@@ -36,7 +36,7 @@ def test_no_threshold_is_better(examples, goal):
 def test_scores_of_decisions(examples, goal):
   y, log_odds = examples
   decided = log_odds >= -1
-  found = thresholds.value(
+  found = thresholds.score_of_counts(
     goal, y.sum(), (~y).sum(), (decided & y).sum(), (decided & ~y).sum()
   )
   assert found == pytest.approx(_SCORES[goal](y, decided))

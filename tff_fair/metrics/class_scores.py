@@ -43,7 +43,7 @@ class ClassSums(NamedTuple):
   histogram: _Counts | None = None
 
 
-def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
+def score(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
   """Returns a score of one or more clients from their sums.
 
   Args:
@@ -67,7 +67,7 @@ def value(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
       # One client at a time, because float64 histograms of 30 clients and 500
       # classes take 1 GB.
       of_each = [
-        value(name, sums._replace(histogram=histogram), positive)
+        score(name, sums._replace(histogram=histogram), positive)
         for histogram in sums.histogram
       ]
       return np.array(of_each, np.float64).reshape(front)
@@ -100,8 +100,8 @@ def histogram_error(
 
   Args:
     name: "auc" or "average_precision".
-    sums: As for `value`.
-    positive: As for `value`.
+    sums: As for `score`.
+    positive: As for `score`.
 
   Returns:
     float64[...]: the bound on the difference from the score with exact log
@@ -130,7 +130,7 @@ def mean_of_known(values: Vector) -> Vector:
   return ratio(np.where(known, values, 0).sum(-1), known.sum(-1))
 
 
-def rarer_class(counts: np.ndarray) -> int:
+def rarest_class(counts: np.ndarray) -> int:
   """Returns the class with the fewest examples; the last one in a tie.
 
   `counts`, [..., C], are numbers of examples, to be added over all other axes.
@@ -193,7 +193,7 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Vector:
 
 _OVERALL_SCORES: Mapping[str, Callable[[ClassSums], Vector]] = {
   "accuracy": lambda s: ratio(s.counts[..., 2].sum(-1), _number(s)),
-  "balanced_accuracy": lambda s: value("recall", s),
+  "balanced_accuracy": lambda s: score("recall", s),
   "brier": lambda s: ratio(s.errors[..., 0], _number(s)),
   "log_loss": lambda s: ratio(s.errors[..., 1], _number(s)),
   "calibration_error": _calibration_error,

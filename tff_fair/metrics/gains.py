@@ -124,7 +124,7 @@ def client_gain(
   """Returns a client's gain in a score from the first model to the other.
 
   `name` is one of `class_scores.NAMES`, rmse, mae or r2; `positive` is the
-  class to score, as in `class_scores.value`. The test has `draws` draws, so
+  class to score, as in `class_scores.score`. The test has `draws` draws, so
   p-values are at least 1 / (draws + 1); the test for accuracy needs no draws.
   """
   if name == "accuracy":
@@ -146,8 +146,8 @@ def client_gain(
   def weighted_gain(weights: Vector) -> Vector:
     return np.asarray(after(weights) - before(weights))
 
-  def of_exchange(size: int) -> Vector:
-    stays = generator.integers(2, size=[size, number])
+  def of_exchange(part: npt.NDArray[np.int64]) -> Vector:
+    stays = generator.integers(2, size=[part.size, number])
     other = 1 - stays
     return np.asarray(
       both(np.concatenate([other, stays], 1))
@@ -155,7 +155,7 @@ def client_gain(
     )
 
   reach = _half_width(name, labels, positive, weighted_gain)
-  exchanged = np.abs(_draw_in_parts(of_exchange, draws, number))
+  exchanged = np.abs(_in_parts(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
   # The observed outputs are one more draw.
   p_value = float((1 + extreme) / (1 + draws))
@@ -163,16 +163,17 @@ def client_gain(
   return Gain(gain, max(gain - reach, -span), min(gain + reach, span), p_value)
 
 
-def _draw_in_parts(
-  draw: Callable[[int], Vector], draws: int, number: int
+def _in_parts(
+  compute: Callable[[npt.NDArray[np.int64]], Vector], total: int, number: int
 ) -> Vector:
-  """Makes `draws` draws, in parts that fit into memory; returns all results.
+  """Computes results for 0 ... `total` - 1, in parts that fit into memory.
 
-  `draw` maps a number of draws to their results; a draw needs `number` weights.
+  `compute` maps the indices of a part to its results; one index needs `number`
+  weights.
   """
   size = max(1, _MAX_WEIGHTS_IN_MEMORY // number)
-  parts = [draw(min(size, draws - first)) for first in range(0, draws, size)]
-  return np.concatenate(parts)
+  parts = np.split(np.arange(total), range(size, total, size))
+  return np.concatenate([*map(compute, parts)])
 
 
 def _accuracy_gain(
@@ -213,14 +214,8 @@ def _half_width(
   groups = min(number, _MOST_GROUPS)
   # Rows may be sorted, so they are assigned to groups at random.
   place = np.random.default_rng(0).permutation(number) % groups
-  size = max(1, _MAX_WEIGHTS_IN_MEMORY // number)
-  values = np.concatenate(
-    [
-      gain(
-        (place != np.arange(first, min(first + size, groups))[:, None]) * 1.0
-      )
-      for first in range(0, groups, size)
-    ]
+  values = _in_parts(
+    lambda left_out: gain((place != left_out[:, None]) * 1.0), groups, number
   )
   variance = (groups - 1) * float(values.var())
   if name in _MEAN_SCORES:
@@ -257,7 +252,7 @@ class _WeightedScore:
     by_class, errors, confidences = np.split(
       sums, [3 * number, 3 * number + 2], axis=1
     )
-    return class_scores.value(
+    return class_scores.score(
       self.name,
       class_scores.ClassSums(
         by_class.reshape(-1, number, 3),
@@ -285,7 +280,7 @@ class _WeightedScore:
       )
       empty = np.zeros([len(weights), 1, 3])
       of_classes.append(
-        class_scores.value(
+        class_scores.score(
           self.name,
           class_scores.ClassSums(empty, empty, empty, histogram[:, None]),
           0,

@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from tff_fair.metrics import noise, vectors
 from tff_fair.metrics.comparison import TIE
@@ -47,8 +48,7 @@ from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
 
-_MAX_DRAWS, _MIN_DRAWS = 1000, 200
-_DRAWN_CLIENTS = 10_000_000  # Limits draws times clients, but not below 200.
+_MAX_DRAWS = 1000
 _ROUNDING = 4 * TIE  # Rounding of draws, relative to their size.
 
 
@@ -199,7 +199,7 @@ def bootstrap_intervals(
     )
     centers = _denoise(value, sizes)
   everyone = np.arange(value.size)
-  num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // value.size))
+  num_draws = noise.num_draws(_MAX_DRAWS, value.size)
   drawn = np.empty([num_draws, len(statistics)])
   with np.errstate(all="ignore"):  # Losses may be infinite.
     for row in drawn:
@@ -241,8 +241,6 @@ def _half_widths(
 
   `num_clients` is None if only examples were drawn.
   """
-  from scipy import special  # noqa: PLC0415
-
   variance = drawn.var(axis=0, ddof=1)
   if num_clients is None:
     t = standard_library.NormalDist().inv_cdf((1 + confidence) / 2)

@@ -37,9 +37,9 @@ import numpy.typing as npt
 from tff_fair.metrics import vectors
 from tff_fair.metrics.vectors import Vector
 
-# The most and fewest draws of `equality_p_value`, which take a second or two.
-_MAX_DRAWS, _MIN_DRAWS = 2000, 200
-_DRAWN_CLIENTS = 10_000_000
+_MAX_DRAWS = 2000  # Of `equality_p_value`; they take a second or two.
+_MIN_DRAWS = 200
+_DRAWN_CLIENTS = 10_000_000  # Limits draws times clients, above `_MIN_DRAWS`.
 _NUMBERS_AT_ONCE = 1_000_000  # Numbers in memory at a time.
 
 
@@ -164,7 +164,7 @@ def equality_p_value(
   accuracy, count = _checked(accuracies, num_examples)
   overall = float(vectors.mean(accuracy, count))
   size = np.rint(count).astype(np.int64)
-  draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _DRAWN_CLIENTS // count.size))
+  draws = num_draws(_MAX_DRAWS, count.size)
   generator = np.random.default_rng(seed)
   # Rounding must not separate a draw from an equal observation.
   bound = float(_heterogeneity(accuracy, count)) * (1 - 1e-9)
@@ -175,6 +175,11 @@ def equality_p_value(
     as_large += int((_heterogeneity(drawn, count) >= bound).sum())
     left -= rows
   return (1 + as_large) / (1 + draws)
+
+
+def num_draws(most: int, num_clients: int) -> int:
+  """Returns the number of draws: `most`, or fewer for many clients."""
+  return max(_MIN_DRAWS, min(most, _DRAWN_CLIENTS // num_clients))
 
 
 def _heterogeneity(accuracy: Vector, count: Vector) -> Vector:

@@ -30,10 +30,14 @@ def tail_size(percent: int, num_clients: int) -> int:
   return math.ceil(percent * num_clients / 100)
 
 
-def _relative_std(accuracy: Vector, weight: Vector) -> Vector:
+def _relative_deviation(accuracy: Vector, weight: Vector) -> Vector:
   average = mean(accuracy, weight)[..., None]
   # Not a_k / mean - 1, which loses digits if accuracies are nearly equal.
-  deviation = (accuracy - average) / np.where(average == 0, 1.0, average)
+  return (accuracy - average) / np.where(average == 0, 1.0, average)
+
+
+def _relative_std(accuracy: Vector, weight: Vector) -> Vector:
+  deviation = _relative_deviation(accuracy, weight)
   return np.sqrt((deviation**2 * weight).sum(-1) / weight.sum(-1))
 
 
@@ -77,9 +81,7 @@ def _jain(accuracy: Vector, weight: Vector) -> Vector:
 def _gini(accuracy: Vector, weight: Vector) -> Vector:
   order = np.argsort(accuracy)
   accuracy, weight = accuracy[order], weight[..., order]
-  average = mean(accuracy, weight)[..., None]
-  # Not a_k / mean - 1; see `_relative_std`.
-  deviation = (accuracy - average) / np.where(average == 0, 1.0, average)
+  deviation = _relative_deviation(accuracy, weight)
   total = weight.sum(-1)
   middle = (np.cumsum(weight, -1) - weight / 2) / total[..., None]
   return np.maximum(0.0, 2 * (weight * deviation * middle).sum(-1) / total)

@@ -39,7 +39,7 @@ def choose(goal: str, counts: npt.ArrayLike) -> float:
   others, own = np.asarray(counts, np.float64)
   edges = (np.arange(NUM_BINS) - NUM_BINS // 2) / BINS_PER_UNIT
   values = np.nan_to_num(
-    value(
+    score_of_counts(
       goal,
       own.sum(),
       others.sum(),
@@ -51,7 +51,7 @@ def choose(goal: str, counts: npt.ArrayLike) -> float:
   return float(1 / (1 + np.exp(-edge)))
 
 
-def value(
+def score_of_counts(
   goal: str,
   positives: npt.ArrayLike,
   negatives: npt.ArrayLike,
@@ -60,7 +60,7 @@ def value(
 ) -> npt.NDArray[np.float64]:
   """Returns the score `goal` of decisions, from counts broadcast together.
 
-  The score is NaN under the conditions of `class_scores.value`.
+  The score is NaN under the conditions of `class_scores.score`.
   """
   p, n, tp, fp = np.broadcast_arrays(
     *(
@@ -77,4 +77,4 @@ def value(
   )
   nothing = np.zeros(0)
   sums = class_scores.ClassSums(counts, nothing, nothing)
-  return class_scores.value(goal, sums, 1)
+  return class_scores.score(goal, sums, 1)

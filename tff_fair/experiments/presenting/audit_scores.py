@@ -73,7 +73,7 @@ def measure(
   """
   positive, score = requested.positive_class, requested.score
   if positive is None and task.num_classes == 2:
-    positive = predictions.rarer_class(client.labels for client in found)
+    positive = predictions.rarest_class(client.labels for client in found)
   more = [n for n in (score.name, *score.extra_scores) if n not in clients]
   clients = clients.assign(
     **{

@@ -64,5 +64,5 @@ class GroupCounter:
 def _positive_class(parts: build.RunParts) -> int | None:
   """Returns the positive class of gaps: as requested, or the rarer of two."""
   if parts.scores.positive_class is None and parts.task.num_classes == 2:
-    return class_scores.rarer_class(parts.task.label_counts)
+    return class_scores.rarest_class(parts.task.label_counts)
   return parts.scores.positive_class

@@ -61,7 +61,7 @@ def results(
   tested = _predict(weights, task, task.test, ids)
   positive = parts.scores.positive_class
   if positive is None and task.num_classes == 2:
-    positive = rarer_class(client.labels for client in tested)
+    positive = rarest_class(client.labels for client in tested)
   found_threshold = None
   if spec.threshold_for is not None and positive is not None:
     # The threshold depends only on training examples of clients that train.
@@ -115,10 +115,10 @@ def _predict(
   return predicted
 
 
-def rarer_class(labels_of_clients: Iterable[np.ndarray]) -> int:
+def rarest_class(labels_of_clients: Iterable[np.ndarray]) -> int:
   """Returns the rarer of two classes; of equally frequent ones, the second."""
   labels = np.concatenate([*labels_of_clients])
-  return class_scores.rarer_class(np.bincount(labels, minlength=2))
+  return class_scores.rarest_class(np.bincount(labels, minlength=2))
 
 
 def _log_odds(client: ClientPredictions, positive: int) -> np.ndarray:
@@ -194,7 +194,7 @@ def choose_threshold(
       (own.sum(), (~own).sum(), (own & decided).sum(), (~own & decided).sum())
       for own, decided in ((own, odds >= edge) for own, odds in examples)
     ]
-    values = thresholds.value(goal, *np.array(rows).T)
+    values = thresholds.score_of_counts(goal, *np.array(rows).T)
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else math.nan
 

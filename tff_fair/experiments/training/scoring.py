@@ -166,10 +166,10 @@ def _classification_scores(
   )
   positive = scoring.positive_class
   if positive is None and sums.counts.shape[-2] == 2:
-    positive = class_scores.rarer_class(sums.counts[..., 0])
+    positive = class_scores.rarest_class(sums.counts[..., 0])
   score = scoring.score
   found = {
-    name: class_scores.value(name, sums, positive)
+    name: class_scores.score(name, sums, positive)
     for name in (score.name, *score.extra_scores)
     if name != ACCURACY.name
   }
