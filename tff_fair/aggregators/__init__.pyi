@@ -83,7 +83,8 @@ class AflFactory(RuleFactory):
     Args:
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
-      lambda_learning_rate: gamma_lambda. In [0, inf).
+      lambda_learning_rate: Learning rate of the clients' mixture weights,
+        gamma_lambda. In [0, inf).
     """
 
 class TermFactory(RuleFactory):
@@ -421,7 +422,8 @@ class DrfaFactory(RuleFactory):
     Args:
       num_clients: N, the size of the population, every client of which the method
         weighs; client ids are 0 to N - 1. In [1, inf).
-      lambda_learning_rate: gamma. In [0, inf).
+      lambda_learning_rate: Learning rate of the clients' mixture weights, gamma. In
+        [0, inf).
     """
 
 class UpGradFactory(RuleFactory):

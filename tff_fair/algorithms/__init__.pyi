@@ -107,7 +107,8 @@ def build_afl(
   are 0 to num_clients - 1.
 
   Args:
-    lambda_learning_rate: gamma_lambda. In [0, inf).
+    lambda_learning_rate: Learning rate of the clients' mixture weights,
+      gamma_lambda. In [0, inf).
     average_model: Whether `get_model_weights` returns the running mean of the
       weights over the rounds, as AFL's theory requires. Training continues from
       the current ones, `state.global_model_weights`.
@@ -485,7 +486,8 @@ def build_fedminmax(
   clients, is required. Clients' data must be batches `(x, y, group)`.
 
   Args:
-    lambda_learning_rate: gamma. In [0, inf).
+    lambda_learning_rate: Learning rate of the groups' mixture weights, gamma. In
+      [0, inf).
   """
 
 def build_drfa(
@@ -503,7 +505,8 @@ def build_drfa(
   snapshot.
 
   Args:
-    lambda_learning_rate: gamma. In [0, inf).
+    lambda_learning_rate: Learning rate of the clients' mixture weights, gamma. In
+      [0, inf).
   """
 
 def build_upgrad(

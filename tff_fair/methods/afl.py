@@ -29,7 +29,11 @@ from tff_fair.methods import building
 class AflRule(types.PopulationRule):
   """Chooses AFL's coefficients; the state is lambda, float64[N]."""
 
-  lambda_learning_rate: float = declared.value(0.1, "gamma_lambda.", minimum=0)
+  lambda_learning_rate: float = declared.value(
+    0.1,
+    "Learning rate of the clients' mixture weights, gamma_lambda.",
+    minimum=0,
+  )
 
   signals = ("loss",)
   takes_gaps = True

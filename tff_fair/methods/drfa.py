@@ -35,7 +35,9 @@ from tff_fair.methods import building, rule_state
 class DrfaRule(types.PopulationRule):
   """Chooses equal coefficients; keeps lambda, float64[N], as `mixture`."""
 
-  lambda_learning_rate: float = declared.value(0.1, "gamma.", minimum=0)
+  lambda_learning_rate: float = declared.value(
+    0.1, "Learning rate of the clients' mixture weights, gamma.", minimum=0
+  )
 
   is_measured = True
 

@@ -33,7 +33,9 @@ from tff_fair.methods import building, fedavg
 class GroupMixture(declared.Hyperparameters):
   """The settings of the mixture of groups."""
 
-  lambda_learning_rate: float = declared.value(0.1, "gamma.", minimum=0)
+  lambda_learning_rate: float = declared.value(
+    0.1, "Learning rate of the groups' mixture weights, gamma.", minimum=0
+  )
 
 
 @building.builder(fedavg.FedAvgRule, GroupMixture)
