@@ -43,7 +43,7 @@ class ClientData:
     self._single = tf.cond(
       self._is_single,
       data.get_single_element,
-      lambda: tf.nest.map_structure(_nothing, data.element_spec),
+      lambda: tf.nest.map_structure(_zeros, data.element_spec),
     )
 
   def reduce(
@@ -164,7 +164,7 @@ def _reduce_iterated(
   )[1]
 
 
-def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
+def _zeros(spec: tf.TensorSpec) -> tf.Tensor:
   """Returns a tensor of zeros for a spec; unknown dimensions have size 0."""
   return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 

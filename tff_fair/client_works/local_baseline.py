@@ -29,18 +29,18 @@ from tff_fair.client_works.training_settings import (
 from tff_fair.optimizers import optimizer_checks
 
 
-class LocalModel(NamedTuple):
+class BestModel(NamedTuple):
   """The best round's weights, its number and its validation loss.
 
   Round 0 is before training.
   """
 
   weights: tff.learning.models.ModelWeights
-  rounds: int
+  round_num: int
   loss: float = math.inf
 
 
-class Training:
+class ServerlessTraining:
   """Trains models without a server, in this process."""
 
   def __init__(
@@ -146,7 +146,7 @@ class Training:
     *,
     patience: int | None = None,
     until: int | None = None,
-  ) -> LocalModel:
+  ) -> BestModel:
     """Trains in each fold; returns the first fold's weights in the best round.
 
     A fold is a pair of training and validation data. The best round has the
@@ -167,7 +167,7 @@ class Training:
       ]
       return sum(losses) / len(losses)
 
-    best = LocalModel(weights, 0, loss())
+    best = BestModel(weights, 0, loss())
     has_validation_data = all(aside is not None for _, aside in folds)
     for round_num in range(num_rounds if until is None else until):
       decay_round = round_num * total_rounds // num_rounds
@@ -185,9 +185,9 @@ class Training:
       ]
       found = loss()
       if found < best.loss or not has_validation_data:
-        best = LocalModel(models[0], round_num + 1, found)
+        best = BestModel(models[0], round_num + 1, found)
       check()
-      if patience is not None and round_num + 1 - best.rounds >= patience:
+      if patience is not None and round_num + 1 - best.round_num >= patience:
         break
     return best
 

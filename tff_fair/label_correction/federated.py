@@ -182,14 +182,16 @@ def _build_training(
       proximal_mu=mu,
     )
     found = _predictions(model, trained, client_data, num_classes, with_softmax)
-    counts = norms.all_finite(trained)
+    is_finite = norms.all_finite(trained)
     number = tf.shape(found["client_id"])[0]
     return (
       local_model.with_trainable(
         weights,
-        [tf.where(counts, v, w) for v, w in zip(trained, theta, strict=True)],
+        [
+          tf.where(is_finite, v, w) for v, w in zip(trained, theta, strict=True)
+        ],
       ).trainable,
-      tf.where(counts, tf.cast(number, tf.float32), 0.0),
+      tf.where(is_finite, tf.cast(number, tf.float32), 0.0),
       found,
     )
 

@@ -25,10 +25,10 @@ _RELATIVE_CUTOFF = 1e-12
 def aligned_coefficients(gram: tf.Tensor) -> tf.Tensor:
   """Returns Aligned-MTL's coefficients, float64[m]; 1/m if M is 0."""
   eigenvalues, vectors = tf.linalg.eigh(gram)
-  counts = eigenvalues > _RELATIVE_CUTOFF * tf.nn.relu(eigenvalues[-1])
-  least = tf.reduce_min(tf.where(counts, eigenvalues, eigenvalues[-1]))
+  is_positive = eigenvalues > _RELATIVE_CUTOFF * tf.nn.relu(eigenvalues[-1])
+  least = tf.reduce_min(tf.where(is_positive, eigenvalues, eigenvalues[-1]))
   stretch = tf.where(
-    counts,
+    is_positive,
     tf.sqrt(tf.math.divide_no_nan(least, eigenvalues)),
     tf.zeros_like(eigenvalues),
   )
@@ -37,7 +37,7 @@ def aligned_coefficients(gram: tf.Tensor) -> tf.Tensor:
   )
   components = tf.linalg.matvec(vectors, even, transpose_a=True)
   aligned = tf.linalg.matvec(vectors, stretch * components)
-  return tf.where(tf.reduce_any(counts), aligned, even)
+  return tf.where(tf.reduce_any(is_positive), aligned, even)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

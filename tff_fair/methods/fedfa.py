@@ -87,8 +87,8 @@ class FedFaRule(types.Rule):
     self, cohort: types.Cohort, state: ParticipationCounts
   ) -> types.RuleOutput:
     """See the base class."""
-    counts, taken_part = count_participation(state, cohort.client_id)
-    times = tf.cast(taken_part, tf.float64)
+    counts, num_rounds = count_participation(state, cohort.client_id)
+    times = tf.cast(num_rounds, tf.float64)
     accuracy = tf.math.divide_no_nan(
       cohort.accuracy, tf.reduce_sum(cohort.accuracy)
     )

@@ -47,13 +47,15 @@ _NEGLIGIBLE = 1e-12
 _SUFFICIENT_DECREASE = 1e-4
 
 
-def guidance(loss: tf.Tensor, counts: tf.Tensor, theta: float) -> tf.Tensor:
+def guidance(
+  loss: tf.Tensor, is_included: tf.Tensor, theta: float
+) -> tf.Tensor:
   """Returns h, the direction in which losses become more equal.
 
   It is float64[m], of norm 1; zero if the angle between l and e is at most
-  theta, in degrees. Only clients with `counts`, bool[m], are included.
+  theta, in degrees. `is_included`, bool[m], selects clients.
   """
-  count = tf.cast(counts, loss.dtype)
+  count = tf.cast(is_included, loss.dtype)
   loss = loss * count
   largest = tf.reduce_max(tf.abs(loss))
   loss = tf.math.divide_no_nan(loss, largest)  # Squares overflow otherwise.
@@ -78,13 +80,13 @@ def fedmdfg_coefficients(
   `theta` is the tolerated angle, in degrees.
   """
   length = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))
-  counts = length > 0
-  count = tf.cast(counts, gram.dtype)
+  is_included = length > 0
+  count = tf.cast(is_included, gram.dtype)
   num_counted = tf.reduce_sum(count)
   inverse = tf.math.reciprocal_no_nan(length)
   # The Gram matrix of the g_k for mu = 1, as mu does not affect lambda.
   unit = gram * inverse[:, tf.newaxis] * inverse[tf.newaxis, :]
-  h = guidance(loss, counts, theta)
+  h = guidance(loss, is_included, theta)
 
   # Row i has the coefficients of point i of the hull with respect to the g_k.
   points = tf.concat([tf.eye(tf.size(h), dtype=h.dtype), h[tf.newaxis]], 0)

@@ -4,8 +4,8 @@ A rule chooses coefficients for a sum. With a factory that returns the mean over
 m clients, the server's step would be m times too short, without an error.
 """
 
-import types
 from collections.abc import Iterator
+from types import FunctionType
 
 import tensorflow_federated as tff
 
@@ -86,9 +86,9 @@ def _parts(value: object, seen: set[int]) -> Iterator[object]:
     yield value
     held = [*getattr(value, "__dict__", {}).values()]
     for member in vars(type(value)).values():
-      if isinstance(member, types.FunctionType):
+      if isinstance(member, FunctionType):
         held += _closure(member)
-  elif isinstance(value, types.FunctionType):
+  elif isinstance(value, FunctionType):
     held = _closure(value)
   elif isinstance(value, list | tuple):
     held = [*value]
@@ -98,7 +98,7 @@ def _parts(value: object, seen: set[int]) -> Iterator[object]:
     yield from _parts(part, seen)
 
 
-def _closure(function: types.FunctionType) -> list[object]:
+def _closure(function: FunctionType) -> list[object]:
   """Returns the values in a function's closure."""
   held = []
   for cell in function.__closure__ or ():

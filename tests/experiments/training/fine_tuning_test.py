@@ -122,7 +122,7 @@ def test_a_kill_while_clients_are_tuned_changes_nothing(task, untuned, capsys):
   before, events = _files(untuned), _events(untuned)
   losses = mock.Mock(side_effect=[0.5] * (_EPOCHS + 3) + [_KilledError])
   with pytest.MonkeyPatch.context() as patched:
-    patched.setattr(local_baseline.Training, "loss", losses)
+    patched.setattr(local_baseline.ServerlessTraining, "loss", losses)
     with pytest.raises(_KilledError):
       train_on(task, _SPEC, untuned)
   assert _files(untuned) == before
@@ -216,7 +216,9 @@ def test_epochs_are_those_of_a_keras_loop(task):
     batch_size=_SPEC.batch_size, local_epochs=7, shuffle_seed=_SPEC.seed
   )
   optimizer = tff.learning.optimizers.build_sgdm(0.2, 0.9)
-  training = local_baseline.Training(task.model_fn, optimizer, settings)
+  training = local_baseline.ServerlessTraining(
+    task.model_fn, optimizer, settings
+  )
   arrays = task.train.load(1)
   found = [
     [w.numpy() for w in each.trainable]
@@ -231,7 +233,7 @@ def test_epochs_are_those_of_a_keras_loop(task):
       np.testing.assert_allclose(one, other, atol=1e-6)
   # One round of as many epochs gives the same weights, so the epochs keep order
   # and momentum.
-  in_one = local_baseline.Training(
+  in_one = local_baseline.ServerlessTraining(
     task.model_fn,
     optimizer,
     dataclasses.replace(settings, local_epochs=_EPOCHS),

@@ -143,7 +143,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
     [factor * rate for factor in RATE_FACTORS] if kind == LOCAL else [rate]
   )
   trainings = {
-    each: local_baseline.Training(
+    each: local_baseline.ServerlessTraining(
       task.model_fn,
       learning_process.build_optimizer(name, each, momentum),
       client_works.TrainingSettings(**spec.local_work),
@@ -159,7 +159,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   def train(
     each: float, folds: Sequence[_Fold], client_id: int, **options: int
-  ) -> local_baseline.LocalModel:
+  ) -> local_baseline.BestModel:
     return trainings[each].train(
       initial,
       [
@@ -177,7 +177,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   def model_of(
     arrays: Arrays, client_id: int
-  ) -> tuple[local_baseline.LocalModel, float]:
+  ) -> tuple[local_baseline.BestModel, float]:
     seed, chosen = (spec.seed, client_id), rate
     if kind == POOLED:
       trained = train(rate, [split_holdout(arrays, seed)], client_id)
@@ -194,7 +194,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
           for each in rates
         }
         chosen = min(of_rates, key=lambda each: of_rates[each].loss)
-        until = of_rates[chosen].rounds
+        until = of_rates[chosen].round_num
       trained = train(chosen, [(arrays, None)], client_id, until=until)
     trained.weights.assign_weights_to(keras_model)
     return trained, chosen
@@ -209,7 +209,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
     trained, chosen = model_of(arrays, client_id) if pooled is None else pooled
     loss = trainings[rate].loss(trained.weights, dataset(arrays, client_id))
     outputs = trained_model.outputs(keras_model, task.test.load(client_id)[0])
-    rows.append((client_id, trained.rounds, loss, outputs, chosen))
+    rows.append((client_id, trained.round_num, loss, outputs, chosen))
   client_ids, num_trained, losses, of_clients, chosen_rates = zip(
     *rows, strict=True
   )

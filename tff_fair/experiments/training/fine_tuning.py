@@ -95,7 +95,9 @@ def fine_tune(
   )
 
 
-def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
+def _training(
+  spec: RunSpec, task: tasks.Task
+) -> local_baseline.ServerlessTraining:
   """Returns the run's local work, with the learning rate of fine-tuning."""
   name, rate, momentum = learning_process.client_optimizer(spec)
   if of_method := spec.all_hparams.get("client_momentum"):
@@ -104,7 +106,7 @@ def _training(spec: RunSpec, task: tasks.Task) -> local_baseline.Training:
   if spec.finetune_learning_rate is not None:
     rate = spec.finetune_learning_rate
     work["learning_rate_decay"] = None
-  return local_baseline.Training(
+  return local_baseline.ServerlessTraining(
     task.model_fn,
     learning_process.build_optimizer(name, rate, momentum),
     client_works.TrainingSettings(**work),
