@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import pathlib
+import re
 import shutil
 import xml.dom.minidom
 from types import SimpleNamespace
@@ -282,6 +283,21 @@ def test_the_question_decides_the_intervals(done, question):
   words = f"--read={done[0] / 'out.csv.gz'}", f"--question={question}"
   shown = in_process.run(bench, *words).stdout
   assert all(fair_bench.difference_cell(result) in shown for result in compared)
+
+
+def test_names_are_cells_of_the_tables():
+  nothing = Difference(0.0, (), 1, 1)
+  result = analysis.Result(
+    "c|d", "a|b", "mean", "accuracy", 0.5, nothing, 1.0, 0.0
+  )
+  summary = analysis.MethodSummary("a|b", 1, 0, 0, 0, 0.0, 1.0, 1.0)
+  for table, names in (
+    (fair_bench.federation_table([result], {}), (r"c\|d", r"a\|b")),
+    (fair_bench.method_table([summary]), (r"a\|b",)),
+  ):
+    head, _, row = table.splitlines()
+    assert len(re.findall(r"(?<!\\)\|", row)) == head.count("|")
+    assert all(name in row for name in names)
 
 
 def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):

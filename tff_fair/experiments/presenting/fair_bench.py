@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from tff_fair import methods
+from tff_fair import escaping, methods
 from tff_fair.experiments import number_text
 from tff_fair.experiments.analysis.federations import (
   EQUAL_WEIGHTS,
@@ -62,8 +62,8 @@ def federation_table(
     shown = f"{titles.get(federation, federation)} ({score})"
     rows.append(
       [
-        "" if federation == last else shown,
-        method_title(method),
+        "" if federation == last else escaping.markdown(shown),
+        escaping.markdown(method_title(method)),
         *("" if r is None else difference_cell(r) for r in found),
       ]
     )
@@ -74,21 +74,23 @@ def federation_table(
 def method_table(summaries: Sequence[MethodSummary]) -> str:
   """Returns a Markdown table: each method's summary over all federations."""
   heads = ["method", "federations", "clear gain", "clear loss", "neither"]
-  shows_diverged = any(of.diverged for of in summaries)
+  shows_diverged = any(summary.diverged for summary in summaries)
   if shows_diverged:
     heads.append("diverged")
   rows = [[*heads, "median gain, in std", "p", "p, Holm"]]
-  for of in summaries:
-    neither = of.num_federations - of.gains - of.losses - of.diverged
-    counts = [of.num_federations, of.gains, of.losses, neither]
+  for summary in summaries:
+    decided = summary.gains + summary.losses + summary.diverged
+    neither = summary.num_federations - decided
+    counts = [summary.num_federations, summary.gains, summary.losses, neither]
     if shows_diverged:
-      counts.append(of.diverged)
+      counts.append(summary.diverged)
     rows.append(
       [
-        method_title(of.method),
+        escaping.markdown(method_title(summary.method)),
         *map(str, counts),
-        number_text.short(of.median, _DIGITS, "+"),
-        *(number_text.short(p, _DIGITS) for p in (of.p_value, of.p_holm)),
+        number_text.short(summary.median, _DIGITS, "+"),
+        number_text.short(summary.p_value, _DIGITS),
+        number_text.short(summary.p_holm, _DIGITS),
       ]
     )
   return _markdown(rows)

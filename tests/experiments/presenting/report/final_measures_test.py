@@ -67,6 +67,14 @@ def test_each_measure_is_shown(task):
   assert titles == {m.title.replace(" %", "\xa0%") for m in MEASURES.values()}
 
 
+def test_a_tail_of_unknown_scores_has_no_size(task):
+  for run in task.runs:
+    scores = run.client_evaluations.assign(accuracy=math.nan)
+    run.__dict__["client_evaluations"] = scores
+  assert final_measures.tail_text(task, "worst_10") == ""
+  assert "10 %:" not in final_measures.build(task).markup(task)
+
+
 def test_where_clients_attack_the_others_have_a_table(task):
   assert len(heads(task, final_measures.build(task))) == 5
   run = task.methods[0].runs[0]

@@ -129,9 +129,9 @@ def tail_clients(task: TaskRuns, percent: int) -> str:
 def tail_text(task: TaskRuns, name: str) -> str:
   """Returns ": 2 of 20 clients" for a tail such as "worst_10", else ""."""
   end, _, percent = name.partition("_")
-  if end not in ("worst", "best"):
-    return ""
-  return f": {tail_clients(task, int(percent))}"
+  is_tail = end in ("worst", "best")
+  clients = tail_clients(task, int(percent)) if is_tail else ""
+  return f": {clients}" if clients else ""
 
 
 _PERCENTS = (5, 10, 20, 30)
@@ -179,11 +179,12 @@ def _of_score(task: TaskRuns) -> Iterator[tuple[str, str, Sequence[str]]]:
   """Yields title, caption and measures of each table of the runs' score."""
   score = task.score
   test, unit = f"Test {score.noun}", score.sign.strip()
-  sizes = "; ".join(f"{q} %: {tail_clients(task, q)}" for q in _PERCENTS)
+  sizes = ((q, tail_text(task, f"worst_{q}")) for q in _PERCENTS)
+  tails = "".join(f"; {q} %{size}" for q, size in sizes if size)
   more = f" ({unit}; variance in {unit}²)" if unit else ""
   yield (
     "Worst and best clients",
-    f"{test} over clients{score.in_brackets}; {sizes}",
+    f"{test} over clients{score.in_brackets}{tails}",
     _ENDS,
   )
   yield "Percentiles and variance", f"{test} over clients{more}", _MORE
