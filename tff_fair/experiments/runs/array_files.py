@@ -28,7 +28,8 @@ def read(
 ) -> Iterator[dict[str, np.ndarray]]:
   """Yields a file's arrays by name; a damaged file raises `DamageError`.
 
-  Errors in the block raise it, too. The error's text ends with `advice`.
+  Errors in the block raise it, too, so put only the reading of arrays into it.
+  The error's text ends with `advice`.
   """
   try:
     with data_files.reporting_damage(path):

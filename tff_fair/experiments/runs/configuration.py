@@ -36,9 +36,9 @@ OWN_FILES, DIRECTORY = "own_files", "directory"
 INITIAL_WEIGHTS, SHA256 = "initial_weights", "sha256"
 DATA_DIGESTS, DATA_FOLDER = "data_digests", "data_folder"
 ROUNDS = "total_rounds"
-_FINE_TUNING = ("finetune_epochs", "finetune_learning_rate")
+_EPOCHS = "finetune_epochs"
 PART = "clients_per_part"
-SCORE, BESIDE = "score", "beside"  # Score and extra scores, in group `data`.
+SCORE, EXTRA_SCORES = "score", "beside"  # In group `data`.
 ENTROPY_CLASSES = "entropy_classes"
 _MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings that are mappings.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
@@ -46,7 +46,7 @@ _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 _GROUPS: Mapping[str, Sequence[str]] = {
   SPEC: _SETTINGS,
   RESOLVED: _SETTINGS,
-  DATA: ("description", SCORE, BESIDE),
+  DATA: ("description", SCORE, EXTRA_SCORES),
   COMMAND: ("line",),
   VERSIONS: (),
 }
@@ -90,7 +90,7 @@ def describe_run(
     DATA: {
       "description": description,
       SCORE: score.name,
-      BESIDE: ",".join(score.extra_scores),
+      EXTRA_SCORES: ",".join(score.extra_scores),
       **({ENTROPY_CLASSES: entropy_classes} if entropy_classes else {}),
     },
     SPEC: values,
@@ -171,7 +171,8 @@ def score(configuration: Configuration) -> scores.Score:
 
 
 def _extra_score_names(configuration: Configuration) -> tuple[str, ...]:
-  return tuple(filter(None, str(configuration[DATA][BESIDE]).split(",")))
+  names = str(configuration[DATA][EXTRA_SCORES])
+  return tuple(filter(None, names.split(",")))
 
 
 def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
@@ -198,7 +199,7 @@ def user_files(spec: RunSpec) -> dict[str, str]:
   return {name: digest for name, digest in found.items() if digest}
 
 
-def short_digest(found: Mapping[str, str]) -> dict[str, str]:
+def short_digests(found: Mapping[str, str]) -> dict[str, str]:
   """Returns shortened digests by name: `task_file`, `model_file`, ..."""
   return {
     f"{name}{USER_FILE_SUFFIX}": digest[:LETTERS_OF_DIGEST]
@@ -245,11 +246,10 @@ def _other_versions(
       yield f"another version of the file of {name}={_name_in(spec, name)}"
 
 
-def ends_before(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def is_extended_by(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
   """Returns whether settings `now` add rounds or fine-tuning to `before`."""
-  epochs, *_ = _FINE_TUNING
   return has_fewer_rounds(before, now) or (
-    before[epochs] is None and now[epochs] is not None
+    before[_EPOCHS] is None and now[_EPOCHS] is not None
   )
 
 
@@ -263,17 +263,14 @@ def differences(
 ) -> Iterator[str]:
   """Yields a phrase for each difference that prevents a run from resuming.
 
-  `lengthens` allows more rounds, and fine-tuning if there was none.
+  `lengthens` allows more rounds. Settings that do not affect training, such as
+  those of fine-tuning, prevent nothing.
   """
   before, now = (read_spec(c, RESOLVED) for c in (saved, present))
+  is_longer = lengthens and has_fewer_rounds(saved[RESOLVED], present[RESOLVED])
   for name, values in before.differences(now).items():
-    if lengthens and (
-      before.finetune_epochs is None
-      if name in _FINE_TUNING
-      else name == ROUNDS and before.total_rounds < now.total_rounds
-    ):
-      continue
-    yield _difference(name, *map(declared.as_text, values))
+    if not (is_longer and name == ROUNDS):
+      yield _difference(name, *map(declared.as_text, values))
   for text in _other_versions(
     saved.get(OWN_FILES, {}), present.get(OWN_FILES, {}), now
   ):
@@ -324,8 +321,8 @@ def differences_from_spec(
     # This is not a difference if `spec` sets the value that the run resolved.
     if name in found and getattr(spec, name) == saved[RESOLVED][name]:
       del found[name]
-  before = short_digest(saved.get(OWN_FILES, {}))
-  now = short_digest(user_files(spec))
+  before = short_digests(saved.get(OWN_FILES, {}))
+  now = short_digests(user_files(spec))
   for name in before.keys() & now.keys():
     if before[name] != now[name]:
       found[name] = before[name], now[name]

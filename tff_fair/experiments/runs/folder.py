@@ -16,8 +16,8 @@ from tff_fair.experiments.runs.configuration import (
   SPEC,
   Configuration,
   differences,
-  ends_before,
   has_fewer_rounds,
+  is_extended_by,
   problem,
 )
 from tff_fair.experiments.spec.scores import BY_NAME, Score
@@ -189,7 +189,7 @@ class RunFolder:
       "command to resume."
     )
 
-  def quarantine(self, path: pathlib.Path) -> pathlib.Path:
+  def move_to_set_aside(self, path: pathlib.Path) -> pathlib.Path:
     """Moves a file of the run into `set_aside`; returns its new place."""
     place = self.set_aside / path.relative_to(self.path)
     names = (place.with_name(f"{place.name}-{n}") for n in itertools.count(2))
@@ -215,7 +215,7 @@ class RunFolder:
     """
     try:
       is_finished, has_config = self.is_finished, self.config.exists()
-      is_over = is_finished and not self._ends_before(settings)
+      is_over = is_finished and not self._is_extended_by(settings)
       goes_on = has_config and not is_over
       special = [*atomic.special_files(self.path)] if goes_on else []
       below = None if has_config else _run_below(self.path)
@@ -246,12 +246,12 @@ class RunFolder:
         "of a run; nothing was changed. Put the original file back."
       )
 
-  def _ends_before(self, settings: Mapping[str, Any] | None) -> bool:
+  def _is_extended_by(self, settings: Mapping[str, Any] | None) -> bool:
     """Returns whether `settings` add rounds or fine-tuning to the run."""
     if settings is None:
       return False
     try:
-      return ends_before(self.configuration()[RESOLVED], settings)
+      return is_extended_by(self.configuration()[RESOLVED], settings)
     except (FileNotFoundError, LookupError, TypeError, ValueError):
       return False  # The folder does not hold a valid run.
 
@@ -335,7 +335,7 @@ def _take(
     # The configuration is empty if the run was killed at its very beginning.
     saved = file.read()
     is_new = not saved and not folder.is_saved
-    is_longer = not is_new and folder._ends_before(settings)
+    is_longer = not is_new and folder._is_extended_by(settings)
     if not is_new:
       _check_same(folder, saved, configuration, lengthens=lengthens)
     if is_longer and folder.is_finished:

@@ -38,7 +38,9 @@ _EXCLUDED = [
   "aggregator/num_clients_out_of_bounds",
 ]
 # Settings that `Run.settings` omits: seeds, settings without effect on results,
-# and mappings, whose entries it has by flat name.
+# and mappings, whose entries it has by flat name. `decides` differs in two: a
+# resumed run must keep `measure_improvement`, as its tables have the columns;
+# it may change `threshold_for`, which changes gaps of groups.
 _NO_SETTINGS = (
   *("hparams", "task_options", *seeds.NAMES),
   *("rounds_per_checkpoint", "measure_improvement", "save_updates"),
@@ -73,7 +75,7 @@ class Run:
   @property
   def is_pruned(self) -> bool:
     """Whether a search ended the run early, because it was not promising."""
-    return not self.is_finished and RunFolder(self.path).is_pruned
+    return RunFolder(self.path).is_pruned
 
   @property
   def algorithm(self) -> str:
@@ -95,8 +97,8 @@ class Run:
 
     It is "uniform" for methods that do not use client weights.
     """
-    line = methods.METHODS.get(self.algorithm)  # None for a user's method.
-    if line is not None and not line.weighs_clients:
+    method = methods.METHODS.get(self.algorithm)  # None for a user's method.
+    if method is not None and not method.weighs_clients:
       return "uniform"
     return str(self.flags["client_weighting"])
 
@@ -165,7 +167,7 @@ class Run:
         if value is not None
       },
       # Runs with different versions of a user's file are not repetitions.
-      **configuration.short_digest(
+      **configuration.short_digests(
         self.config.get(configuration.OWN_FILES, {})
       ),
     }

@@ -247,10 +247,10 @@ def roll_back(
   # report the rows that tables lose.
   folder.checksums.unlink(missing_ok=True)
   folder.remove_leftovers()
-  _quarantine_states(folder, doubts, completed, say)
+  _set_states_aside(folder, doubts, completed, say)
   for state in lost_best_states:
     if doubts:
-      folder.quarantine(state)
+      folder.move_to_set_aside(state)
     else:
       shutil.rmtree(state)
   of_evaluations = (folder.evaluations, folder.client_evaluations)
@@ -271,12 +271,12 @@ def _say_changes(folder: RunFolder, say: Say) -> None:
     say(f"{changes} The run resumes all the same.")
 
 
-def _quarantine_states(
+def _set_states_aside(
   folder: RunFolder, doubts: Mapping[int, str], completed: int, say: Say
 ) -> None:
   for round_num, doubt in doubts.items():
     state = checkpoints.path(folder.checkpoints, round_num)
-    place = folder.quarantine(state)
+    place = folder.move_to_set_aside(state)
     say(
       f"{folder.path}: round {round_num} was saved, but {doubt}. Its state is "
       f"in {place.relative_to(folder.path)} now, and the run resumes after "
