@@ -82,7 +82,7 @@ def _train(
 def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
   studies = study.make_studies(sweep)
   with paths.prefixing_output_dir():
-    searcher = Searcher(studies, settings, runner)
+    searcher = Searcher(studies, settings, runner, sweep.title)
     if sweep_flags.DRY_RUN.value:
       for one in studies:
         space = ", ".join(f"{name}={d}" for name, d in one.space.items())
@@ -92,7 +92,7 @@ def _search(sweep: Sweep, settings: SearchSettings, runner: Runner) -> None:
           f"{runner.folder}; {len(one.seeds)} runs each; {space}"
         )
       return
-    failures = searcher.run(sweep.title)
+    failures = searcher.run()
   planned = {
     run.name: run
     for one in studies

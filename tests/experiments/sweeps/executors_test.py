@@ -140,7 +140,7 @@ SPEC = RunSpec(algorithm="fedavg", total_rounds=2)
 def test_a_worker_that_goes_before_its_run_begins_loses_it(
   monkeypatch, tmp_path
 ):
-  monkeypatch.setattr(dask_workers, "_QUERY_INTERVAL_SECONDS", 0.0)
+  monkeypatch.setattr(dask_workers.DaskWorkers, "query_interval_seconds", 0.0)
   known = {"tcp://a": 1}
   future = types.SimpleNamespace(status="pending", cancel=list)
   workers = create("dask", {}, 1)

@@ -167,10 +167,10 @@ def run_stages(
     validation_fraction=fraction, data_seed=spec.seeds.data, tape=False
   )
   is_gap = settings.criterion in group_measures.NAMES
-  tried = ChoiceRunner(
+  runner = ChoiceRunner(
     folder / "tries", progress=progress, counts_groups=is_gap
   )
-  if is_gap and not tried.has_groups(base):
+  if is_gap and not runner.has_groups(base):
     raise FieldError(
       "criterion",
       "needs groups of people, which the task does not define; name another "
@@ -183,10 +183,10 @@ def run_stages(
       name: methods.file_digest(methods.canonical_name(name)) for name in names
     },
     "spec": base.to_dict(),
-    "data": tried.data_digests(base),
+    "data": runner.data_digests(base),
   }
   _check_request(folder, request)
-  return stages.Stages(base, settings, folder, tried).run(names)
+  return stages.Stages(base, settings, folder, runner).run(names)
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:

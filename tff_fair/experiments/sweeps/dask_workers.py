@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import os
 import pickle
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +20,6 @@ from tff_fair.runtime.dask_engine import clusters
 _SCHEDULER = "scheduler"
 _SECONDS_TO_CONNECT = 10
 _SECONDS_FOR_RESULT = 10
-_QUERY_INTERVAL_SECONDS = 0.5
 _FAILED = 1
 
 
@@ -29,7 +27,7 @@ class DaskWorkers(Executor):
   """An executor that carries out runs on the workers of a Dask cluster."""
 
   is_shared = True
-  poll_interval_seconds = _QUERY_INTERVAL_SECONDS
+  poll_interval_seconds = query_interval_seconds = 0.5
   stop_timeout_seconds = 60.0
 
   def __init__(
@@ -50,7 +48,6 @@ class DaskWorkers(Executor):
     self._client: distributed.Client | None = None
     self.busy: set[str] = set()  # The addresses of workers that run a job.
     self._workers: set[str] = set()
-    self._last_question = 0.0
 
   def __str__(self) -> str:
     where = (
@@ -112,9 +109,7 @@ class DaskWorkers(Executor):
 
   def workers(self) -> set[str]:
     """Returns the workers' addresses, from a recent query of the cluster."""
-    now = time.monotonic()
-    if now - self._last_question >= _QUERY_INTERVAL_SECONDS:
-      self._last_question = now
+    if self.start_query_if_due():
       try:
         self._workers = set(self.client.nthreads())
       except Exception as error:  # Dask raises many error classes.
@@ -135,12 +130,12 @@ class _Task:
   key: str
   worker: str
   future: "distributed.Future[int]"
-  workers: DaskWorkers
+  executor: DaskWorkers
 
   def poll(self) -> int | None:
     status = self._status()
     if status is not None:
-      self.workers.busy.discard(self.worker)
+      self.executor.busy.discard(self.worker)
       with contextlib.suppress(Exception):  # The scheduler may be gone.
         self.future.cancel()
     return status
@@ -164,12 +159,12 @@ class _Task:
         return LOST
       self.job.note(" ".join(str(error).split()))
       return _FAILED
-    is_there = self.worker in self.workers.workers()
+    is_there = self.worker in self.executor.workers()
     return None if state == "pending" and is_there else LOST
 
   def _call(self, function: object) -> None:
     """Calls `function` with the run's key on the worker, outside its task."""
     with contextlib.suppress(Exception):  # The worker may be gone.
-      self.workers.client.run(
+      self.executor.client.run(
         function, self.key, workers=[self.worker], on_error="ignore"
       )

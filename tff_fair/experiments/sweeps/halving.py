@@ -83,8 +83,7 @@ def variants(
     if best.aggregation is not None and best.aggregation not in ways:
       left_out[name] = f"Its ways of summing are {', '.join(ways)}."
       continue
-    line = methods.method(algorithm)
-    if line is not None and line.needs_groups and not has_groups:
+    if methods.method(algorithm).needs_groups and not has_groups:
       left_out[name] = (
         "It needs groups of people, which the task does not name."
       )

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -90,7 +91,9 @@ class Executor(abc.ABC):
   restarts = 0
   is_shared = False  # Whether runs may outlive the sweep, on other hosts.
   poll_interval_seconds = 0.05  # The time between two checks for ended runs.
+  query_interval_seconds = 0.0  # The least time between queries of a cluster.
   stop_timeout_seconds = math.inf  # The time for runs to save and end.
+  _last_query_time = 0.0
 
   @abc.abstractmethod
   def session(self) -> contextlib.AbstractContextManager[None]:
@@ -103,6 +106,14 @@ class Executor(abc.ABC):
   @abc.abstractmethod
   def start(self, job: Job) -> StartedRun:
     """Starts a job's run."""
+
+  def start_query_if_due(self) -> bool:
+    """Returns whether to query the cluster again; if so, notes the time."""
+    now = time.monotonic()
+    if now - self._last_query_time < self.query_interval_seconds:
+      return False
+    self._last_query_time = now
+    return True
 
 
 def write_output_to(log: str | os.PathLike[str]) -> None:

@@ -49,6 +49,7 @@ class Searcher:
   studies: Sequence[Study]
   settings: SearchSettings
   runner: Runner
+  title: str | None = None
   trials: dict[str, list[Trial]] = dataclasses.field(init=False)
 
   def __post_init__(self) -> None:
@@ -63,9 +64,8 @@ class Searcher:
     self._running: set[str] = set()
     self._failed: set[str] = set()
 
-  def run(self, title: str | None = None) -> list[Failure]:
+  def run(self) -> list[Failure]:
     """Starts or resumes the search; returns the runs that failed."""
-    self._title = title
     most = self.settings.trials * sum(len(s.seeds) for s in self.studies)
     self.runner.say(
       f"{self.runner.folder}: up to {self.settings.trials} trials for each of "
@@ -164,7 +164,7 @@ class Searcher:
 
   def _record(self) -> None:
     """Records all trials that have begun, and keeps those recorded earlier."""
-    runner.write_names(self.runner.folder, self._title, ())
+    runner.write_names(self.runner.folder, self.title, ())
     of_study = {
       study.name: RecordedStudy(
         study.name,
@@ -199,7 +199,7 @@ class Searcher:
       return None
     self._running.add(run.name)
     # Record the name only now: the later seeds of a pruned trial never begin.
-    runner.write_names(self.runner.folder, self._title, [run])
+    runner.write_names(self.runner.folder, self.title, [run])
     if run.name != trial.runs[0] or self.settings.pruner == "none":
       return self.runner.job(run)
     from tff_fair.experiments.sweeps import optuna_study  # noqa: PLC0415

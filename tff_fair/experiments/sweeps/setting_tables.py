@@ -54,7 +54,11 @@ class Range:
     """The largest number that can be drawn: `high`, unless a step misses it."""
     if self.step is None:
       return self.high
-    return self.low + int((self.high - self.low) / self.step + 1e-9) * self.step
+    return self.low + self.num_steps(self.step) * self.step
+
+  def num_steps(self, step: float) -> int:
+    """Returns how many steps of a size fit into the range."""
+    return int((self.high - self.low) / step + 1e-9)
 
   def __str__(self) -> str:
     """Returns the range as text, which `parse_range` reads."""

@@ -184,8 +184,8 @@ class Stages:
     runner: ChoiceRunner,
   ) -> None:
     """`base` is FedAvg at the middle one of its first learning rates."""
-    self._base, self._how = base, settings
-    self._folder, self._tries = folder, runner
+    self._base, self._settings = base, settings
+    self._folder, self._runner = folder, runner
     self._path: list[dict[str, Any]] = []
 
   def run(self, names: Sequence[str]) -> ChoiceFindings:
@@ -199,7 +199,7 @@ class Stages:
       names,
       best,
       max(numbers),
-      has_groups=self._tries.has_groups(self._base),
+      has_groups=self._runner.has_groups(self._base),
     )
     order = self._replay(list(variants), best)
     # The first setting of each method, then the second of each, and so on.
@@ -221,9 +221,9 @@ class Stages:
       path=pd.DataFrame(self._path),
       order=order,
       left_out=left_out,
-      num_runs=self._tries.num_runs,
-      num_fresh_seeds=self._how.fresh_seeds,
-      criterion=self._how.criterion,
+      num_runs=self._runner.num_runs,
+      num_fresh_seeds=self._settings.fresh_seeds,
+      criterion=self._settings.criterion,
     )
 
   def _fit_to_budget(
@@ -237,8 +237,8 @@ class Stages:
 
     Methods whose first run fails are dropped, and noted in `left_out`.
     """
-    room = budget - self._tries.num_runs - 1  # One is for the recommended run.
-    fresh_seeds = self._how.fresh_seeds
+    room = budget - self._runner.num_runs - 1  # One is for the recommended run.
+    fresh_seeds = self._settings.fresh_seeds
     fits: set[str] = set()
     while specs:
       number = halving.num_affordable(len(specs), numbers, fresh_seeds, room)
@@ -246,7 +246,7 @@ class Stages:
       if not new:
         return specs[:number]
       algorithm = new[0].algorithm
-      if reason := self._tries.training_error(new[0]):
+      if reason := self._runner.training_error(new[0]):
         left_out[algorithm] = reason
         specs = [s for s in specs if s.algorithm != algorithm]
       fits.add(algorithm)
@@ -287,13 +287,13 @@ class Stages:
 
     A resumed choice gets the same number.
     """
-    if self._how.minutes is None:
-      return self._how.budget or _BUDGET
+    if self._settings.minutes is None:
+      return self._settings.budget or _BUDGET
     file = self._folder / _BUDGET_FILE
     if not file.exists():
       # Not `num_runs`, which also counts runs trained before a resumption.
-      pace = self._tries.num_trained / seconds
-      runs = math.floor(60 * self._how.minutes * pace) if pace else _BUDGET
+      pace = self._runner.num_trained / seconds
+      runs = math.floor(60 * self._settings.minutes * pace) if pace else _BUDGET
       atomic.write(file, parsing.json_text({"runs": runs}))
     return int(parsing.parse_json(file.read_bytes())["runs"])
 
@@ -305,7 +305,7 @@ class Stages:
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
     with contextlib.suppress(FieldError):  # Secure sums or noise forbid tapes.
-      run = self._tries.train_with_tape(
+      run = self._runner.train_with_tape(
         best.replace(tape=True, total_rounds=rounds)
       )
     if run is None:
@@ -352,11 +352,11 @@ class Stages:
     self, stage: str, tried: Sequence[_Candidate], seed: int
   ) -> list[_Candidate]:
     """Trains each setting with `seed`; returns all, the best one first."""
-    results = self._tries.evaluate(
+    results = self._runner.evaluate(
       stage, [t.spec.replace(seed=seed) for t in tried]
     )
     score = choice_runs.score_of(results[0])
-    measure = group_measures.find(self._how.criterion, score)
+    measure = group_measures.find(self._settings.criterion, score)
     sign = -1 if measure.higher_is_better else 1
     found = [
       _Candidate(t.spec, (*t.keys, self._key(clients, score)))
@@ -384,7 +384,7 @@ class Stages:
         "rows to set some aside; give a larger validation_fraction."
       )
     found = group_measures.clients_of(tables.validation_rows(clients), score)
-    return confirmation.sort_key(found, score, self._how.criterion)
+    return confirmation.sort_key(found, score, self._settings.criterion)
 
   def _confirm(
     self, fedavgs: Sequence[RunSpec], finalists: Sequence[RunSpec]
@@ -396,10 +396,10 @@ class Stages:
     first = self._base.seed + _FIRST_FRESH_SEED
     specs = [
       spec.replace(seed=first + number)
-      for number in range(self._how.fresh_seeds)
+      for number in range(self._settings.fresh_seeds)
       for spec in (*fedavgs, *finalists)
     ]
-    results = self._tries.evaluate("Confirmation", specs)
+    results = self._runner.evaluate("Confirmation", specs)
     score = choice_runs.score_of(results[0])
     compared = confirmation.compare(
       (
@@ -408,11 +408,11 @@ class Stages:
       ),
       score,
       {spec.title: settings_text(spec) for spec in finalists},
-      self._how.criterion,
+      self._settings.criterion,
     )
     is_fit = compared["is_better"]
-    if self._how.most_loss is not None:
-      is_fit = is_fit & (compared["largest_loss"] <= self._how.most_loss)
+    if self._settings.most_loss is not None:
+      is_fit = is_fit & (compared["largest_loss"] <= self._settings.most_loss)
     better = compared[is_fit]
     if better.empty:
       return fedavgs[0], compared

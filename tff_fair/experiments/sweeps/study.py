@@ -179,7 +179,7 @@ class Dimension:
     step = self.range.step or (1 if self.is_integer else None)
     if step is None or self.range.is_logarithmic:
       return None
-    count = int((self.range.high - self.range.low) / step + 1e-9) + 1
+    count = self.range.num_steps(step) + 1
     return tuple(self.text(self.range.low + n * step) for n in range(count))
 
   def __str__(self) -> str:
@@ -228,23 +228,23 @@ def make_studies(sweep: Sweep) -> list[Study]:
 def _method_studies(
   sweep: Sweep, method: SweptMethod, hparams: Mapping[str, object]
 ) -> Iterator[Study]:
-  problems: dict[str, Sequence[Value]] = {}
+  fixed_values: dict[str, Sequence[Value]] = {}
   seed_values: dict[str, Sequence[Value]] = {"seed": [0]}
   space: dict[str, Dimension] = {}
   for name, setting in plan.method_grid(sweep, method, hparams).items():
     values = setting.values
-    is_question = plan.is_problem_setting(name)
+    is_fixed = plan.is_problem_setting(name)
     if isinstance(values, Range):
       place = f"{setting.place}: {name}={values}"
-      if is_question:
+      if is_fixed:
         raise RunError(
           f"{place}: decides what to search on; give its values in a grid."
         )
       space[name] = _dimension(place, method.algorithm, name, values)
     elif name in seeds.NAMES:
       seed_values[name] = values
-    elif is_question or len(values) == 1:
-      problems[name] = values
+    elif is_fixed or len(values) == 1:
+      fixed_values[name] = values
     else:
       space[name] = Dimension(tuple(map(declared.as_text, values)))
   if not space:
@@ -253,8 +253,8 @@ def _method_studies(
       "such as --range=client_learning_rate=0.001:1:log, or a grid of values."
     )
   # A list, since the study's name has the settings in this order.
-  in_name = [n for n in problems if n in method.grid or n in sweep.varying]
-  for fixed in grids.product(problems):
+  in_name = [n for n in fixed_values if n in method.grid or n in sweep.varying]
+  for fixed in grids.product(fixed_values):
     name = plan.folder_name(method.algorithm, {n: fixed[n] for n in in_name})
     yield Study(
       name, sweep, method, fixed, tuple(grids.product(seed_values)), space

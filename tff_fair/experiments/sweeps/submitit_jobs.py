@@ -26,7 +26,6 @@ from tff_fair.experiments.sweeps.jobs import LOST, Executor, Job, option_error
 
 _CLUSTER = "cluster"
 _SECONDS_UNTIL_WRITTEN = 15.0
-_QUERY_INTERVAL_SECONDS = 2.0
 # submitit takes these options only when it creates an executor.
 _CONSTRUCTOR_OPTIONS = ("max_num_timeout", "max_pickle_size_gb", "python")
 # Slurm must not requeue a lost job: since the sweep resumes the job's run, two
@@ -45,6 +44,7 @@ class SubmititJobs(Executor):
 
   is_shared = True
   poll_interval_seconds = 1.0
+  query_interval_seconds = 2.0
   # More than the half minute that Slurm gives a job to end.
   stop_timeout_seconds = 40.0
 
@@ -65,7 +65,6 @@ class SubmititJobs(Executor):
     self.jobs = jobs
     self._executor: submitit.AutoExecutor | None = None
     self._queue = _Watcher()
-    self._last_question = 0.0
     with tempfile.TemporaryDirectory() as tried:
       self._create_executor(pathlib.Path(tried))
 
@@ -113,14 +112,6 @@ class SubmititJobs(Executor):
       submitted.watcher = self._queue
     return _SubmittedRun(job, submitted, self)
 
-  def is_query_due(self) -> bool:
-    """Returns whether to ask for jobs' states again; if so, notes the time."""
-    now = time.monotonic()
-    if now - self._last_question < _QUERY_INTERVAL_SECONDS:
-      return False
-    self._last_question = now
-    return True
-
   def _create_executor(self, folder: pathlib.Path) -> submitit.AutoExecutor:
     options = {"name": "tff-fair", _ADDITIONAL: {}, **self._options}
     if isinstance(given := options[_ADDITIONAL], Mapping):
@@ -162,13 +153,13 @@ class _SubmittedRun:
 
   job: Job
   submitted: "submitit.Job[int]"
-  jobs: SubmititJobs
+  executor: SubmititJobs
   is_stopped: bool = False
   ended_at: float | None = None
 
   def poll(self) -> int | None:
     if not self.submitted.done(
-      force_check=self.is_stopped and self.jobs.is_query_due()
+      force_check=self.is_stopped and self.executor.start_query_if_due()
     ):
       return None
     result = self.submitted.paths.result_pickle

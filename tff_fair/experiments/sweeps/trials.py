@@ -321,7 +321,7 @@ def with_outcomes(
 
   A failed trial counts as not ended, since a resumed search trains it again.
   """
-  ended = []
+  updated = []
   for trial in study.trials:
     folders = [RunFolder(folder / name) for name in trial.runs]
     if all(run.is_finished for run in folders):
@@ -329,8 +329,8 @@ def with_outcomes(
     elif folders[0].is_pruned:
       state = PRUNED
     else:
-      ended.append(trial)
+      updated.append(trial)
       continue
     came = read_outcome(folder, trial.runs, found.settings, state)
-    ended.append(dataclasses.replace(trial, outcome=came))
-  return ended
+    updated.append(dataclasses.replace(trial, outcome=came))
+  return updated
