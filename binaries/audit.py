@@ -25,9 +25,7 @@ _TASK = _FLAGS.text(
   "The task with the clients to test the model on; python -m binaries.train "
   "--list shows all.",
 )
-_TASK_OPTION = _FLAGS.texts(
-  "task_option", [], "NAME=VALUE, an option of the task"
-)
+_TASK_OPTION = _FLAGS.task_options()
 _DATA_DIR = _FLAGS.text(
   "data_dir", None, "Folder of the task's data files, as for training."
 )

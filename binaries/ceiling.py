@@ -17,8 +17,6 @@ from tff_fair.experiments.analysis.ceiling import WEIGHTINGS
 from tff_fair.experiments.presenting import ceiling as presenting
 from tff_fair.experiments.spec import spec_text
 
-# Errors about `runs` name RUN, the positional argument for folders of runs.
-FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs",
@@ -30,9 +28,7 @@ _TASK = _FLAGS.text(
   None,
   "The task, if you give no runs; python -m binaries.train --list shows all.",
 )
-_TASK_OPTION = _FLAGS.texts(
-  "task_option", [], "NAME=VALUE, an option of the task"
-)
+_TASK_OPTION = _FLAGS.task_options()
 _DATA_DIR = _FLAGS.text(
   "data_dir", None, "Folder of the task's data files, as in training."
 )
@@ -118,7 +114,7 @@ PROGRAM = _FLAGS.program(
   __doc__,
   "Ceiling: the runs or the task, and the files to write.",
   arguments="RUN ...",
-  flag_names=FLAG_NAMES,
+  flag_names=command_line.RUN_ARGUMENT,
 )
 run = PROGRAM.run  # The console script tff-fair-ceiling.
 

@@ -24,6 +24,8 @@ from tff_fair.experiments.spec import spec_text
 
 # How absl's error for a wrong boolean starts: its text is the repr of a tuple.
 _NOT_BOOLEAN = "('Non-boolean argument"
+# Errors about `runs` name RUN, the positional argument for folders of runs.
+RUN_ARGUMENT = {"runs": "RUN"}
 _HELP_NAMES = ("help", "helpshort", "helpfull")
 
 
@@ -115,6 +117,10 @@ class Flags(flags.FlagValues):
   switch = functools.partialmethod(_define, flags.DEFINE_boolean)
   integer = functools.partialmethod(_define, flags.DEFINE_integer)
   number = functools.partialmethod(_define, flags.DEFINE_float)
+
+  def task_options(self) -> _Holder:
+    """Defines the repeatable flag --task_option."""
+    return self.texts("task_option", [], "NAME=VALUE, an option of the task")
 
   def verification(self) -> _Holder:
     """Defines the flag --verify, for programs that read runs."""
@@ -261,12 +267,12 @@ def error_line(
 
 
 @contextlib.contextmanager
-def prefixing_errors(flag: str, *kinds: type[Exception]) -> Iterator[None]:
-  """Turns errors of `kinds` into `UsageError`s that begin with `flag`."""
+def prefixing_errors(prefix: str, *kinds: type[Exception]) -> Iterator[None]:
+  """Turns errors of `kinds` into `UsageError`s that begin with `prefix`."""
   try:
     yield
   except kinds as error:
-    raise UsageError(f"{flag}{error}") from error
+    raise UsageError(f"{prefix}{error}") from error
 
 
 def flag_values(
@@ -282,11 +288,11 @@ def parse(
   argv: Sequence[str],
   groups: Sequence[Group],
   namespace: flags.FlagValues,
-  elsewhere: Callable[[str], str | None] | None = None,
+  flag_hint: Callable[[str], str | None] | None = None,
 ) -> list[str]:
   """Sets the flags; returns the positional arguments.
 
-  `elsewhere` maps an unknown flag to a hint, or to None.
+  `flag_hint` maps an unknown flag to a hint, or to None.
   """
   for name in _HELP_NAMES:
     if name not in namespace:
@@ -305,7 +311,7 @@ def parse(
     advice = spelling.suggest(
       name, known, "--helpfull shows all.", shown="--{}".format
     )
-    hint = elsewhere(name) if elsewhere else None
+    hint = flag_hint(name) if flag_hint else None
     raise UsageError(
       f"--{name}: {hint or f'there is no such flag; {advice}'}"
     ) from error

@@ -21,8 +21,6 @@ from tff_fair.experiments.analysis.comparison_table import Table
 from tff_fair.experiments.analysis.method_tables import Target
 from tff_fair.experiments.presenting import text_tables
 
-# Errors about `runs` name RUN, the positional argument for folders of runs.
-FLAG_NAMES = {"runs": "RUN"}
 _FLAGS = command_line.Flags()
 _RUNS = _FLAGS.names(
   "runs", [], "Folders of runs, or folders above them, in addition to RUN."
@@ -158,7 +156,7 @@ PROGRAM = _FLAGS.program(
   __doc__,
   "Comparison: which runs, which columns, and where the tables go.",
   arguments="RUN ...",
-  flag_names=FLAG_NAMES,
+  flag_names=command_line.RUN_ARGUMENT,
 )
 run = PROGRAM.run  # The console script tff-fair-compare.
 

@@ -35,7 +35,7 @@ def main() -> None:
   startup.check_limits()
   with paths.prefixing_output_dir():
     has_baselines = run_flags.has_baselines()
-    run_flags.take_first_look()
+    run_flags.take_default_run()
     spec = run_flags.spec()
     baselines = run_flags.baselines(spec) if has_baselines else []
     if output_dir is not None:

@@ -171,7 +171,7 @@ def compute_options(
       )
   if found["engine"] == "dask":
     with command_line.prefixing_errors("--engine=dask: ", ModuleNotFoundError):
-      schedulers.check_dask_installed()
+      schedulers.check_installed()
   if scheduler is not None:
     with command_line.prefixing_errors(
       f"--scheduler={scheduler}: ", *_CONNECTION_ERRORS
@@ -181,8 +181,8 @@ def compute_options(
 
 
 # The default run: an included flagfile, and its baselines' client rate.
-_FIRST_LOOK = "synthetic_adafedadam"
-_FIRST_LOOK_BASELINE_RATE = "0.1"
+_DEFAULT_RUN = "synthetic_adafedadam"
+_DEFAULT_BASELINE_RATE = "0.1"
 
 # For each field that is a mapping, the help of the flag that sets one entry.
 _ASSIGNMENTS = {
@@ -346,7 +346,7 @@ def baselines(run: RunSpec) -> list[RunSpec]:
   ]
 
 
-def take_first_look() -> None:
+def take_default_run() -> None:
   """Sets the flags of the default run if no flag describes an experiment."""
   if not names_experiment():
     given = [
@@ -355,10 +355,10 @@ def take_first_look() -> None:
       if flags.FLAGS[name].present
     ]
     words = command_line.with_flagfile_paths(
-      ["train", f"--flagfile={_FIRST_LOOK}", *given]
+      ["train", f"--flagfile={_DEFAULT_RUN}", *given]
     )
     if not _BASELINE_RATE.value:
-      words.append(f"--{_BASELINE_RATE.name}={_FIRST_LOOK_BASELINE_RATE}")
+      words.append(f"--{_BASELINE_RATE.name}={_DEFAULT_BASELINE_RATE}")
     flags.FLAGS(words)
 
 

@@ -234,7 +234,7 @@ def test_without_flags_it_trains_a_baseline_and_says_what_was_gained(
 ):
   flags = [*SMALL, "--algorithm=vred", "--hparam=beta=1"]
   pathlib.Path("look.flags").write_text("\n".join(flags))
-  monkeypatch.setattr(run_flags, "_FIRST_LOOK", "look.flags")
+  monkeypatch.setattr(run_flags, "_DEFAULT_RUN", "look.flags")
   outcome = program("--output_dir=run")
   assert outcome.status == 0
   assert pd.read_csv("run-fedavg/metrics.csv")["round"].tolist() == [1, 2, 3]

@@ -6,7 +6,6 @@ Also checks the system's limits, and whether optional packages are installed.
 import atexit
 import contextlib
 import gc
-import importlib.util
 import math
 import resource
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from tff_fair import shadowing
 from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
-from tff_fair.runtime import cgroups
+from tff_fair.runtime import cgroups, schedulers
 
 shadowing.check()  # Before imports that another package could shadow.
 
@@ -109,10 +108,7 @@ def check_installed(
 
   The text begins with `who`, and names the `extra` that installs the package.
   """
-  if importlib.util.find_spec(package) is None:
-    raise FieldError(
-      field,
-      f"{who}needs the package {package}, of the extra {extra}; install it "
-      "with pip install --no-deps -r requirements-dev.txt (docs/tff.md).",
-      value=value,
-    )
+  try:
+    schedulers.check_installed(package, extra)
+  except ModuleNotFoundError as error:
+    raise FieldError(field, f"{who}{error}", value=value) from error

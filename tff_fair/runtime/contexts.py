@@ -180,7 +180,7 @@ def use_dask(
       f"Found num_workers={num_workers}: expected 1 or more, and no other "
       "cluster beside it."
     )
-  schedulers.check_dask_installed()
+  schedulers.check_installed()
   from tff_fair.runtime.dask_engine import (  # noqa: PLC0415
     clusters,
     scheduled_calls,

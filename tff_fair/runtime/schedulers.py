@@ -12,11 +12,14 @@ import socket
 _HOST_AND_PORT = r"([^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})"
 
 
-def check_dask_installed() -> None:
-  """Raises `ModuleNotFoundError` unless Dask is installed."""
-  if importlib.util.find_spec("distributed") is None:
+def check_installed(package: str = "distributed", extra: str = "dask") -> None:
+  """Raises `ModuleNotFoundError` unless a package, by default Dask's, exists.
+
+  The error names the `extra` that installs the package.
+  """
+  if importlib.util.find_spec(package) is None:
     raise ModuleNotFoundError(
-      "needs the package distributed, of the extra dask; install it with "
+      f"needs the package {package}, of the extra {extra}; install it with "
       "pip install --no-deps -r requirements-dev.txt (docs/tff.md)."
     )
 

@@ -23,7 +23,7 @@ def spec(*arguments):
     return run_flags.spec()
 
 
-FIRST_LOOK = RunSpec(
+DEFAULT_RUN = RunSpec(
   task="synthetic",
   task_options={"test_fraction": 0.4},
   algorithm="adafedadam",
@@ -42,15 +42,15 @@ def test_without_flags_it_is_the_default_run():
 @pytest.mark.parametrize(
   ("arguments", "expected", "baseline"),
   [
-    ([], FIRST_LOOK, True),
-    (["--seed=3"], FIRST_LOOK.replace(seed=3), True),
-    (["--output_dir=run"], FIRST_LOOK, True),
-    (["--baseline=none"], FIRST_LOOK, False),
+    ([], DEFAULT_RUN, True),
+    (["--seed=3"], DEFAULT_RUN.replace(seed=3), True),
+    (["--output_dir=run"], DEFAULT_RUN, True),
+    (["--baseline=none"], DEFAULT_RUN, False),
     (
       ["--flagfile=binaries/flagfiles/synthetic_adafedadam.flags"],
-      *(FIRST_LOOK, False),
+      *(DEFAULT_RUN, False),
     ),
-    (["--total_rounds=3"], FIRST_LOOK.replace(total_rounds=3), True),
+    (["--total_rounds=3"], DEFAULT_RUN.replace(total_rounds=3), True),
     (["--algorithm=adafed"], RunSpec(), False),
     (
       ["--task_option=num_clients=12"],
@@ -62,13 +62,13 @@ def test_without_flags_it_is_the_default_run():
     ),
   ],
 )
-def test_without_an_experiment_the_first_look_trains(
+def test_without_an_experiment_the_default_run_trains(
   arguments, expected, baseline, monkeypatch
 ):
   monkeypatch.chdir(source_tree.ROOT)
   with in_process.given(*arguments):
     assert run_flags.has_baselines() == baseline
-    run_flags.take_first_look()
+    run_flags.take_default_run()
     assert run_flags.spec() == expected
 
 
@@ -104,13 +104,13 @@ def test_both_fedavgs_are_baselines_at_rates_of_their_own(rates, expected):
 
 
 @pytest.mark.parametrize(("rates", "expected"), [("", 0.1), ("0.3", 0.3)])
-def test_fedavg_has_a_rate_of_its_own_beside_the_first_look(rates, expected):
+def test_fedavg_has_a_rate_of_its_own_beside_the_default_run(rates, expected):
   arguments = [f"--baseline_client_learning_rate={rates}"] if rates else []
   with in_process.given(*arguments):
-    run_flags.take_first_look()
+    run_flags.take_default_run()
     found = run_flags.baselines(run_flags.spec())
   assert {spec.client_learning_rate for spec in found} == {expected}
-  assert all(spec.data_seed == FIRST_LOOK.data_seed for spec in found)
+  assert all(spec.data_seed == DEFAULT_RUN.data_seed for spec in found)
 
 
 @pytest.mark.parametrize(

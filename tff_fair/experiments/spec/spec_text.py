@@ -90,7 +90,7 @@ def command(
   """Returns the command line of a run: non-default settings, then `options`."""
   values = non_default_texts(spec)
   if values.keys() <= set(REPETITIONS):
-    # Without further flags, binaries.train would run its demo ("first look").
+    # Without further flags, binaries.train would run its default run.
     values = {"task": spec.task, **values}
   if output_dir is not None:
     values["output_dir"] = output_dir
