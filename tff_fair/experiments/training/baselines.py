@@ -7,7 +7,9 @@ without the server.
   client rate, that rate, or four times it) and its number of rounds by
   three-fold cross-validation, and trains again with these on all its training
   examples. The selection stops once the mean validation loss has not fallen for
-  ten rounds, or after `max_rounds`.
+  ten rounds, or after `max_rounds`. A client with fewer than five examples
+  selects nothing: it trains at the federation's rate, for as many rounds as a
+  client takes part in on average.
 - On pooled data, the model trains for as many rounds as a client takes part in
   on average. The result is the model of the round with the least loss on a
   held-out fifth of the data.
@@ -224,7 +226,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
 def _union(parts: build.RunParts) -> Arrays:
   """Returns the training examples of all clients that may take part."""
-  ids = np.flatnonzero(parts.first_rounds < sampling.NEVER)
+  ids = np.flatnonzero(sampling.participates(parts.first_rounds))
   arrays = [parts.task.train.load(k) for k in ids.tolist()]
   x, y = (np.concatenate(half) for half in zip(*arrays, strict=True))
   return x, y

@@ -62,7 +62,7 @@ class GroupCounter:
 
 
 def _positive_class(parts: build.RunParts) -> int | None:
-  """Returns the positive class of gaps: as requested, or the rarer of two."""
+  """Returns the requested class, or the rarer of two in the training data."""
   if parts.scores.positive_class is None and parts.task.num_classes == 2:
     return class_scores.rarest_class(parts.task.label_counts)
   return parts.scores.positive_class

@@ -83,7 +83,9 @@ def train_and_evaluate(
   execution.select_engine(None, parts.aggregation == summing.SECURE)
   sample = build_rounds.sampler(spec, parts)
   last = _LastEvaluation()
-  followers: list[RoundCallback] = [last, sample.last_losses]
+  followers: list[RoundCallback] = [last]
+  if spec.sampling == "power_of_choice":
+    followers.append(sample.last_losses)
   if spec.stop_at_stationarity is not None:
     followers.append(StationarityStop(spec.stop_at_stationarity))
   with (
