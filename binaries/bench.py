@@ -18,13 +18,13 @@ from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.analysis import (
-  comparison_table,
   federations as analysis,
   questions,
 )
 from tff_fair.experiments.presenting import fair_bench
 from tff_fair.experiments.sweeps import bench, bench_baselines
 from tff_fair.files import atomic
+from tff_fair.metrics.intervals import LEVEL
 
 _ALL = "all"
 _FLAGS = command_line.Flags()
@@ -171,8 +171,8 @@ def main() -> None:
   if _CALIBRATION.value is not None:
     print(calibration(found, _CRITERION.value))
     return
-  is_better = _BASELINE.value != analysis.FEDAVG
-  baseline = analysis.BETTER_FEDAVG if is_better else analysis.FEDAVG
+  uses_better_fedavg = _BASELINE.value != analysis.FEDAVG
+  baseline = analysis.BETTER_FEDAVG if uses_better_fedavg else analysis.FEDAVG
   compared = analysis.compare(
     found, baseline, criterion=_CRITERION.value, question=_QUESTION.value
   )
@@ -188,11 +188,10 @@ def main() -> None:
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
   rows = analysis.summarize_methods(compared, spreads)
   print(
-    f"Differences to {baseline if is_better else 'FedAvg'}; settings chosen by "
-    f"{_CRITERION.value} of validation rows; 95 % intervals over "
+    f"Differences to {baseline if uses_better_fedavg else 'FedAvg'}; settings "
+    f"chosen by {_CRITERION.value} of validation rows; 95 % intervals over "
     f"{questions.Question(_QUESTION.value).population}, after Holm's "
-    "correction; "
-    "bold is clear.",
+    "correction; bold is clear.",
     fair_bench.federation_table(compared, titles),
     "Worst 10 %, over federations: Wilcoxon's signed ranks.",
     fair_bench.method_table(rows),
@@ -366,7 +365,7 @@ def calibration(found: pd.DataFrame, criterion: str) -> str:
       r
       for r in compared
       # Significant without Holm's correction, as if one method was compared.
-      if r.difference.p_value < comparison_table.LEVEL
+      if r.difference.p_value < LEVEL
     ]
     lines.append(
       f"{column}: {len(clear)} of {len(compared)} pairs are called different "

@@ -205,6 +205,11 @@ class Task:
       and label.dtype.is_integer
     )
 
+  @property
+  def class_titles(self) -> list[str]:
+    """The names of the classes as text; their numbers if they have no names."""
+    return [*map(str, self.class_names or range(self.num_classes or 0))]
+
   @functools.cached_property
   def model_fn(self) -> ModelFn:
     """Returns a new `VariableModel` with the weights of the Keras model."""

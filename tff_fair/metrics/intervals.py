@@ -47,6 +47,7 @@ from tff_fair.metrics.statistics import STATISTICS, UPPER_BOUNDS, Statistic
 from tff_fair.metrics.vectors import Vector
 
 CONFIDENCE = 0.95
+LEVEL = 0.05  # A difference with a smaller p-value is significant.
 
 _MAX_DRAWS = 1000
 _ROUNDING = 4 * TIE  # Rounding of draws, relative to their size.

@@ -20,7 +20,7 @@ SHARE = (
 
 
 def test_the_noise_of_a_run_is_that_of_the_metrics():
-  noise = sampling_noise.of_clients(np.float32(ACCURACIES), [10] * 5)
+  noise = sampling_noise.of_scores(np.float32(ACCURACIES), [10] * 5)
   found = metrics.sampling_noise(ACCURACIES, [10] * 5)
   assert noise == pytest.approx(
     {
@@ -43,7 +43,7 @@ def test_the_noise_of_a_run_is_that_of_the_metrics():
   ],
 )
 def test_unknown_noise_is_none(accuracies, num_examples):
-  assert sampling_noise.of_clients(accuracies, num_examples) is None
+  assert sampling_noise.of_scores(accuracies, num_examples) is None
 
 
 def test_the_sentence_has_the_spread_its_noise_and_the_examples():
@@ -65,7 +65,7 @@ def test_the_fairness_table_tells_it_where_the_run_has_it():
     "test_accuracy": metrics.fairness_summary(ACCURACIES),
   }
   table = fairness_table.describe(summary)
-  noise = sampling_noise.of_clients(ACCURACIES, [10] * 5)
+  noise = sampling_noise.of_scores(ACCURACIES, [10] * 5)
   told = fairness_table.describe({**summary, summaries.NOISE: noise})
   assert told.startswith(f"{table}\n\nOf the std of 27.86, about ")
   assert max(map(len, told.splitlines())) <= 80

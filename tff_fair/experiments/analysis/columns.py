@@ -32,10 +32,10 @@ _SPREADS = ("std", "variance", "relative_std")
 
 def noise_share(evaluation: ChosenEvaluation) -> float:
   """Returns the share of the scores' variance that is noise; NaN if unknown."""
-  if evaluation.run.score.name != ACCURACY.name:
+  if not evaluation.run.score.is_accuracy:
     return math.nan  # The noise is known only for accuracies.
   found = [
-    sampling_noise.of_clients(clients.score, clients.num_examples)
+    sampling_noise.of_scores(clients.score, clients.num_examples)
     for clients in evaluation.clients()
   ]
   return float(np.mean([n["share"] if n else math.nan for n in found]))

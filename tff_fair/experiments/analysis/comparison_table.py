@@ -19,6 +19,7 @@ from tff_fair.experiments.analysis.client_results import ResultsBySeed
 from tff_fair.experiments.analysis.measures import Measure, Value, value_text
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.metrics.intervals import LEVEL
 from tff_fair.metrics.vectors import Vector
 
 
@@ -171,7 +172,6 @@ def cell_numbers(
 
 BEST, SECOND = 1, 2
 NEEDED_SEEDS = 2
-LEVEL = 1 - paired.CONFIDENCE
 
 
 def marks_of_column(

@@ -18,6 +18,7 @@ from tff_fair.experiments.analysis import (
 from tff_fair.experiments.analysis.client_results import Clients, ResultsBySeed
 from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
+from tff_fair.metrics.intervals import LEVEL
 
 
 def compare(
@@ -74,7 +75,7 @@ def compare(
       if name == criterion:
         is_gain = (difference.estimate > 0) == measure.higher_is_better
         rows[method] |= {
-          "is_better": is_gain and contrast.p_holm < comparison_table.LEVEL,
+          "is_better": is_gain and contrast.p_holm < LEVEL,
           "baseline": fedavg,
           "largest_loss": largest_loss(of_methods[method], baseline, score),
         }

@@ -21,15 +21,17 @@ from tff_fair.experiments.analysis import (
   measures,
   paired,
   questions,
+  references,
 )
 from tff_fair.experiments.analysis.client_results import Clients, ResultsBySeed
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec.scores import BY_NAME, Score
 from tff_fair.experiments.spec.seeds import Seeds as RunSeeds
+from tff_fair.metrics.intervals import LEVEL
 
 CRITERIA = ("mean", "worst_10")
 COLUMNS = ("mean", "worst_10", "std")
-FEDAVG, EQUAL_WEIGHTS = "fedavg", "FedAvg, equal weights"
+FEDAVG, EQUAL_WEIGHTS = references.FEDAVG, "FedAvg, equal weights"
 BETTER_FEDAVG = "the better FedAvg"
 # A column of `rows`: 0 in runs that select a setting, above 0 in repetitions.
 MODEL_SEED = "model_seed"
@@ -133,7 +135,7 @@ class Result(NamedTuple):
     of_baseline = self.value - self.difference.estimate
     if is_error and not self.value <= _DIVERGED * of_baseline:
       return "diverged"
-    if not self.p_holm < comparison_table.LEVEL:
+    if not self.p_holm < LEVEL:
       return "neither"
     return "gain" if self.gain > 0 else "loss"
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from tff_fair import metrics
 from tff_fair.experiments.runs import tables
-from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.spec.scores import Score
+from tff_fair.metrics.intervals import LEVEL
 
 if typing.TYPE_CHECKING:
   import pandas as pd
@@ -31,7 +32,6 @@ LOCAL, POOLED, FINETUNED = "local", "pooled", "finetuned"
 EPOCHS = "finetuned_epochs"
 COLUMNS = ("gain", "gain_low", "gain_high", "gain_p_value")
 GAIN, LOW, HIGH, P_VALUE = COLUMNS
-LEVEL = 0.05
 
 
 def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
@@ -124,7 +124,7 @@ def unseen_client_bound(
   values: np.ndarray, examples: np.ndarray, score: Score
 ) -> dict[str, Any]:
   """Returns a lower bound on scores of future clients, for a summary."""
-  is_share = score.name == ACCURACY.name and metrics.are_shares_of_examples(
+  is_share = score.is_accuracy and metrics.are_shares_of_examples(
     values, examples
   )
   below = (1 - SHARE) * (1 - _MISS if is_share else 1)

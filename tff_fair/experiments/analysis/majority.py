@@ -79,7 +79,7 @@ def compare(
   }
   if rare is not None:
     found["rare_class"] = names[rare]
-  if score.name == ACCURACY.name:
+  if score.is_accuracy:
     low, _ = metrics.wilson_interval(values, examples)
     # If all examples have that class, no model can beat an accuracy of 1.
     is_open = (shares >= low) & ~((shares == 1) & (values == 1))

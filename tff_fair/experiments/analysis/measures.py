@@ -152,7 +152,7 @@ def by_name(score: Score) -> Mapping[str, Measure]:
     "loss_std": relative._replace(title="Loss std"),
     "loss_max": relative._replace(title="Largest loss"),
   }
-  if score.name == ACCURACY.name:
+  if score.is_accuracy:
     error = of_client._replace(title="Error", higher_is_better=False)
     shown |= {
       "error": error,

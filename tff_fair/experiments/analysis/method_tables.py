@@ -12,7 +12,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.analysis import (
   chosen_evaluations,
   client_results,
-  columns,
+  columns as table_columns,
   comparison_table,
   measures,
   paired,
@@ -33,6 +33,7 @@ from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.analysis.run_groups import Group
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
+from tff_fair.metrics.intervals import LEVEL
 
 _RECORD = Measure("Wins/ties/losses", True, digits=0)
 
@@ -111,7 +112,7 @@ class TaskComparison:
   def best_reference_by_mean(self, references: Sequence[Group]) -> Group:
     """Returns the group in `references` with the best mean score of clients."""
     mean = measures.by_name(self.score)["mean"]
-    return self.best_reference(references, columns.of_measure(mean))
+    return self.best_reference(references, table_columns.of_measure(mean))
 
   def differences(self, references: Sequence[Group]) -> Table:
     """Returns a table of methods' paired differences from a baseline.
@@ -210,7 +211,7 @@ class TaskComparison:
     evaluated = [
       self.evaluations[r] for group in self.groups for r in group.runs
     ]
-    return columns.build(self.names, evaluated, self.task, self.score)
+    return table_columns.build(self.names, evaluated, self.task, self.score)
 
   @functools.cached_property
   def _results_by_seed(self) -> list[ResultsBySeed]:
@@ -255,7 +256,7 @@ def verdict(
   for row in rows:
     ways: dict[tuple[str, str], list[str]] = {}
     for measure, cell in zip(columns, row.cells, strict=False):
-      if isinstance(cell, Contrast) and cell.p_holm < comparison_table.LEVEL:
+      if isinstance(cell, Contrast) and cell.p_holm < LEVEL:
         rises = cell.difference.estimate > 0
         way = "better" if rises is measure.higher_is_better else "worse"
         ways.setdefault((way, cell.baseline), []).append(measure.title)

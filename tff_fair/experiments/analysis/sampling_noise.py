@@ -22,11 +22,11 @@ class Noise(TypedDict):
   median_examples: float
 
 
-def of_clients(
-  accuracies: npt.ArrayLike, num_examples: npt.ArrayLike
+def of_scores(
+  scores: npt.ArrayLike, num_examples: npt.ArrayLike
 ) -> Noise | None:
   """Returns the noise in scores; None unless they are shares of examples."""
-  values = np.asarray(accuracies, np.float64)
+  values = np.asarray(scores, np.float64)
   if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
     return None
   if not metrics.are_shares_of_examples(values, num_examples):

@@ -176,7 +176,8 @@ def audit(
       "example; leave it or the results out.",
     )
     clients = audit_table.read(results)
-    return _audit(clients, f"Audit of {pathlib.Path(results).name}", "Results")
+    title = f"Audit of {pathlib.Path(results).name}"
+    return _audit("results", clients, title, "Results")
   if model is None or task is None:
     missing = "model" if model is None else "task"
     raise FieldError(
@@ -221,7 +222,7 @@ def audit(
   decided = ", decided by the model's own threshold" if found.decides else ""
   about = f"{task.description}. {_SPLIT_TITLES[split]}{decided}"
   title = f"Audit of {pathlib.Path(found.name).name} on {task.name}"
-  return _audit(clients, title, about, scoring.score, more)
+  return _audit("task", clients, title, about, scoring.score, more)
 
 
 # The defaults of arguments whose default is not None.
@@ -257,16 +258,17 @@ def check_folder(folder: pathlib.Path, *, overwrite: bool) -> None:
 
 
 def _audit(
+  argument: str,
   clients: pd.DataFrame,
   title: str,
   about: str,
   score: Score | None = None,
   more: Mapping[str, Any] | None = None,
 ) -> Audit:
+  """Returns an audit; an error about its clients names the `argument`."""
   if len(clients) < 2:
     raise FieldError(
-      "results" if about == "Results" else "task",
-      "has one client; a spread between clients needs two.",
+      argument, "has one client; a spread between clients needs two."
     )
   found = {
     **_summarize(clients, score or audit_table.score_of(clients)),
@@ -332,7 +334,6 @@ def _summarize(clients: pd.DataFrame, score: Score) -> dict[str, Any]:
     )
   values = known[score.name].to_numpy(np.float64)
   count = known[audit_table.COUNT].to_numpy(np.float64)
-  is_accuracy = score.name == ACCURACY.name
   once = np.ones_like(values)
   summary: dict[str, Any] = {
     "num_clients": len(clients),
@@ -349,7 +350,7 @@ def _summarize(clients: pd.DataFrame, score: Score) -> dict[str, Any]:
     },
     "newcomers": joining_gains.unseen_client_bound(values, count, score),
   }
-  if is_accuracy:
+  if score.is_accuracy:
     summary[summaries.NOISE] = sampling_noise.of_accuracies(values, count)
     summary["equality_p_value"] = metrics.equality_p_value(values, count)
   if left_out := len(clients) - len(known):

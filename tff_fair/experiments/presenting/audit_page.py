@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tff_fair import escaping
-from tff_fair.experiments.analysis import audit_table, joining_gains
+from tff_fair.experiments.analysis import audit_table
 from tff_fair.experiments.presenting import rendering
 from tff_fair.experiments.presenting.report import (
   client_sections,
@@ -27,6 +27,7 @@ from tff_fair.experiments.presenting.report.task_runs import Method
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.spec.scores import ACCURACY, BY_NAME, Score
 from tff_fair.experiments.texts import layout, sentences
+from tff_fair.metrics.intervals import LEVEL
 from tff_fair.metrics.statistics import tail_size
 
 _WORST = 5  # The number of worst-off clients that are listed.
@@ -48,7 +49,7 @@ def describe(clients: pd.DataFrame, summary: Mapping[str, Any]) -> str:
   score = score_of(clients, summary)
   worst = _worst_first(clients, score).head(_WORST)
   heads = ["worst off", "examples", score.noun]
-  heads += ["interval"] if score.name == ACCURACY.name else []
+  heads += ["interval"] if score.is_accuracy else []
   return "\n\n".join(
     [
       f"{_caption(score, summary)}, with 95 % intervals",
@@ -105,7 +106,7 @@ def _cells(row: pd.Series, score: Score) -> list[str]:
     f"{row[audit_table.COUNT]:,}",
     score.number(row[score.name]),
   ]
-  if score.name != ACCURACY.name:
+  if not score.is_accuracy:
     return cells
   low, high = (
     score.number(row[f"{score.name}_{end}"]) for end in ("low", "high")
@@ -125,13 +126,13 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
   of_worst = known[known[score.name] == worst]
   first = of_worst.iloc[0]
   data: dict[str, Any] = {}
-  if is_accuracy := score.name == ACCURACY.name:
+  if score.is_accuracy:
     found, noise = summary["test_accuracy"], summary[summaries.NOISE]
     mean, p_value = found["mean"], summary["equality_p_value"]
     data = {
       "ends": [score.number(first[f"accuracy_{e}"]) for e in ("low", "high")],
       "noise": sentences.noise(found["std"], noise) if noise else "",
-      "differ": p_value < joining_gains.LEVEL,
+      "differ": p_value < LEVEL,
       "p_value": f"< {_LEAST_P}" if p_value < _LEAST_P else f"= {p_value:.3f}",
       "mean": score.number(mean),
       "num_below": int((known["accuracy_high"] < mean).sum()),
@@ -147,7 +148,7 @@ def _sentences(clients: pd.DataFrame, summary: Mapping[str, Any]) -> list[str]:
     num_known=len(known),
     num_clients=len(clients),
     of_model=_model_sentences(clients, summary, score),
-    is_accuracy=is_accuracy,
+    is_accuracy=score.is_accuracy,
     newcomers=sentences.newcomer_bound(summary["newcomers"], score),
     **data,
   )
@@ -182,7 +183,6 @@ def build(
 ) -> str:
   """Returns an audit's page as HTML."""
   score = score_of(clients, summary)
-  is_accuracy = score.name == ACCURACY.name
   heads = ["Measure", score.title, "95\N{NO-BREAK SPACE}% interval"]
   return rendering.page(
     "audit.html",
@@ -192,10 +192,10 @@ def build(
     measures=html_tables.of_text(
       _caption(score, summary), [heads, *_statistics(score, summary)]
     ),
-    samples=_SAMPLES[is_accuracy],
+    samples=_SAMPLES[score.is_accuracy],
     figures=[
       _client_figure(clients, score, summary),
-      *([_histogram(clients, summary)] if is_accuracy else []),
+      *([_histogram(clients, summary)] if score.is_accuracy else []),
     ],
     clients=_table(clients, score),
     left_out=max(0, len(clients) - _MOST_ROWS),
@@ -213,15 +213,14 @@ def _client_figure(
   shown = ordered.iloc[places]
   x = 100 * (places + 0.5) / len(ordered)
   y = _scaled(shown, score.name, score)
-  is_accuracy = score.name == ACCURACY.name
-  low = _scaled(shown, f"{score.name}_low", score) if is_accuracy else y
-  high = _scaled(shown, f"{score.name}_high", score) if is_accuracy else y
+  low = _scaled(shown, f"{score.name}_low", score) if score.is_accuracy else y
+  high = _scaled(shown, f"{score.name}_high", score) if score.is_accuracy else y
   frame = Frame(
     scale.linear(0, 100, is_tight=True),
     scale.linear(
       float(np.min(low)),
       float(np.max(high)),
-      bounds=(0, 100) if is_accuracy else (-np.inf, np.inf),
+      bounds=(0, 100) if score.is_accuracy else (-np.inf, np.inf),
     ),
     x_label="clients, from the worst off to the best (%)",
   )
@@ -253,7 +252,7 @@ def _client_figure(
   return Figure(
     drawing,
     f"Clients in order: {score.noun} ({score.sign.strip() or '1'})",
-    f"{intervals if is_accuracy else ''}Solid line across: mean.",
+    f"{intervals if score.is_accuracy else ''}Solid line across: mean.",
   )
 
 

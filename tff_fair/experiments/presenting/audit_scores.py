@@ -108,7 +108,7 @@ def measure(
     )
   if (counts := results.label_counts(task)) is not None and len(counts[0]) > 1:
     of_classes = counts.sum(0)
-    names = [*map(str, task.class_names or range(len(of_classes)))]
+    names = task.class_titles
     most = of_classes.argmax()
     clients[majority.COLUMN] = [(c.labels == most).mean() for c in found]
     summary[summaries.MAJORITY] = majority.compare(

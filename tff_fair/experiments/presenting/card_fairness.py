@@ -91,9 +91,7 @@ def paragraphs(
     "fairness.md",
     it=evaluation,
     score=score,
-    title=score.noun
-    if _is_accuracy(score)
-    else f"{score.noun}, {score.in_unit}",
+    title=score.noun if score.is_accuracy else f"{score.noun}, {score.in_unit}",
     examples=everyone.get("num_examples"),
     question=question.name,
     is_before=evaluation.round_num != round_num,
@@ -179,7 +177,7 @@ def _examples_of_shares(
 ) -> np.ndarray | None:
   """Returns numbers of examples if scores are shares of examples, else None."""
   values, examples = clients[score.name], clients["num_examples"]
-  if _is_accuracy(score) and metrics.are_shares_of_examples(values, examples):
+  if score.is_accuracy and metrics.are_shares_of_examples(values, examples):
     return examples.to_numpy(np.float64)
   return None
 
@@ -195,7 +193,7 @@ def _about(clients: pd.DataFrame, score: Score, question: Question) -> str:
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
   """Returns the sampling noise in scores as text: std and % of the variance."""
-  noise = _is_accuracy(score) and sampling_noise.of_clients(
+  noise = score.is_accuracy and sampling_noise.of_scores(
     clients[score.name], clients["num_examples"]
   )
   if not noise:
@@ -204,12 +202,8 @@ def _noise(clients: pd.DataFrame, score: Score) -> dict[str, str]:
   return {"std": std, "share": f"{100 * noise['share']:.0f}"}
 
 
-def _is_accuracy(score: Score) -> bool:
-  return score.name == ACCURACY.name
-
-
 def _formatter(score: Score, unit: str = "") -> Callable[[float], str]:
   """Returns a formatter of scores; `unit` replaces the sign % of accuracies."""
-  if _is_accuracy(score):
+  if score.is_accuracy:
     return lambda value: f"{score.scale * value:.1f}{unit or score.sign}"
   return score.text

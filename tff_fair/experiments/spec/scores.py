@@ -70,6 +70,11 @@ class Score:
     return self.noun[0].upper() + self.noun[1:]
 
   @property
+  def is_accuracy(self) -> bool:
+    """Whether the score is the accuracy."""
+    return self.name == ACCURACY.name
+
+  @property
   def worst_noun(self) -> str:
     """The name of the worst value in sentences."""
     return f"{'lowest' if self.higher_is_better else 'largest'} {self.noun}"
@@ -129,7 +134,7 @@ class Score:
     """
     if not of_other_clients and num_examples is None:
       return {}
-    if self.name == ACCURACY.name:
+    if self.is_accuracy:
       found = metrics.fairness_intervals(
         values, num_examples, names, of_other_clients=of_other_clients
       )

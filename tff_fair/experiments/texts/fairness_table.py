@@ -20,7 +20,7 @@ _OF_ALL = {
   "min": "min",
   "max": "max",
 }
-_WORST = {
+_EXTREMES = {
   **{f"worst {q:2} %": f"worst_{q}" for q in (5, 10, 20, 30)},
   "percentile 10": "percentile_10",
   "percentile 90": "percentile_90",
@@ -34,7 +34,7 @@ _RATIOS = {
   "Jain's index": "jain",
   "Gini": "gini",
 }
-_COLUMNS: tuple[Mapping[str, str], ...] = (_OF_ALL, _WORST, _BEST, _RATIOS)
+_COLUMNS: tuple[Mapping[str, str], ...] = (_OF_ALL, _EXTREMES, _BEST, _RATIOS)
 
 
 def describe(summary: Mapping[str, Any], wrong: Sequence[str] = ()) -> str:
@@ -79,8 +79,7 @@ def compare_worst_clients(
   mine = summary[key]["worst_10"]
   theirs = {name: found[key]["worst_10"] for name, found in baselines.items()}
   # Whole percents are precise enough.
-  is_share = score.name == scores.ACCURACY.name
-  text = number_text.whole_percent if is_share else score.number
+  text = number_text.whole_percent if score.is_accuracy else score.number
   get = "get" if score.higher_is_better else f"have {score.noun}"
   best, *others = sorted(
     theirs, key=lambda n: theirs[n], reverse=score.higher_is_better

@@ -227,10 +227,9 @@ def _report_settings(
     display.say(line)
   counts = results.label_counts(parts.task)
   if counts is not None:
-    names = [*map(str, parts.task.class_names or range(counts.shape[1]))]
     totals = counts.sum(0)
     rare = majority.rare_class(totals)
-    if hint := sentences.rare_class(rare, totals, names):
+    if hint := sentences.rare_class(rare, totals, parts.task.class_titles):
       display.say(f"{parts.task.name}: {hint}")
 
 

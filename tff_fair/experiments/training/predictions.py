@@ -32,7 +32,7 @@ class Results(NamedTuple):
 
   groups: pd.DataFrame | None = None  # See `group_fairness`.
   threshold: Mapping[str, Any] | None = None
-  gains: pd.DataFrame | None = None  # By client_id; columns: local_SCORE, ...
+  other_models: pd.DataFrame | None = None  # By client_id: local_SCORE, ...
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
   # The most rounds and the learning rates of local models.
   local_training: Mapping[str, Any] | None = None
@@ -65,7 +65,7 @@ def results(
   found_threshold = None
   if spec.threshold_for is not None and positive is not None:
     # The threshold depends only on training examples of clients that train.
-    seen = parts.first_rounds[ids] < sampling.NEVER
+    seen = sampling.participates(parts.first_rounds[ids])
     training = parts.evaluated_ids[seen].tolist()
     corrected = correction.with_corrected_labels(folder, task)
     trained = _predict(weights, task, corrected.train, training)
@@ -85,7 +85,7 @@ def results(
   return Results(
     groups=groups,
     threshold=found_threshold,
-    gains=compared.table(found, fine_tuned),
+    other_models=compared.table(found, fine_tuned),
     fine_tuning=fine_tuned and compared.epochs_table(fine_tuned),
     local_training={
       "alone_rounds": baselines.max_rounds(spec, parts),
@@ -161,12 +161,8 @@ def count_groups(
   if positive is None:
     table = table.drop(columns=list(group_fairness.POSITIVE_CLASS_COUNTS))
   else:
-    table.insert(2, group_fairness.POSITIVE, _class_name(task, positive))
+    table.insert(2, group_fairness.POSITIVE, task.class_titles[positive])
   return table[table["examples"] > 0]
-
-
-def _class_name(task: tasks.Task, number: int) -> str:
-  return str(task.class_names[number] if task.class_names else number)
 
 
 def choose_threshold(
@@ -200,7 +196,7 @@ def choose_threshold(
 
   return {
     "goal": goal,
-    "class": _class_name(task, positive),
+    "class": task.class_titles[positive],
     "class_number": positive,
     "probability": probability,
     "test": mean_score(logit(probability)),
@@ -222,7 +218,7 @@ class _ModelComparison:
     found: Mapping[str, baselines.Baseline],
     fine_tuned: fine_tuning.FineTuningResult | None,
   ) -> pd.DataFrame | None:
-    """Returns the table `Results.gains`; None without other models."""
+    """Returns the table `Results.other_models`; None without other models."""
     if not found and fine_tuned is None:
       return None
     ids = [client.client_id for client in self.tested]

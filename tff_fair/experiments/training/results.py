@@ -20,7 +20,7 @@ from tff_fair.experiments.analysis import (
 from tff_fair.experiments.runs import checkpoints, integrity, summaries, tables
 from tff_fair.experiments.runs.folder import RunFolder
 from tff_fair.experiments.spec.run_spec import RunSpec
-from tff_fair.experiments.spec.scores import ACCURACY, Score
+from tff_fair.experiments.spec.scores import Score
 from tff_fair.experiments.training import (
   build,
   plan,
@@ -192,14 +192,14 @@ def _training_label_counts(parts: build.RunParts) -> np.ndarray | None:
   counts = label_counts(parts.task)
   if counts is None or len(counts[0]) < 2:
     return None
-  return counts[parts.first_rounds < sampling.NEVER].sum(0)
+  return counts[sampling.participates(parts.first_rounds)].sum(0)
 
 
 def _majority(parts: build.RunParts, clients: pd.DataFrame) -> dict[str, Any]:
   counts = _training_label_counts(parts)
   if counts is None:
     return {}
-  names = [*(parts.task.class_names or map(str, range(len(counts))))]
+  names = parts.task.class_titles
   positive = parts.scores.positive_class
   return {
     summaries.MAJORITY: majority.compare(
@@ -246,7 +246,7 @@ def _clients(
     is_of_test = not name.startswith(tables.VALIDATION)
     clients[f"test_{name}" if is_of_test else name] = rows[name].to_numpy()
   for columns in (
-    predicted.gains,
+    predicted.other_models,
     None
     if predicted.groups is None
     else group_fairness.client_gaps(predicted.groups),
@@ -270,9 +270,9 @@ def _results(
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
   """Returns the summary's entry on noise; empty unless accuracy is scored."""
-  if score.name != ACCURACY.name:
+  if not score.is_accuracy:
     return {}
-  noise = sampling_noise.of_clients(
+  noise = sampling_noise.of_scores(
     clients["test_accuracy"], clients["num_test_examples"]
   )
   return {} if noise is None else {summaries.NOISE: noise}

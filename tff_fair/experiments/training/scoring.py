@@ -108,7 +108,7 @@ def _positive(task: tasks.Task, spec: RunSpec) -> int | None:
       f"the labels of {task.name} are numbers; leave it out.",
       value=given,
     )
-  names = [*(task.class_names or map(str, range(task.num_classes)))]
+  names = task.class_titles
   if given in names:
     return names.index(given)
   if given.isdecimal() and int(given) < task.num_classes:

@@ -17,6 +17,7 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.presenting.report.curves import Line
 from tff_fair.experiments.presenting.report.final_measures import Result
 from tff_fair.experiments.presenting.report.frame import (
+  ABOVE_AND_BELOW,
   Chart,
   Figure,
   Frame,
@@ -224,7 +225,7 @@ _EACH_TITLE = "Each client"
 _MAX_CLIENTS = 39
 _ONE_CHART = 6  # More clients are shown in two charts, side by side.
 _LETTER_WIDTH, _GAP = 8.5, 14  # Wide enough for a phone's larger letters.
-_LEAST_ROW, _DOT, _ABOVE_AND_BELOW = 36, 11, 52  # Heights in pixels.
+_LEAST_ROW, _DOT = 36, 11  # Heights in pixels.
 
 
 def build_each(task: TaskRuns) -> section.Section:
@@ -252,7 +253,7 @@ def build_each(task: TaskRuns) -> section.Section:
   ).index
   # With a single seed, intervals are binomial, so they need accuracies that are
   # shares of examples, not of words.
-  are_shares = task.score.name == ACCURACY.name and (
+  are_shares = task.score.is_accuracy and (
     metrics.are_shares_of_examples(
       scores.to_numpy().ravel(), examples.loc[scores.index].to_numpy().ravel()
     )
@@ -326,7 +327,7 @@ def _chart(
     x,
     Scale(len(shown) - 0.5, -0.5, ()),
     x_label=f"{score.noun}{score.in_brackets}",
-    height=height * len(shown) + _ABOVE_AND_BELOW,
+    height=height * len(shown) + ABOVE_AND_BELOW,
     left=round(_LETTER_WIDTH * letters) + _GAP,
   )
   which = "Each client"

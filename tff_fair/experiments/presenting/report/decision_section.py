@@ -11,6 +11,7 @@ from tff_fair.experiments.presenting.report import joining_section
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import sentences
+from tff_fair.metrics.intervals import LEVEL
 
 _MOST_NAMES = 5
 _MOST_METHODS = 5  # Clients are named for this many methods.
@@ -100,7 +101,7 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
     clients = method.runs[0].clients
     if clients is None or joining_gains.GAIN not in clients:
       continue
-    sure = clients[clients[joining_gains.P_VALUE] < joining_gains.LEVEL]
+    sure = clients[clients[joining_gains.P_VALUE] < LEVEL]
     for verb, sign in (("gain", 1), ("lose", -1)):
       is_so = sign * sure[joining_gains.GAIN] > 0
       ids = sure.loc[is_so, "client_id"].tolist()

@@ -9,6 +9,8 @@ import numpy as np
 from tff_fair.experiments.presenting.rendering import TemplateRecord
 from tff_fair.experiments.presenting.report.scale import Scale
 
+LETTER_WIDTH = 7  # The mean width of a letter in a chart, in pixels.
+
 
 class Path(NamedTuple):
   """A line or an area, with a title as its tooltip."""
@@ -140,6 +142,7 @@ class Frame:
     return Chart(identifier, title, description, [*parts], *size, class_)
 
 
+ABOVE_AND_BELOW = Frame.top + Frame.bottom  # The heights of the usual margins.
 _PER_PIXEL = 10  # Coordinates are rounded to a tenth of a pixel.
 
 

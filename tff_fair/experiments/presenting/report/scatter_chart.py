@@ -8,6 +8,7 @@ import numpy as np
 from tff_fair.experiments.analysis import measures
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.presenting.report.frame import (
+  LETTER_WIDTH,
   Chart,
   Frame,
   Group,
@@ -18,8 +19,8 @@ from tff_fair.experiments.presenting.report.task_runs import Style
 from tff_fair.metrics.intervals import Interval
 
 _MAX_NAMES = 14
-_LETTER_WIDTH, _LINE_HEIGHT, _GAP = 7.0, 12.0, 8.0
-_MOST_HIDDEN = _LETTER_WIDTH * _LINE_HEIGHT / 2  # The area of half a letter.
+_LINE_HEIGHT, _GAP = 12.0, 8.0
+_MOST_HIDDEN = LETTER_WIDTH * _LINE_HEIGHT / 2  # The area of half a letter.
 
 
 class Point(NamedTuple):
@@ -113,7 +114,7 @@ def _names(
   names = []
   for place in dict.fromkeys([*front, *range(len(points))]):
     point, a, b = points[place], x[place], y[place]
-    width = _LETTER_WIDTH * len(point.label)
+    width = LETTER_WIDTH * len(point.label)
     places = [
       ("start", a + _GAP, b + 4, a + _GAP),
       ("end", a - _GAP, b + 4, a - _GAP - width),

@@ -14,6 +14,7 @@ from tff_fair.experiments.analysis import (
 from tff_fair.experiments.analysis.measures import Measure
 from tff_fair.experiments.analysis.questions import Question
 from tff_fair.experiments.analysis.run_groups import Group, group
+from tff_fair.experiments.presenting.report.frame import LETTER_WIDTH
 from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
@@ -55,7 +56,7 @@ def style(number: int) -> Style:
   return Style(number, color, _DASHES[turn % len(_DASHES)], marker)
 
 
-_LETTER_WIDTH, _GAP = 7, 8
+_GAP = 8
 _MAX_WIDTH = 860  # The width for all names side by side, below a chart.
 _MAX_LETTERS = 24
 
@@ -70,13 +71,13 @@ class ClientNames:
   @property
   def fit_side_by_side(self) -> bool:
     """Whether there are names, and all of them fit below a chart."""
-    widths = [_LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
+    widths = [LETTER_WIDTH * len(n) + _GAP for n in self._short.values()]
     return 0 < sum(widths) <= _MAX_WIDTH
 
   @property
   def width(self) -> int:
     """The width of the longest name in a chart: at least four letters."""
-    return _LETTER_WIDTH * max([4, *map(len, self._short.values())])
+    return LETTER_WIDTH * max([4, *map(len, self._short.values())])
 
   def short(self, client_id: int) -> str:
     """Returns a client's name, cut if it is long, or its number."""

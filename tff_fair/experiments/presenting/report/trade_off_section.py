@@ -15,6 +15,8 @@ from tff_fair.experiments.presenting.report import (
 )
 from tff_fair.experiments.presenting.report.final_measures import Result
 from tff_fair.experiments.presenting.report.frame import (
+  ABOVE_AND_BELOW,
+  LETTER_WIDTH,
   Figure,
   Frame,
   Group,
@@ -33,10 +35,8 @@ _BARS = ("mean", "worst_10", "worst_20")
 _BARS_TITLE = "Mean and worst clients"
 _WIDTH = 370  # In pixels.
 _ROW, _BAR = 22, 13  # Heights of a row and its bar.
-_LETTER_WIDTH = 7.0
 _MAX_LETTERS = 28
 _VALUE_WIDTH, _GAP = 48, 14
-_ABOVE_AND_BELOW = 52  # The sum of `Frame.top` and `Frame.bottom`.
 
 
 def build_bars(task: TaskRuns) -> section.Section:
@@ -78,8 +78,8 @@ def _bars(
     Scale(0, len(results), ()),
     x_label=f"{score.noun}{score.in_brackets}",
     width=_WIDTH,
-    height=_ROW * len(results) + _ABOVE_AND_BELOW,
-    left=round(_LETTER_WIDTH * letters) + _GAP,
+    height=_ROW * len(results) + ABOVE_AND_BELOW,
+    left=LETTER_WIDTH * letters + _GAP,
     right=_VALUE_WIDTH,
   )
   shown = list(zip(task.methods, results, strict=True))

@@ -35,6 +35,7 @@ from tff_fair.experiments.presenting.report.html_tables import (
 )
 from tff_fair.experiments.presenting.report.task_runs import Method, TaskRuns
 from tff_fair.experiments.runs.run import Run
+from tff_fair.metrics.intervals import LEVEL
 
 _TITLE = "Verdict"
 _NAMES = ("mean", "std", "worst_10")
@@ -79,7 +80,7 @@ def build(task: TaskRuns) -> section.Section:
     noise=table_columns.NOISE_EXPLANATION if has_noise else "",
     baseline=method_tables.baseline_text(baselines) if contrasts else "",
     confidence=f"{100 * paired.CONFIDENCE:.0f}",
-    level=f"{comparison_table.LEVEL:.2g}",
+    level=f"{LEVEL:.2g}",
     parts=_decomposition_table(task, contents),
     shown={method.number for method in methods},
   )
@@ -282,7 +283,7 @@ def _difference(
   )
   estimate, bracket, interval = number_text.with_minus(text).partition(" [")
   p_value = number_text.p_value(contrast.p_holm)
-  is_significant = contrast.p_holm < comparison_table.LEVEL
+  is_significant = contrast.p_holm < LEVEL
   return Cell(
     found.estimate,
     estimate,
