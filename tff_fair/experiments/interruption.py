@@ -167,21 +167,21 @@ def _is_main_thread() -> bool:
 
 @contextlib.contextmanager
 def _install_handler(
-  way: _SignalAction, signals: Sequence[int]
+  action: _SignalAction, signals: Sequence[int]
 ) -> Iterator[None]:
   """Lets signals trigger an action in the block; then restores the handlers."""
-  former_way = _State.action
+  former_action = _State.action
   former = {number: signal.getsignal(number) for number in signals}
   is_first = _handle not in map(signal.getsignal, _SIGNALS)
   if is_first:
     _State.pending, _State.num_received = None, 0
-  _State.action = way
+  _State.action = action
   for number in signals:
     signal.signal(number, _handle)
   try:
     yield
   finally:
-    _State.action = former_way
+    _State.action = former_action
     for number, handler in former.items():
       signal.signal(number, handler)
 

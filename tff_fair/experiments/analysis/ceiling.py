@@ -42,7 +42,7 @@ _RADIUS = 100.0
 _RADIUS_FACTOR = 2.0
 # Runs whose norm exceeds this factor times the minimum radius have diverged.
 _DIVERGENCE_FACTOR = 1000.0
-_ACCURACY = 1e-4  # The tolerated value - bound, in the loss's unit.
+_TOLERANCE = 1e-4  # The tolerated value - bound, in the loss's unit.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def _solve(
   """Finds the least risks for client weights `p`, and runs' excess risks."""
   losses = problem.train
   unit, length = _scale(losses)
-  usual, tolerance = _RADIUS * length, _ACCURACY * unit
+  usual, tolerance = _RADIUS * length, _TOLERANCE * unit
   most = _DIVERGENCE_FACTOR * usual
   near = [run for run in problem.runs if run.norm <= most]
   notes = [

@@ -84,7 +84,7 @@ def replay(
   runtime.use_default()
   rule = _rule(found, folder, algorithm, hparams)
   replaying = tape.Replay(rule)
-  factor = _loss_factor(found, algorithm)
+  server_rate = _server_rate(found, algorithm)
   columns: list[pd.DataFrame] = []
   for round_num, taped in tape_files.read(folder, _last_round(found), tell):
     if taped is None and replaying.has_state:
@@ -102,7 +102,7 @@ def replay(
       )
     output = replaying.next(taped)
     if output is not None:
-      columns.append(_rows(round_num, taped, output, factor))
+      columns.append(_rows(round_num, taped, output, server_rate))
   if not columns:
     raise RunError(f"{folder.tape}: has no round that can be replayed.")
   return pd.concat(columns, ignore_index=True)
@@ -161,7 +161,7 @@ def _last_round(run: Run) -> int:
   return min(last, run.spec.tape_rounds or last)
 
 
-def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
+def _server_rate(run: Run, algorithm: str | types.Rule) -> float:
   """Returns the server's rate eta_s; NaN if not all steps are plain SGD."""
   spec = run.spec
   momenta = ("client_momentum", "server_momentum")  # Hyperparameters of FedFA.
@@ -179,7 +179,7 @@ def _loss_factor(run: Run, algorithm: str | types.Rule) -> float:
 
 
 def _rows(
-  round_num: int, taped: tape_files.Arrays, output: Any, factor: float
+  round_num: int, taped: tape_files.Arrays, output: Any, server_rate: float
 ) -> pd.DataFrame:
   import pandas as pd  # noqa: PLC0415
 
@@ -199,7 +199,7 @@ def _rows(
         "harmed": slopes < -_ROUNDING * lengths,
         "conflicts": (gram < 0).sum(axis=1),
         "loss_change": np.where(
-          travelled > 0, -factor * slopes / travelled, math.nan
+          travelled > 0, -server_rate * slopes / travelled, math.nan
         ),
         "angle": output.angle,
       }

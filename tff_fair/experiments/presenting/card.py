@@ -51,7 +51,7 @@ class Subject:
   architecture: Architecture
   predictor: Predictor
   file_name: str
-  kind: str
+  format: str
   best: bool
   client_id: int | None  # The client whose personal model is exported.
   all_clients: bool  # Whether all personal models are exported to a folder.
@@ -93,7 +93,7 @@ def text(subject: Subject) -> str:
       for kind, number in layers.items()
     ),
     usage=usage(
-      subject.predictor, subject.architecture, subject.kind, _path(subject)
+      subject.predictor, subject.architecture, subject.format, _path(subject)
     ),
     threshold=sentences.threshold(summary),
     reference=methods.reference(run.algorithm),
@@ -188,11 +188,11 @@ def _path(subject: Subject) -> str:
   """Returns the path of the exported model in the card's example code."""
   if not subject.all_clients:
     return subject.file_name
-  return f"{subject.file_name}/CLIENT{export_paths.SUFFIXES[subject.kind]}"
+  return f"{subject.file_name}/CLIENT{export_paths.SUFFIXES[subject.format]}"
 
 
 def usage(
-  model: Predictor, described: Architecture, kind: str, path: str
+  model: Predictor, described: Architecture, format: str, path: str
 ) -> str:
   """Returns Markdown text that explains how to load and call a model."""
   shape: Sequence[int | None] = () if model.takes_columns else model.x.shape
@@ -207,7 +207,7 @@ def usage(
     "usage.md",
     model=model,
     described=described,
-    kind=kind,
+    format=format,
     name=path,
     sizes=sizes,
     shape=", ".join(

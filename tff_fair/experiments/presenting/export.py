@@ -113,7 +113,7 @@ def export(
   question_asked = questions.resolve(question, [run])
   if client is not None and all_clients:
     raise FieldError("all_clients", "leave either it or client out.")
-  kind = export_paths.format_of(output, format, of_several=all_clients)
+  chosen = export_paths.format_of(output, format, of_several=all_clients)
   export_paths.check_free(output, overwrite=overwrite)
   weights = trained_model.load_weights(RunFolder(run.path), best=best)
   _check_baselines(
@@ -133,7 +133,7 @@ def export(
   is_personal = client_id is not None or all_clients
   threshold = _threshold(run, weights, is_personal=is_personal)
   with _reporting_bad_description(run):
-    writer = model_formats.Writer(found, kind, threshold)
+    writer = model_formats.Writer(found, chosen, threshold)
     writer.predictor.assign(weights.as_list(client_id))
   with export_paths.staging(output, overwrite=overwrite) as staged:
     if all_clients:
@@ -146,7 +146,7 @@ def export(
       architecture=found.architecture,
       predictor=writer.predictor,
       file_name=output.name,
-      kind=kind,
+      format=chosen,
       best=best,
       client_id=client_id,
       all_clients=all_clients,
@@ -251,7 +251,7 @@ def _write_personal_models(
   ids = _ids_by_name(run, trust, lambda found: {*found.values()} >= {*wanted})
   names = {client_id: name for name, client_id in ids.items()}
   clients = {client_id: names[client_id] for client_id in wanted}
-  file_names = _file_names(clients, export_paths.SUFFIXES[writer.kind])
+  file_names = _file_names(clients, export_paths.SUFFIXES[writer.format])
   for client_id, name in file_names.items():
     writer.write(weights.as_list(client_id), folder / name)
   export_paths.write_index(

@@ -140,14 +140,14 @@ class Writer:
   """Writes the same model with different weights, one file per call."""
 
   def __init__(
-    self, found: BuildableModel, kind: str, threshold: Threshold | None = None
+    self, found: BuildableModel, format: str, threshold: Threshold | None = None
   ) -> None:
     self._found = found
     self._threshold = threshold
-    self.kind = kind
+    self.format = format
     self.notes: tuple[str, ...] = ()
     self.predictor = _build(found, threshold)
-    if kind == export_paths.KERAS:
+    if format == export_paths.KERAS:
       _check_plain(self.predictor.model)
 
   def write(self, weights: Sequence[np.ndarray], path: pathlib.Path) -> None:
@@ -155,9 +155,9 @@ class Writer:
     self.predictor.assign(weights)
     model = self.predictor.model
     with _silencing_tensorflow():
-      if self.kind == export_paths.KERAS:
+      if self.format == export_paths.KERAS:
         model.save(path, save_format="keras")
-      elif self.kind == export_paths.SAVED_MODEL:
+      elif self.format == export_paths.SAVED_MODEL:
         model.save(path, save_format="tf", include_optimizer=False)
       else:
         path.write_bytes(self._to_tflite(weights))
@@ -182,7 +182,7 @@ class Writer:
       "format",
       f"is not possible for this model: TensorFlow Lite lacks {missing}; "
       f"{export_paths.SAVED_MODEL} takes every model.",
-      value=self.kind,
+      value=self.format,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.spec.scores import Score
+from tff_fair.experiments.spec.settings import bounds
 from tff_fair.files import csv_cells
 
 if typing.TYPE_CHECKING:
@@ -28,7 +29,6 @@ HONEST = "honest/"  # Prefix of statistics of the clients that do not attack.
 # Prefix of columns on validation data; empty for clients without such data.
 VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round in which a client may take part.
-_LARGEST_KEY = 2**31 - 1
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
 _RANGE_SLACK = 1e-6  # Allows for the rounding of accuracies to float32.
 _SHOWN = 40  # The most letters of a wrong cell that a message shows.
@@ -226,7 +226,7 @@ def _whole_numbers(path: pathlib.Path, cells: pd.Series) -> pd.Series:
   import pandas as pd  # noqa: PLC0415
 
   values = pd.to_numeric(cells, errors="coerce").astype(np.float64)
-  fits = values.between(0, _LARGEST_KEY) & (values % 1 == 0)
+  fits = values.between(0, bounds.LARGEST_INT) & (values % 1 == 0)
   _check_cells(
     path,
     cells,

@@ -8,8 +8,6 @@ training data for validation, and settings are selected on these data.
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from tff_fair.declared import Value
 from tff_fair.experiments import progress
 from tff_fair.experiments.progress import Say
@@ -97,7 +95,7 @@ def few_clients(specs: Sequence[RunSpec]) -> int | None:
       clients = sampling.evaluation_clients(spec, first)
     except Exception:  # The user's code may raise any error.
       continue
-    number = int(np.count_nonzero(first[clients] < sampling.NEVER))
+    number = sampling.num_participants(first[clients])
     if number < MIN_RELIABLE_CLIENTS:
       return number
   return None

@@ -18,8 +18,10 @@ from tff_fair.experiments.training import build, learning_process, rounds
 from tff_fair.experiments.training.callbacks import UPDATES, RoundCallback
 from tff_fair.experiments.training.round_state import ClientUpdates, RoundState
 
-_NO_SIGNALS = ("client_id", "weight", "gram", "coefficients", "slopes")
-_SERVER_ENTRIES = ("direction", "direction_norm", "updates", "squared_norm")
+_NOT_SIGNALS = (
+  *("client_id", "weight", "gram", "coefficients", "slopes"),
+  *("direction", "direction_norm", "updates", "squared_norm"),
+)
 
 
 def check_visible(spec: RunSpec) -> None:
@@ -66,7 +68,7 @@ def build_updates(
       {
         name: np.asarray(value)
         for name, value in tape.items()
-        if name not in (*_NO_SIGNALS, *_SERVER_ENTRIES)
+        if name not in _NOT_SIGNALS
       },
     )
 

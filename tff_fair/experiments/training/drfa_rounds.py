@@ -25,7 +25,7 @@ class MixtureAscent:
     assert spec.local_steps is not None  # `plan.check` guarantees it.
     self._sampler = sampler
     # Whether each client may take part, bool[clients].
-    self._among = parts.first_rounds < sampling.NEVER
+    self._among = sampling.participates(parts.first_rounds)
     self._losses = losses
     self._learning_rate = float(str(spec.all_hparams["lambda_learning_rate"]))
     self._num_steps = int(spec.local_steps)

@@ -191,7 +191,7 @@ def group_shares(
     return None
   assert task.train.groups is not None  # `plan.resolve` has checked it.
   assert task.group_names is not None
-  ids = np.flatnonzero(first_rounds < sampling.NEVER)
+  ids = np.flatnonzero(sampling.participates(first_rounds))
   groups = np.concatenate([task.train.groups(k) for k in ids.tolist()])
   counts = np.bincount(groups, minlength=len(task.group_names))
   return tuple(counts.tolist())

@@ -40,9 +40,9 @@ def resolve(spec: RunSpec, task: tasks.Task) -> Plan:
   first = sampling.first_rounds(spec, task)
   clients = sampling.evaluation_clients(spec, first)
   cohort = clients_per_round(spec, sampling.num_participants(first))
-  _check_validation(spec, task, clients[first[clients] < sampling.NEVER])
+  _check_validation(spec, task, clients[sampling.participates(first[clients])])
   return Plan(
-    attack=attack(spec, np.flatnonzero(first < sampling.NEVER), clients),
+    attack=attack(spec, np.flatnonzero(sampling.participates(first)), clients),
     aggregation=aggregation(spec),
     defence=defence(spec),
     clients_per_round=cohort,
@@ -96,8 +96,7 @@ FEDMINMAX = "fedminmax"
 
 def _check_groups(spec: RunSpec, task: tasks.Task) -> None:
   """Checks that there are groups of people if the method needs them."""
-  line = methods.method(spec.algorithm)
-  if line is None or not line.needs_groups:
+  if not methods.method(spec.algorithm).needs_groups:
     return
   if task.train.groups is None or task.group_names is None:
     raise FieldError(

@@ -37,7 +37,7 @@ _TAPE = "tape_"  # As in `tff_fair.summing.tape`, which imports TensorFlow.
 Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(kw_only=True)
 class RoundRunner:
   """Runs rounds, which depend only on their number and the state before."""
 
@@ -56,7 +56,7 @@ class RoundRunner:
   updates: Callable[[State, list[Any]], ClientUpdates] | None = None
   can_prefetch: bool = True  # Whether the next cohort is known in advance.
   counts_negative_as_zero: bool = False  # Whether losses below 0 count as 0.
-  _notices: list[str] = dataclasses.field(default_factory=list)
+  _has_noted_negative: bool = False
 
   def initial_state(self) -> State:
     """Returns the state before the first round."""
@@ -101,10 +101,10 @@ class RoundRunner:
       describe_exclusion(excluded, name)
       or describe_exclusion_of_sums(metrics.get(_AGGREGATOR, {}), name)
     ]
-    if self.counts_negative_as_zero and not self._notices:
+    if self.counts_negative_as_zero and not self._has_noted_negative:
       losses = of_clients.get(_LOSSES, {})
       if (told := describe_negative_losses(losses, name)) is not None:
-        self._notices.append(told)
+        self._has_noted_negative = True
         notes.append(told)
     before = after = np.full(number, None)
     if self.losses is not None:

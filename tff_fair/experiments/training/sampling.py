@@ -84,7 +84,7 @@ class Sampler:
     labels: np.ndarray | None = None,
     first_rounds: np.ndarray | None = None,
   ) -> None:
-    # A callback of runs with power of choice.
+    # A callback that runs with power of choice need.
     self.last_losses = LastLosses(len(num_examples))
     # DRFA's lambda, float64[clients]; `MixtureAscent` sets it for each round.
     self.mixture = np.full(len(num_examples), 1 / len(num_examples))
@@ -188,7 +188,7 @@ def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
   By default, these are all clients; else a random sample of those that may take
   part, and all unseen clients.
   """
-  seen = np.flatnonzero(first_rounds < NEVER)
+  seen = np.flatnonzero(participates(first_rounds))
   number = spec.evaluation_clients
   if number is None:
     return np.arange(len(first_rounds))
@@ -258,14 +258,19 @@ def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
   return rounds
 
 
+def participates(first: np.ndarray) -> np.ndarray:
+  """Returns whether each client may ever take part, as booleans."""
+  return first < NEVER
+
+
 def num_participants(first: np.ndarray) -> int:
   """Returns how many clients may ever take part."""
-  return int(np.count_nonzero(first < NEVER))
+  return int(np.count_nonzero(participates(first)))
 
 
 def rounds_before_joining(first: np.ndarray) -> list[int]:
   """Returns the rounds after which clients join, in ascending order."""
-  joining = first[(first > 1) & (first < NEVER)]
+  joining = first[(first > 1) & participates(first)]
   return (np.unique(joining) - 1).tolist()
 
 

@@ -101,8 +101,8 @@ class RunSettings(
     steps = self.local_steps
     return {
       "batch_size": self.batch_size,
-      "local_epochs": bounds.drawn_from(self.local_epochs),
-      "local_steps": None if steps is None else bounds.drawn_from(steps),
+      "local_epochs": bounds.ends_or_number(self.local_epochs),
+      "local_steps": None if steps is None else bounds.ends_or_number(steps),
       "local_epochs_seed": self.seed,
       "loss_at": self.loss_at,
       "shuffle_seed": self.seed,

@@ -9,7 +9,7 @@ import re
 from tff_fair import declared
 
 Range = int | str  # 5, or "5-15".
-_LARGEST = 2**31 - 1
+LARGEST_INT = 2**31 - 1  # Ids, and positions of examples, are int32.
 
 
 def range_ends(value: object) -> tuple[int, int]:
@@ -17,12 +17,12 @@ def range_ends(value: object) -> tuple[int, int]:
   text = "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
   match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", text)
   least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-  if not 1 <= least <= most <= _LARGEST:
+  if not 1 <= least <= most <= LARGEST_INT:
     raise ValueError(f"Expected {A_RANGE['expects']}, found {value!r}.")
   return least, most
 
 
-def drawn_from(value: Range) -> int | tuple[int, int]:
+def ends_or_number(value: Range) -> int | tuple[int, int]:
   """Returns the two ends of a range; one number if they are equal."""
   least, most = range_ends(value)
   return least if least == most else (least, most)

@@ -107,7 +107,6 @@ DecayKind = Literal["exponential", "inverse_time"]
 
 WITH_MOMENTUM = ("momentum", "nesterov")
 MOMENTUM = 0.9  # The default momentum of optimizers that have one.
-_LARGEST_INT32 = 2**31 - 1  # Positions of examples have the type int32.
 
 _MOMENTUM_OF = (
   f"with the optimizer momentum or nesterov, in [0, 1). By default {MOMENTUM}."
@@ -137,7 +136,7 @@ class LocalTrainingSettings:
     0.1, "Learning rate of local training."
   )
   batch_size: int = declared.value(
-    16, "Examples in a local minibatch.", minimum=1, maximum=_LARGEST_INT32
+    16, "Examples in a local minibatch.", minimum=1, maximum=bounds.LARGEST_INT
   )
   local_epochs: int | str = declared.value(
     1,
