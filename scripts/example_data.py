@@ -66,7 +66,7 @@ def clinics() -> pd.DataFrame:
 
 
 def sensors() -> dict[str, np.ndarray]:
-  """Returns windows `x` of two signals, states `y`, and machines `client`."""
+  """Returns `x`, windows of two signals; `y`, states; `client`, machines."""
   generator = np.random.default_rng(_SEED)
   number = 720
   machine = generator.integers(0, 18, number)

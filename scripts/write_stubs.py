@@ -2,8 +2,8 @@
 
   python -m scripts.write_stubs
 
-Builders and factories take the hyperparameters that their rules declare as
-keyword arguments. Stubs show these arguments to type checkers and editors.
+The keyword arguments of builders and factories are the hyperparameters that
+their rules declare. Stubs show these arguments to type checkers and editors.
 """
 
 import inspect

@@ -15,8 +15,9 @@ _SECTIONS = re.compile(r"^\w+:\n", re.MULTILINE)
 _CODE_OR_LESS = re.compile(r"```.*?```|`[^`]*`|<", re.DOTALL)
 # A block of indented lines between empty lines.
 _FORMULA = re.compile(r"(?<=\n\n)(?:  +\S.*\n?)+(?=\n|\Z)")
-# API pages omit dunder methods, members whose docstring is only the text below,
-# and builders of methods, which pages.py documents with their hyperparameters.
+# API pages omit members whose docstring is _SAYS_NOTHING, special methods other
+# than __init__, and the methods' builders, which pages.py documents with their
+# hyperparameters.
 _SAYS_NOTHING = "See the base class."
 _HIDDEN = re.compile(
   r"tff_fair\.methods\.\w+\.build_\w+|.*\.__(?!init__|version__)\w+__"
@@ -30,7 +31,7 @@ class Docstrings(griffe.Extension):
   def on_module_members(
     self, *, node: ast.AST | griffe.ObjectNode, mod: griffe.Module, **_: Any
   ) -> None:
-    """Sets a package's public names: those it imports in the form "x as x"."""
+    """Makes names imported as "x as x" public if a module has no `__all__`."""
     if mod.exports is None and isinstance(node, ast.AST):
       mod.exports = [
         alias.name
@@ -98,7 +99,7 @@ def constructor(rule: griffe.Class) -> griffe.Function:
 
 
 def escape(text: str) -> str:
-  """Escapes "<" outside code, so that <S@SERVER> is not an HTML element."""
+  """Escapes "<" outside code, lest a type <S@SERVER> become an HTML element."""
   return _CODE_OR_LESS.sub(
     lambda found: "&lt;" if found[0] == "<" else found[0], text
   )

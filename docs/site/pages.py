@@ -76,7 +76,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def method_page(module: str) -> str:
-  """Returns the Markdown text of the API page of a module of methods.
+  """Returns a method module's API page, as Markdown text.
 
   A builder gets its keyword arguments at run time, so griffe cannot read them
   from the source; the page takes them from the registry.
@@ -119,14 +119,14 @@ def builder_text(name: str) -> str:
 
 
 def _links(form: str) -> str:
-  """Returns links to the builders or factories that a package re-exports."""
+  """Returns Markdown links to a package's re-exported builders or factories."""
   names = {form.format(m): m.module for m in methods.METHODS.values()}
   links = [f"[`{n}`]({m}.md)" for n, m in names.items() if n != "None"]
   return f"\nFurther: {', '.join(links)}.\n"
 
 
 def method_modules() -> list[str]:
-  """Returns the names of the modules with methods, without duplicates."""
+  """Returns the names of the modules that define methods, each once."""
   return list(dict.fromkeys(m.module for m in methods.METHODS.values()))
 
 

@@ -2,9 +2,9 @@
 
 
 class RunError(ValueError):
-  """A folder of runs or a file in it is missing, damaged or of another kind.
+  """A folder of runs, or a file in it, is missing, damaged or not usable.
 
-  The text names the file, and says how to fix it.
+  The message names the file, and says how to fix the problem.
   """
 
 
@@ -16,4 +16,4 @@ class FolderTakenError(RunError):
 
 
 class DamageError(RunError):
-  """A file is damaged; a program that reads many files leaves it out."""
+  """A file is damaged; a program that reads many files can skip it."""

@@ -43,7 +43,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _SignalAction(enum.Enum):
-  """The action of the handler after it has recorded a signal."""
+  """What the handler does after it has recorded a signal."""
 
   RAISE = enum.auto()
   RECORD = enum.auto()
@@ -54,12 +54,12 @@ class _State:
   """The state that the handler and the program share.
 
   Attributes:
-    action: The action of the handler.
+    action: What the handler does after it has recorded a signal.
     pending: The number of a signal that the program has not handled yet.
     num_received: How many signals have come since the handler was installed.
     defer_depth: How many nested `defer` blocks the program is in.
-    owns_process: Whether the process runs a program of this project, which may
-      end the process, rather than a user's program.
+    owns_process: Whether the process runs a program of this project, so that
+      the handler may end the process. It must not end a user's program.
     is_resent: Whether the next signal repeats one that Python discarded.
   """
 
@@ -74,7 +74,7 @@ class _State:
 def unhandled_signals() -> Sequence[int]:
   """Returns which of SIGINT and SIGTERM do not have a handler yet.
 
-  Returns () outside of the main thread, which alone can set handlers.
+  Returns () outside the main thread, as only that thread can set handlers.
   """
   if not _is_main_thread():
     return ()
@@ -84,7 +84,7 @@ def unhandled_signals() -> Sequence[int]:
 
 @contextlib.contextmanager
 def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
-  """Raises `Interrupted` in the main thread if a signal comes in the block.
+  """Raises `Interrupted` in the main thread if a signal arrives in the block.
 
   A second signal ends a program that owns its process; in other programs, it
   also raises `Interrupted`.
@@ -106,11 +106,11 @@ def raise_on_signal(*, owns_process: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def record_signals() -> Iterator[None]:
-  """Records signals; `check` and the end of `defer` then raise them.
+  """Records signals in the block, and raises `Interrupted` at safe points.
 
-  The end of the block also raises `Interrupted` if a signal has come. The block
-  records signals that `raise_on_signal` handles, and those that do not have a
-  handler; outside the main thread, it does not record any.
+  The safe points are calls of `check`, and the ends of `defer` blocks and of
+  this block. The block records only signals that `raise_on_signal` handles or
+  that do not have a handler; outside the main thread, it does not record any.
   """
   if not _is_main_thread():
     yield
@@ -169,7 +169,7 @@ def _is_main_thread() -> bool:
 def _install_handler(
   action: _SignalAction, signals: Sequence[int]
 ) -> Iterator[None]:
-  """Lets signals trigger an action in the block; then restores the handlers."""
+  """Handles signals in the block; afterwards restores the former handlers."""
   former_action = _State.action
   former = {number: signal.getsignal(number) for number in signals}
   is_first = _handle not in map(signal.getsignal, _SIGNALS)

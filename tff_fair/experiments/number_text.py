@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 
 _SHOWN_DIGITS = 4
-_MOST_FIXED = 1e9  # Larger numbers (of diverged models) get a power of ten.
+_MOST_FIXED = 1e9  # Larger numbers are shown with a power of ten: 1.2e+12.
 _P_DIGITS = 3
-_LARGE = 1000  # In narrow cells, numbers from this size on get a power of ten.
+_LARGE = 1000  # From this size on, narrow cells show a power of ten: 1e+05.
 
 
 def fixed(value: float, digits: int, sign: str = "") -> str:
-  """Returns a number with `digits` decimals; a huge one with a power of ten.
+  """Returns a number with `digits` decimals; a huge one as "1.234e+12".
 
   With `sign` "+", numbers of 0 or more have a plus sign.
   """

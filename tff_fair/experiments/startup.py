@@ -16,7 +16,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments.errors import RunError
 from tff_fair.runtime import cgroups, schedulers
 
-shadowing.check()  # Before imports that another package could shadow.
+shadowing.check()  # Must precede imports that could be shadowed.
 
 # Limits that a process needs for training. With 24 open files, a run failed
 # after it had begun; with 48, it finished. With 2 GiB of address space, the
@@ -66,7 +66,7 @@ def fast_import() -> Iterator[None]:
 def check_limits() -> None:
   """Raises `RunError` unless limits allow enough open files and memory.
 
-  Beyond a limit, TensorFlow ends the process or raises unclear errors.
+  If a limit is too low, TensorFlow ends the process or raises unclear errors.
   """
   for allowed, least, what, way in (
     (
@@ -104,9 +104,9 @@ def _allowed(limit: int) -> float:
 def check_installed(
   package: str, extra: str, field: str, value: object = None, who: str = ""
 ) -> None:
-  """Raises a `FieldError` of `field` unless an optional package is installed.
+  """Raises a `FieldError` on `field` unless an optional package is installed.
 
-  The text begins with `who`, and names the `extra` that installs the package.
+  Its message begins with `who`, and names the `extra` that has the package.
   """
   try:
     schedulers.check_installed(package, extra)

@@ -35,8 +35,8 @@ _SIGNED_LOSS = dataclasses.replace(
   },
 )
 
-# The names that a user's file may have for each column of the table that `read`
-# returns. Where several names are valid, a run's clients.csv has the last one.
+# The columns of the table that `read` returns, with the titles that each may
+# have in a user's file. The last title is the one in a run's clients.csv.
 _NAMES = {
   CLIENT: ("client",),
   COUNT: ("n", "num_examples", "num_test_examples"),
@@ -69,7 +69,7 @@ _RULES: Mapping[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def score_of(clients: pd.DataFrame) -> Score:
-  """Returns the score of a table: accuracy, else RMSE, else loss."""
+  """Returns the kind of score that a table has: accuracy, RMSE or loss."""
   score = next(s for s in (ACCURACY, RMSE, LOSS) if s.name in clients)
   is_signed = score is LOSS and (clients[LOSS.name] < 0).any()
   return _SIGNED_LOSS if is_signed else score

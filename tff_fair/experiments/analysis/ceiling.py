@@ -40,9 +40,10 @@ _TAILS = (0.25, 0.5, 0.75, 0.9)  # The s in the risks (1 - s) mean + s CVaR.
 _RADIUS = 100.0
 # The default radius is at least this factor times the norm of a run's weights.
 _RADIUS_FACTOR = 2.0
-# Runs whose norm exceeds this factor times the minimum radius have diverged.
+# A run has diverged if the norm of its weights exceeds this factor times the
+# minimum radius.
 _DIVERGENCE_FACTOR = 1000.0
-_TOLERANCE = 1e-4  # The tolerated value - bound, in the loss's unit.
+_TOLERANCE = 1e-4  # The tolerated gap, value - bound, in the loss's unit.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class Ceilings:
 
   @property
   def names(self) -> dict[str, str]:
-    """The titles of the risks in tables, by name in `RISKS`."""
+    """The risks' titles in tables, by their names in `RISKS`."""
     return {
       MEAN: "mean",
       TAIL: f"worst {100 * self.share:g} %",
@@ -106,7 +107,7 @@ def ceiling(
   trust: bool = False,
   tell: Callable[[str], object] = progress.say,
 ) -> Ceilings:
-  """Finds the least risks that any training of a model can reach, its ceiling.
+  """Finds a model's ceiling: the least risks that any training of it can reach.
 
       ceiling(task="digits").least[["risk", "value", "gap"]]
       ceiling("outputs/sweep").runs.groupby("method").excess_tail.mean()
@@ -125,9 +126,9 @@ def ceiling(
     share: The share of the clients in the tail: the CVaR is their mean loss.
     weighting: The weights of clients in the mean: "uniform", "num_examples", or
       "column", the weights in the task's data.
-    radius: The radius of the ball that W, with its biases, lies in. By default
-      100 (times the root of the labels' mean square), or twice the largest norm
-      of the runs if that is more.
+    radius: The radius of the ball of allowed weights, biases included. By
+      default 100 (times the root of the labels' mean square), or twice the
+      largest norm of the runs' weights if that is more.
     trust: As for `tff_fair.experiments.export`.
     tell: Called with a line of text before each ceiling is computed.
 
@@ -249,7 +250,7 @@ def _solve(
 
 
 class _ProblemRisks:
-  """The risks of a problem, which `evaluate` computes for a model's weights."""
+  """Computes the risks of a problem for given weights of its model."""
 
   def __init__(self, problem: Problem, p: Array, share: float) -> None:
     self.losses = problem.train
@@ -328,7 +329,7 @@ def _run_rows(
 def _with_best_model(
   row: dict[str, Any], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-  """Returns `row`, with another row's model if that reaches a smaller risk."""
+  """Returns `row` with another row's model, if that has a smaller risk."""
 
   def value(other: dict[str, Any]) -> float:
     if row["risk"] == LARGEST:
@@ -344,7 +345,7 @@ def _with_best_model(
 
 
 def _scale(losses: ClientLosses) -> tuple[float, float]:
-  """Returns the units of losses and of the radius; 1 except in regression."""
+  """Returns the units of losses and of the radius: 1, except in regression."""
   if losses.loss != "squared":
     return 1.0, 1.0
   squares = float((losses.y**2).mean()) or 1.0

@@ -58,7 +58,7 @@ class _Model(NamedTuple):
 
 
 class RunWeights(NamedTuple):
-  """A run, and the weights of its last layer."""
+  """A run, and the weights of its model's last layer."""
 
   run: Run
   method: str
@@ -90,9 +90,9 @@ def load(
 ) -> Iterator[Problem]:
   """Yields one problem for all runs in `members`.
 
-  If the model has weights before its last layer, yields one for each run.
+  If the model has weights before its last layer, yields one problem per run.
   """
-  # Imported late: they import TensorFlow.
+  # Imported here, since these modules import TensorFlow.
   from tff_fair.experiments.runs import trained_model  # noqa: PLC0415
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
@@ -130,7 +130,7 @@ def load(
     )
 
 
-# Settings that determine a problem, besides the task and its options.
+# Settings that determine a run's problem, besides the task and its options.
 _FURTHER = ("task_file", "data_dir", "model", "model_file", "unseen_clients")
 
 
@@ -168,7 +168,7 @@ def of_runs(
 
 
 def _changed_data(run: Run, task: tasks.Task) -> str:
-  """Returns names of data that are known to have changed since a run, or ""."""
+  """Returns the names of data with another digest than in the run, or ""."""
   from tasks import digests  # noqa: PLC0415  Imports TensorFlow.
 
   before = run.config.get(configuration.DATA_DIGESTS)

@@ -1,4 +1,7 @@
-"""Writes ceiling.json, the least losses for a run's data, and tabulates it."""
+"""Writes, reads and tabulates ceiling.json: a run's distance from its ceiling.
+
+A ceiling is the least losses that any training on the run's data can reach.
+"""
 
 from __future__ import annotations
 
@@ -80,9 +83,10 @@ def as_json(found: Ceilings) -> dict[str, Any]:
 def read(
   groups: Iterable[Group], rounds: Mapping[Run, int] | None = None
 ) -> tuple[Ceilings | None, list[str]]:
-  """Returns the runs' ceilings, joined, and notes on runs left out.
+  """Returns the runs' ceilings, joined, and notes on those that are not shown.
 
-  A run is left out if its ceiling is for another round than `rounds[run]`.
+  For example, a ceiling is not shown if it is for another round than
+  `rounds[run]`.
   """
   parts: list[dict[str, Any]] = []
   notes: list[str] = []
@@ -147,7 +151,7 @@ def _check(content: dict[str, Any]) -> None:
 
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> Ceilings:
-  """Joins the contents of files; gives equal data sets the same number."""
+  """Joins the contents of ceiling.json files; numbers their data sets."""
   numbers: dict[str, int] = {}
   rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
   for part in parts:

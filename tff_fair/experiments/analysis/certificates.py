@@ -55,8 +55,9 @@ def coefficient_change(
 ) -> float | None:
   """Returns the largest |c / p - 1| for coefficients c and client weights p.
 
-  If it is small, the run reports that its mean is nearly FedAvg's. Returns None
-  for FedAvg, whose coefficients are the client weights by definition.
+  If it is small, the run reports that its method weighs clients as FedAvg does.
+  Returns None for FedAvg, whose coefficients are the client weights by
+  definition.
   """
   factory = methods.method(spec.algorithm).factory
   if factory is None or spec.algorithm == "fedavg":

@@ -33,11 +33,11 @@ class ChosenEvaluation:
 
   @property
   def round(self) -> int:
-    """The number of the last evaluated round."""
+    """The last of the selected rounds."""
     return self.rounds[-1]
 
   def value(self, measure: Measure) -> float:
-    """Returns the mean over the rounds of a measure's unscaled values."""
+    """Returns a measure's unscaled value, averaged over the selected rounds."""
     values = measure_over_rounds(
       self.run, measure, honest=self.honest, rounds=self.rounds
     )
@@ -85,7 +85,7 @@ class EvaluationSelector:
       )
 
   def select(self, run: Run) -> ChosenEvaluation | str:
-    """Returns a run's selected evaluation, or a text on why it has none."""
+    """Returns a run's selected evaluation, or the reason why it has none."""
     if not run.is_finished and not self.unfinished:
       state = "was pruned by its search" if run.is_pruned else "is not finished"
       return f"{state} ({self.inclusion_hint} includes it)"
@@ -107,7 +107,7 @@ class EvaluationSelector:
     return ChosenEvaluation(run, (best,), self.honest)
 
   def average(self, evaluation: ChosenEvaluation) -> ChosenEvaluation:
-    """Returns the run's `last` evaluations up to `evaluation`, for averages."""
+    """Returns the mean of the `last` evaluations that end with `evaluation`."""
     run, rounds = evaluation.run, evaluation.run.evaluations[ROUND]
     found = sorted({int(r) for r in rounds if 0 < r <= evaluation.round})
     number = self.last or 1
@@ -158,7 +158,7 @@ _T = TypeVar("_T")
 def once_per_run(
   function: Callable[Concatenate[Run, _P], _T],
 ) -> Callable[Concatenate[Run, _P], _T]:
-  """Caches the results of a function of a run for as long as the run exists."""
+  """Caches a function's results for each run, as long as the run exists."""
   found: weakref.WeakKeyDictionary[Run, dict[object, _T]] = (
     weakref.WeakKeyDictionary()
   )

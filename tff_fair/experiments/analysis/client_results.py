@@ -12,7 +12,7 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Clients(NamedTuple):
-  """The results of the K clients in one evaluation of a run."""
+  """The results of K clients in one evaluation of a run."""
 
   ids: np.ndarray  # int64[K], ascending and distinct.
   score: Vector  # float64[K], like `loss` and `num_examples`.
@@ -65,7 +65,7 @@ class Pair(NamedTuple):
   def values(
     self, statistic: Statistic, weights: Vector
   ) -> tuple[Vector, Vector]:
-    """Returns the means of `statistic` for the method and for the baseline."""
+    """Returns both methods' means of `statistic` over their evaluations."""
     method, baseline = (
       np.mean([statistic(e, weights) for e in evaluations], 0)
       for evaluations in (self.method, self.baseline)

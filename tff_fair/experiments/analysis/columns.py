@@ -78,20 +78,20 @@ def noise_note(
 
 
 CLIENTS = "clients"  # Requests one column for each client.
-# Columns of gains from joining, with their keys in `joining_gains` and titles.
+# Columns of gains from joining: each one's key in a summary, and its title.
 _JOINING = {
   "gain": ("mean", "Mean gain"),
   "gain_min": ("min", "Least gain"),
   "gaining": ("gaining", "Clients gain"),
   "losing": ("losing", "Clients lose"),
 }
-# Columns of measures after fine-tuning, with the names of the measures.
+# Columns of measures after fine-tuning, and the name of each one's measure.
 _FINETUNED = {
   f"{summaries.FINETUNED}_{name}": name
   for name in ("mean", "std", "worst_10", "worst_20", "min")
 }
 NAMES = (*measures.NAMES, NOISE, *_JOINING, *_FINETUNED, CLIENTS)
-MAX_CLIENTS = 10  # The most columns of clients that a reader can take in.
+MAX_CLIENTS = 10  # The most clients that get columns in a table.
 
 
 class ComparedColumn(NamedTuple):
@@ -150,7 +150,7 @@ def _joining_column(name: str, score: Score) -> ComparedColumn:
 
 
 def _summary_column(part: str, key: str, measure: Measure) -> ComparedColumn:
-  """Returns a column of the value `key` in the entry `part` of summaries."""
+  """Returns a column that shows the value `summary[part][key]` of each run."""
 
   def summary_value(evaluation: ChosenEvaluation) -> float:
     return float(evaluation.run.of_summary(part).get(key, math.nan))
@@ -171,7 +171,7 @@ def _client_columns(
     )
   names = {
     int(client): name
-    for evaluation in reversed(evaluated)  # The first run's name is kept.
+    for evaluation in reversed(evaluated)  # The first run's name wins.
     for client, name in evaluation.run.client_names.items()
     if name != str(client)  # Unfinished runs may not have names yet.
   }

@@ -145,7 +145,7 @@ def _task_tables(
 def _changes(
   contents: TaskComparison, reference: Group, baselines: Sequence[Group]
 ) -> Table:
-  """Returns a table of how clients below and above a baseline's mean change."""
+  """Tabulates changes of the clients below and above a baseline's mean."""
   task, chosen, score = contents.task, contents.evaluations, contents.score
   of_seeds = {run.seeds: run for run in reference.runs}
   shown = measures.changes(score)
@@ -247,7 +247,7 @@ _MOST_SHOWN = 10
 
 
 class Comparison(pd.DataFrame):
-  """A data frame that prints ten columns at most, and the number of others."""
+  """A data frame that prints up to ten columns, and how many more it has."""
 
   @property
   def _constructor(self) -> type[pd.DataFrame]:

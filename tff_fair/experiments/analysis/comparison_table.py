@@ -1,4 +1,4 @@
-"""Defines tables that compare methods: their cells, and marks of the best."""
+"""Defines the tables that compare methods; marks their best values."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ from tff_fair.metrics.vectors import Vector
 
 
 class Wins(NamedTuple):
-  """How many clients a method serves better, equally well, or worse."""
+  """How many clients score better, the same or worse than with a baseline."""
 
   wins: int
   ties: int
@@ -44,7 +44,10 @@ def count_wins(
 def client_changes(
   method: ResultsBySeed, baseline: ResultsBySeed, score: Score
 ) -> tuple[Vector, Vector]:
-  """Returns the clients' changes and tie thresholds, as means over seeds."""
+  """Returns clients' changes, and the limits up to which changes are ties.
+
+  Both are means over seeds, float64[clients].
+  """
   found: dict[int, list[tuple[float, float]]] = {}
   with np.errstate(invalid="ignore"):
     for pair in client_results.pairs(method, baseline):
@@ -102,7 +105,7 @@ Cell = Value | Contrast | Wins
 
 
 class Row(NamedTuple):
-  """A method's row in a table: its cells, and marks of the best ones."""
+  """A method's row in a table: its cells, and their marks, such as `BEST`."""
 
   label: str
   num_seeds: int
@@ -116,7 +119,7 @@ class Table:
 
   task: str  # The name, with the options and the number of clients.
   caption: str
-  measures: Mapping[str, Measure]  # By column names of data frames.
+  measures: Mapping[str, Measure]  # By the names of data frame columns.
   rows: tuple[Row, ...]  # At least one.
   notes: tuple[str, ...]  # Sentences that are shown below the table.
 
@@ -160,7 +163,7 @@ def cell_numbers(
       name: number(found.estimate, digits),
       f"{name}_low": number(found.low, digits),
       f"{name}_high": number(found.high, digits),
-      f"{name}_p": found.p_value,  # Rounded, small p-values would be 0.
+      f"{name}_p": found.p_value,  # Not rounded: small ones would be 0.
       f"{name}_p_holm": cell.p_holm,
       f"{name}_baseline": cell.baseline,
     }

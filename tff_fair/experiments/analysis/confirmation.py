@@ -33,13 +33,16 @@ def compare(
     runs: The method, the seeds and the clients' results of each run; at least
       one method is a FedAvg.
     score: The score of the clients.
-    finalists: The settings of the finalists, by method.
+    finalists: The finalists' settings, by method.
     criterion: The measure to improve.
 
   Returns:
-    The columns method, settings, is_better, baseline (the FedAvg that is better
-    by the criterion), NAME_difference, _low and _high (the differences of the
-    criterion and of the mean to that FedAvg), and `largest_loss` against it.
+    The columns method; settings; baseline, the FedAvg that is better by the
+      criterion; is_better, whether the finalist is significantly better than
+      the baseline; largest_loss, see `largest_loss`; and, for the criterion and
+      the mean as NAME, NAME_difference, the difference from the FedAvg that is
+      better by NAME, with its interval's ends, NAME_difference_low and
+      NAME_difference_high.
   """
   of_methods: dict[str, dict[RunSeeds, list[Clients]]] = {}
   for method, seeds, clients in runs:

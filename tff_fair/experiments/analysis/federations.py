@@ -33,14 +33,14 @@ CRITERIA = ("mean", "worst_10")
 COLUMNS = ("mean", "worst_10", "std")
 FEDAVG, EQUAL_WEIGHTS = references.FEDAVG, "FedAvg, equal weights"
 BETTER_FEDAVG = "the better FedAvg"
-# A column of `rows`: 0 in runs that select a setting, above 0 in repetitions.
+# A column of results: 0 in runs that select a setting, above 0 in repetitions.
 MODEL_SEED = "model_seed"
 _MOST_ENUMERATED = 16
 _DIVERGED = 10  # See `Result.verdict`.
 
 
 def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
-  """Returns the number of the first setting that is best on validation data."""
+  """Returns the number of the setting that is best on validation data."""
   measure = measures.by_name(score)[criterion]
   assert measure.statistic is not None
   keys = {}
@@ -59,7 +59,7 @@ def choose(rows: pd.DataFrame, score: Score, criterion: str) -> int:
 
 
 def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
-  """Returns each client's test score at the best setting by each criterion.
+  """Returns clients' test scores at the setting that is best by each criterion.
 
   Scores are means over model seeds.
   """
@@ -117,7 +117,7 @@ class Result(NamedTuple):
 
   federation: str
   method: str
-  column: str  # The measure, a name of COLUMNS.
+  column: str  # The measure, one of COLUMNS.
   score: str
   value: float  # The mean over seeds, in the unit of tables.
   difference: Difference  # The interval has Holm's correction for the methods.
@@ -148,7 +148,7 @@ def compare(
   columns: Sequence[str] = COLUMNS,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[Result]:
-  """Compares each federation's methods with the baseline, by each column."""
+  """Compares each federation's methods with the baseline, by all `columns`."""
   return [
     result
     for federation, rows in results.groupby("federation", sort=False)
@@ -214,7 +214,7 @@ def _results_by_seed(rows: pd.DataFrame, criterion: str) -> ResultsBySeed:
   found = {}
   ids = {name: k for k, name in enumerate(sorted(rows["client"].unique()))}
   known = rows
-  if BY_NAME[rows["score"].iloc[0]].needs:  # Some clients have no score.
+  if BY_NAME[rows["score"].iloc[0]].needs:  # Clients may lack it.
     known = rows[rows[f"score_{criterion}"].notna()]
   for seed, of_seed in known.groupby("seed"):
     order = of_seed["client"].map(ids).to_numpy(np.int64)
@@ -311,8 +311,8 @@ def spreads(
 ) -> dict[str, float]:
   """Returns the std of a baseline's scores over clients, by federation.
 
-  It is averaged over seeds, and in the unit of tables. The scores are those at
-  the setting chosen by `criterion`.
+  The std is averaged over seeds, and in the unit of tables. The scores are
+  those at the setting that `criterion` chose.
   """
   found = {}
   for federation, rows in results.groupby("federation", sort=False):

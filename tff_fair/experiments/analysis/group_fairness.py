@@ -1,8 +1,8 @@
 """Computes gaps between groups of people, over all clients and at each client.
 
 The table of counts has a row for each client and group: `client_id`, `group`,
-`examples`, `hits` and, if there is a positive class, its name as
-`positive_class`, `positives`, `predicted` and `true_positives`; see
+`examples`, `hits` and, if there is a positive class, `positive_class` (its
+name), `positives`, `predicted` and `true_positives`; see
 `tff_fair.metrics.group_gaps`.
 """
 

@@ -1,4 +1,4 @@
-"""Summarizes gains from joining, and the scores of unseen and late clients.
+"""Summarizes gains from joining, and scores of clients that join late or never.
 
 Up to three models are compared at each client: the federation's, a model that
 the client trained alone, and a model trained on pooled data.
@@ -64,7 +64,7 @@ def of_clients(clients: pd.DataFrame, score: Score) -> dict[str, Any] | None:
 
 
 def _counts(clients: pd.DataFrame, prefix: str) -> dict[str, int]:
-  """Returns how many clients gain, lose, or do neither with significance."""
+  """Counts the clients that gain or lose significantly, or do neither."""
   gains = clients.dropna(subset=[f"{prefix}{GAIN}"])
   is_significant = gains[f"{prefix}{P_VALUE}"] < LEVEL
   sign = gains[f"{prefix}{GAIN}"]

@@ -45,7 +45,7 @@ def compare(
   count_column: str,
   prefix: str = "",
 ) -> dict[str, Any]:
-  """Returns a summary entry: a model against the constant prediction."""
+  """Compares a model with the constant prediction; returns a summary entry."""
   if score.name not in ("auc", "balanced_accuracy"):
     score = ACCURACY
   values = clients[f"{prefix}{score.name}"].to_numpy(np.float64)
@@ -81,7 +81,7 @@ def compare(
     found["rare_class"] = names[rare]
   if score.is_accuracy:
     low, _ = metrics.wilson_interval(values, examples)
-    # If all examples have that class, no model can beat an accuracy of 1.
+    # If the constant prediction has accuracy 1, equalling it is good enough.
     is_open = (shares >= low) & ~((shares == 1) & (values == 1))
     found |= {"not_better": int(is_open.sum()), "num_clients": len(values)}
   return found

@@ -225,7 +225,7 @@ def _bounds(name: str, score: Score) -> tuple[float, float]:
 
 
 MEASURES: Mapping[str, Measure] = by_name(ACCURACY)
-# The names of all measures; a run has only those of its own scores.
+# The names of all measures; a run has only the measures of its own scores.
 NAMES = (
   *MEASURES,
   *(name for s in BY_NAME.values() for name in extra_measures(s)),
@@ -240,7 +240,7 @@ def check(name: str, argument: str) -> None:
 def find(
   name: str, score: Score, whose: object, argument: str = "columns"
 ) -> Measure:
-  """Returns the measure of a score that is called `name`.
+  """Returns the measure `name` of runs that have this score.
 
   Raises a `FieldError` for `argument` if there is none; its message begins with
   `whose`: a folder, a task, or "the search".
@@ -319,7 +319,7 @@ def of_clients(
   """Returns an evaluation's values of all measures by name, before scaling."""
   numbered = clients.assign(client_id=np.arange(len(clients)))
   of_all = clients_of(numbered, score)
-  if len(clients) and not of_all.ids.size:  # None of them has the score.
+  if len(clients) and not of_all.ids.size:  # No client has the score.
     return dict.fromkeys(by_name(score), math.nan)
   found = score.summarize(of_all.score)
   others = {n: m for n, m in by_name(score).items() if n not in found}

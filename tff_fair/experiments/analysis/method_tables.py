@@ -48,11 +48,11 @@ class TaskComparison:
   evaluations: Mapping[Run, ChosenEvaluation]
   question: Question
   honest: bool = False  # Whether attackers are left out.
-  last: int | None = None  # How many evaluations are averaged; None for one.
+  last: int | None = None  # The number of averaged evaluations; None for one.
 
   @property
   def clients(self) -> str:
-    """The compared clients in the words of captions."""
+    """The words for the compared clients in captions."""
     return "honest clients" if self.honest else "clients"
 
   def statistics(self) -> Table:
@@ -186,7 +186,7 @@ class TaskComparison:
     compared: Mapping[str, ComparedColumn],
     chosen: Mapping[str, str],
   ) -> str:
-    """Returns a sentence on each column's best reference; "" with only one."""
+    """Returns a sentence on each column's baseline; "" if there is only one."""
     if len(references) < 2:
       return ""
     titles: dict[str, list[str]] = {}
@@ -314,7 +314,7 @@ def _identity_note(
 
 
 def baseline_text(references: Sequence[Group]) -> str:
-  """Returns the baseline's label; for two, "the better of" and their labels."""
+  """Returns the baseline's label, or "the better of" several labels."""
   labels = [group.label for group in references]
   if len(labels) == 1:
     return labels[0]

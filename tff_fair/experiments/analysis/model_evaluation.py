@@ -1,4 +1,4 @@
-"""Evaluates a user's model on a task's clients, without TFF; audits use it."""
+"""Evaluates a user's model on a task's clients for an audit, without TFF."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SUM_SLACK = 1e-3  # Sums of float16 probabilities may differ from 1 by this.
 
 
 class Predictions(NamedTuple):
-  """A model's outputs for n examples, float64[n, ...], and any classes."""
+  """A model's outputs for n examples, float64[n, ...], and classes or None."""
 
   outputs: np.ndarray
   classes: np.ndarray | None
@@ -107,7 +107,7 @@ def _by_client(found: ClientOutputs, part: _Part) -> list[ClientOutputs]:
   return [ClientOutputs(*arrays) for arrays in zip(*columns, strict=True)]
 
 
-_TINY = np.finfo(np.float64).eps  # scikit-learn clips probabilities at this.
+_TINY = np.finfo(np.float64).eps  # scikit-learn's least probability.
 
 
 def _halves(task: tasks.Task, split: Split) -> list[tasks.Split]:
@@ -180,7 +180,7 @@ class _ClassificationScorer:
   def score_clients(
     self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
-    """Returns columns of scores, with an entry per client, and the outputs."""
+    """Returns columns of scores, one entry per client, and all outputs."""
     outputs, labels = self.class_outputs(found.outputs), part.y.astype(np.int64)
     at_label = np.take_along_axis(outputs, labels[:, None], 1)[:, 0]
     if self.outputs == "probabilities":
@@ -203,7 +203,7 @@ class _ClassificationScorer:
     return rows, ClientOutputs(labels, logits, ranking, found.classes, None)
 
   def class_outputs(self, outputs: np.ndarray) -> np.ndarray:
-    """Returns probabilities or logits, float64[n, classes], after checks."""
+    """Checks outputs; returns probabilities or logits, float64[n, classes]."""
     if outputs.ndim == 1:
       outputs = outputs[:, None]
     is_single = self.num_classes == 2 and outputs.shape[1:] == (1,)
@@ -214,7 +214,7 @@ class _ClassificationScorer:
       )
     are_probabilities = _are_probabilities(outputs, is_single=is_single)
     if self.outputs == "auto":
-      # The first batch determines the kind of all outputs.
+      # The first clients' outputs decide for all clients.
       self.outputs = "probabilities" if are_probabilities else "logits"
     if self.outputs == "probabilities" and not are_probabilities:
       raise FieldError(
@@ -225,7 +225,7 @@ class _ClassificationScorer:
       )
     if not is_single:
       return outputs
-    # A single output belongs to the second class.
+    # A single output is that of the second class.
     if self.outputs == "probabilities":
       return np.concatenate([1 - outputs, outputs], 1)
     return np.concatenate([np.zeros_like(outputs), outputs], 1)
@@ -241,7 +241,7 @@ class _RegressionScorer:
   def score_clients(
     self, found: Predictions, part: _Part
   ) -> tuple[dict[str, np.ndarray], ClientOutputs]:
-    """Returns columns of scores, with an entry per client, and the outputs."""
+    """Returns columns of scores, one entry per client, and all outputs."""
     outputs = found.outputs
     labels = part.y.astype(np.float64).reshape(len(part.y), -1)
     number = labels.shape[1]
@@ -310,7 +310,7 @@ class Model:
     )
 
   def check_fits(self, task: tasks.Task) -> None:
-    """Checks that the model takes the inputs of a task."""
+    """Raises a `FieldError` unless the model takes the inputs of a task."""
     if self.input_specs is None or self.takes_columns(task):
       return
     wanted = task.element_spec[0]

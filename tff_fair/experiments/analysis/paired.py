@@ -9,7 +9,7 @@ A comparison answers one of two questions (`questions`).
 
 **These clients, other seeds.** Only the seeds are a sample. Clients and their
 test examples are fixed, so noise of test examples is included only where it
-differs between seeds. This is the paired t-test of D_s:
+differs between seeds. This is the paired t-test of D_s: D has the variance
 
   V_seeds = (sum_s (D_s - D)^2 / (S - 1) + h^2 / 6) / S
 
@@ -100,8 +100,8 @@ class Difference:
 
   estimate: float  # The mean over common seeds; NaN if there is no common seed.
   parts: tuple[Part, ...]  # Parts of the variance; empty if nothing varies.
-  num_seeds: int  # Common to both methods.
-  num_clients: int  # Common to both methods in some seed.
+  num_seeds: int  # The number of seeds that both methods have.
+  num_clients: int  # The number of clients that both methods have in some seed.
   confidence: float = CONFIDENCE
   span: float = math.inf  # The largest possible difference of two values.
 
@@ -176,7 +176,7 @@ def difference(
   span: float = math.inf,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> Difference:
-  """Returns the difference of a measure, paired over seeds and clients."""
+  """Returns how a method differs from a baseline, paired by seed and client."""
   pairs = client_results.pairs(method, baseline)
   if not pairs:
     return Difference(math.nan, (), 0, 0, span=span)
@@ -245,7 +245,7 @@ def memoize(statistic: Statistic) -> Statistic:
 def holm_factors(p_values: Sequence[float]) -> list[float]:
   """Returns the factors by which Holm's correction multiplies p-values."""
   p = np.asarray(p_values, np.float64)
-  order = np.argsort(p, kind="stable")  # NaN last.
+  order = np.argsort(p, kind="stable")  # Puts NaN last.
   factors = np.arange(p.size, 0.0, -1.0)
   ranked = p[order]
   corrected = np.maximum.accumulate(factors * ranked)

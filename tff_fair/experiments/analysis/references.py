@@ -1,4 +1,4 @@
-"""Finds a comparison's baseline, and splits changes from it in two parts.
+"""Finds the baseline of a comparison; splits changes from FedAvg in two parts.
 
 FedAvg with weights by numbers of examples and FedAvg with equal weights are two
 baselines: measures of fairness weigh all clients equally, and many fair methods
@@ -65,7 +65,7 @@ def find_default(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def _by_weights(groups: Sequence[Group]) -> Mapping[str, Group]:
-  """Returns each client weighting's first group, ordered as `_IN_WORDS`."""
+  """Returns the first group with each client weighting, as in `_IN_WORDS`."""
   found: dict[str, Group] = {}
   for group in groups:
     found.setdefault(group.runs[0].client_weights, group)
@@ -112,7 +112,7 @@ def _both_fedavgs(groups: Sequence[Group]) -> Mapping[str, Group]:
 def decompose(contents: TaskComparison) -> Table | None:
   """Returns a table of changes from FedAvg, split into weights and rule.
 
-  Returns None unless the runs of both FedAvgs are among the contents.
+  Returns None unless both FedAvgs are among the compared methods.
   """
   of_fedavg = _both_fedavgs(contents.groups)
   columns = {

@@ -40,9 +40,10 @@ def replay(
 ) -> pd.DataFrame:
   """Applies a rule to the rounds on a run's tape, without training.
 
-  d = sum_k c_k Delta_k is the direction that the rule would have taken in a
-  round, from the clients' scalars and the inner products of their updates. Only
-  the rule is replayed, not a method's local training or server step.
+  In each round, the rule would have taken the direction d = sum_k c_k Delta_k,
+  where Delta_k is the update of client k. It is computed from the clients'
+  scalars and the inner products of their updates. Only the rule is replayed,
+  not a method's local training or server step.
 
   Args:
     run: A run with a tape, or its folder.
@@ -72,7 +73,7 @@ def replay(
     RunError: If the run has no tape, or the tape belongs to another model or
       lacks quantities that the rule needs.
     TypeError: If a hyperparameter has the wrong type.
-    FieldError: If the method or a hyperparameter is unknown, or a value wrong.
+    FieldError: If a method, hyperparameter or value is not valid.
   """
   import pandas as pd  # noqa: PLC0415  Takes as long as all other imports.
 
@@ -115,7 +116,7 @@ def _rule(
   hparams: Mapping[str, Any] | None,
 ) -> types.Rule:
   """Returns the rule to apply, and checks that the tape has its inputs."""
-  from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  As above.
+  from tff_fair.experiments.runs import trained_model  # noqa: PLC0415  Imports TensorFlow.
 
   described = trained_model.Architecture.read(folder.model)
   if not isinstance(algorithm, str):

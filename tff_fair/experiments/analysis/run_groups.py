@@ -83,7 +83,7 @@ def by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
 def data_key(run: Run, further: Sequence[str] = ()) -> tuple[object, ...]:
   """Returns a key for a run's data: its task and the settings of its data.
 
-  `further` names settings to include.
+  The settings in `further` are included, too.
   """
   found = _data_settings(run, further)
   return run.task, *sorted((name, str(value)) for name, value in found.items())
@@ -135,7 +135,7 @@ def _differs(name: str, runs: Sequence[Run]) -> bool:
 def short_name(setting: str) -> str:
   """Returns a setting's name without its prefix "hparam." or "task_option."."""
   last = setting.rpartition(".")[2]
-  # A hyperparameter called seed is not the run's seed.
+  # Without its prefix, a hyperparameter `seed` would look like the run's seed.
   return setting if last == "seed" else last
 
 

@@ -188,7 +188,7 @@ def audit(
       {name: of_model[name] for name in ("task_options", "data_dir", "seed")},
       "goes with the name of a task, not with a task; leave it out.",
     )
-  # Not at the top: they import TensorFlow, which `results` does not need.
+  # Imported here: they load TensorFlow, which audits of `results` do not need.
   from tff_fair.experiments.analysis import model_evaluation  # noqa: PLC0415
   from tff_fair.experiments.presenting import audit_scores  # noqa: PLC0415
 
@@ -230,7 +230,7 @@ _DEFAULTS = {"seed": 0, "split": "test", "outputs": "auto", "trust": False}
 
 
 def _check_unused(arguments: Mapping[str, object], problem: str) -> None:
-  """Raises a `FieldError` with `problem` if an argument is not its default."""
+  """Raises a `FieldError` with `problem` unless all arguments are defaults."""
   for name, value in arguments.items():
     if value != _DEFAULTS.get(name):
       raise FieldError(

@@ -83,7 +83,7 @@ def _statistics(score: Score, summary: Mapping[str, Any]) -> list[list[str]]:
   ratio = dataclasses.replace(score, scale=1.0, digits=4)
   lines = []
   for name, title in {**_ROWS, **_UNIFORMITY}.items():
-    if math.isnan(found[name]):  # An undefined ratio.
+    if math.isnan(found[name]):  # The statistic is undefined.
       continue
     shown = score if name in _ROWS else ratio
     interval = summary["intervals"].get(name)
@@ -171,10 +171,10 @@ def _model_sentences(
   ]
 
 
-# Limits on the clients in the page's table and chart; clients.csv has all.
+# The most clients in the page's table and chart; clients.csv has all clients.
 _MOST_ROWS = 500
 _MOST_POINTS = 400
-# The sources of uncertainty in intervals: of other scores, and of accuracies.
+# The sources of uncertainty in intervals, for other scores and for accuracies.
 _SAMPLES = ("clients", "clients and their test examples")
 
 

@@ -27,7 +27,7 @@ _DECISION_SCORES = ("balanced_accuracy", "precision", "recall", "f1")
 
 
 def build_scoring(task: tasks.Task, **settings: Any) -> scoring.ScoringSettings:
-  """Returns the scoring settings of an audit, after checks against the task."""
+  """Returns the scoring settings of an audit; checks that they fit the task."""
   spec = RunSpec(**settings)
   if spec.threshold_for is not None and task.num_classes != 2:
     raise FieldError(
@@ -52,7 +52,7 @@ def _score(name: str, client: ClientOutputs, positive: int | None) -> float:
 
 
 def _ranking_score(name: str, own: np.ndarray, ranking: np.ndarray) -> float:
-  """Returns the score `name` of a ranking; NaN if the labels `own` agree."""
+  """Returns a score of a ranking; NaN if all or none of `own` are true."""
   if own.all() or not own.any():
     return float("nan")
   return float(_RANKING_SCORES[name](own, ranking))

@@ -117,7 +117,7 @@ def text(subject: Subject) -> str:
 
 
 def _gain(subject: Subject) -> dict[str, str]:
-  """Returns template values on the worst clients' gain over baselines."""
+  """Returns template values about the worst clients' gain over baselines."""
   run, baselines = subject.run, subject.baselines
   if not baselines:
     return {"gain": ""}
@@ -159,7 +159,7 @@ def _anonymize(name: str, value: str) -> str:
 
 
 def _without_name(client: str) -> str:
-  """Returns "a client", or the text itself if it is a share of the clients."""
+  """Returns `client` if it is a share of the clients, else "a client"."""
   try:
     is_share = 0 < float(client) < 1
   except ValueError:

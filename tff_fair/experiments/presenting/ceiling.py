@@ -71,7 +71,7 @@ def json(found: Ceilings) -> str:
 
 
 def page(found: Ceilings) -> str:
-  """Returns an HTML page on the ceiling, with charts of fronts and runs."""
+  """Returns an HTML page with charts that compare runs to the ceiling."""
   methods = list(dict.fromkeys(found.runs.get("method", ())))
   styles = {name: task_runs.style(k) for k, name in enumerate(methods)}
   return rendering.page(
@@ -84,7 +84,7 @@ def page(found: Ceilings) -> str:
 
 
 def build_section(task: task_runs.TaskRuns) -> section.Section:
-  """Returns a report's section; it is left out if no run has a ceiling."""
+  """Returns a report's section on the ceiling; empty if no run has one."""
   title = "The ceiling"
   found, notes = ceiling_records.read(
     Group(method.label, method.runs) for method in task.methods
@@ -166,7 +166,7 @@ def sentence(found: Ceilings) -> str:
 
 
 def sentences(found: Ceilings) -> list[str]:
-  """Returns sentences on the findings in one part of `_by_title`."""
+  """Returns sentences on the findings for one data set and kind of model."""
   names = found.names
   values = found.least.groupby("risk")["value"].mean()  # Mean over data sets.
   first = found.data.iloc[0]
@@ -248,7 +248,7 @@ def _number(values: pd.Series) -> str:
 def _chart(
   found: Ceilings, styles: Mapping[str, Style], identifier: str
 ) -> Figure:
-  """Returns a chart of mean loss and tail loss: fronts, and runs as points."""
+  """Charts mean against tail losses: ceilings as lines, runs as points."""
   names, unit = found.names, found.unit
   ends = found.least[found.least["risk"] != LARGEST]
   fronts = [rows.sort_values("s") for _, rows in ends.groupby("data")]

@@ -29,7 +29,7 @@ def describe(choice: Choice) -> str:
 
 
 def _reason(choice: Choice) -> str:
-  """Returns text with the test results that support the recommendation."""
+  """Returns a text with the test results that support the recommendation."""
   measure = _measure(choice, choice.criterion)
   rows = choice.confirmation.to_dict("records")
   basis = (
@@ -64,7 +64,7 @@ def _reason(choice: Choice) -> str:
 
 
 def _differences(choice: Choice, row: Mapping[str, Any]) -> str:
-  """Returns text like "worst 10 % +6.1 [+2.0, +10.2], ... against FedAvg"."""
+  """Returns, for example, "worst 10 % +6.1 [+2.0, +10.2] against FedAvg"."""
   shown = []
   for name in dict.fromkeys([choice.criterion, "mean"]):
     measure, column = _measure(choice, name), f"{name}_difference"

@@ -170,7 +170,7 @@ def _open_verified(run: Run | str | os.PathLike[str]) -> Run:
 
 
 def _ceiling(run: Run) -> Ceilings | None:
-  """Returns the ceiling in a run's folder; prints why one cannot be used."""
+  """Returns the ceiling in a run's folder, if valid; else prints the reason."""
   found, notes = ceiling_records.read([run_groups.Group(run.title, (run,))])
   for line in notes:
     progress.say(line)
@@ -287,7 +287,7 @@ def _ids_by_name(
     found = dict(zip(run.clients["client"].astype(str), ids, strict=True))
     if is_enough(found):
       return found
-  # Not at the top, since it imports TensorFlow Federated.
+  # Imported here, since it loads TensorFlow Federated.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
 
   task = task_loading.load(
@@ -360,7 +360,7 @@ def export_form(
       "stacked sums.",
       value=MAPREDUCE,
     )
-  # Not at the top: this takes seconds longer than importing TensorFlow.
+  # Imported here, as it takes seconds longer than importing TensorFlow.
   import tensorflow_federated as tff  # noqa: PLC0415
 
   computations = _computations(spec, trust)

@@ -67,7 +67,8 @@ def _is_of_file(path: pathlib.Path) -> bool:
 
 def card_path(output: pathlib.Path) -> pathlib.Path:
   """Returns the path of the model card, next to the model."""
-  # model_card.md and model_tflite_card.md, so that one run can have both.
+  # The cards of m.keras and m.tflite are m_card.md and m_tflite_card.md, so
+  # that both models can be in one folder.
   parts = [output.stem, output.suffix.removeprefix("."), "card.md"]
   if output.suffix.lower() in ("", SUFFIXES[KERAS]):
     del parts[1]

@@ -97,7 +97,7 @@ def method_table(summaries: Sequence[MethodSummary]) -> str:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
-  """Returns rows, the heads first, as a Markdown table."""
+  """Returns rows of cells, the column titles first, as a Markdown table."""
   head, *body = rows
   lines = [head, ["---"] * len(head), *body]
   return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

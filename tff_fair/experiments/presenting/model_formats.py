@@ -29,7 +29,7 @@ from tff_fair.experiments.runs.trained_model import BuildableModel
 # A result of `training.predictions.choose_threshold`.
 Threshold: TypeAlias = Mapping[str, Any]
 
-# An exported model takes raw columns if the task has a preprocessing, else x.
+# An exported model takes raw columns if the task preprocesses them, else x.
 # For classification, it returns probabilities, not logits, and with a decision
 # threshold also the class; for regression, it returns the predicted numbers.
 
@@ -83,7 +83,7 @@ def _build_of_x(
   fixed_shape: bool = False,
   batch_size: int | None = None,
 ) -> Predictor:
-  """Builds a run's model with input x, before `assign` sets its weights."""
+  """Builds a run's model with the input x, without the trained weights."""
   described = found.architecture
   trained = found.build()
   shape = described.x_shape if fixed_shape else trained.input_shape[1:]
@@ -132,7 +132,7 @@ _NO_COLUMNS = (
   "take the columns."
 )
 _ONE_EXAMPLE = "The file takes one example at a time."
-_STDERR = 2  # The system's file descriptor.
+_STDERR = 2  # The file descriptor of standard error.
 _OPERATION = re.compile(r"'tf\.(\w+)'")
 
 

@@ -82,7 +82,7 @@ def page(
   """Returns a page as one HTML file that includes its style and script."""
   style = html("style.css", num_methods=num_methods)
   script = html("sort.js")
-  # The page sends no request, and only its own script runs.
+  # Forbid the page to send requests or to run any script but its own.
   policy = (
     f"default-src 'none'; img-src data:; style-src {_digest(style)}; "
     f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"

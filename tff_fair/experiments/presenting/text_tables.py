@@ -247,7 +247,7 @@ def _siunitx_num(cell: str) -> str:
 def _latex_label(label: str) -> str:
   r"""Returns a row's label in LaTeX, with symbols as in $\gamma$=0.1."""
   parts = _SETTING.split(label)
-  # Names of settings are at odd places, the text between them at even ones.
+  # Names of settings are at odd indices, the text between them at even indices.
   return "".join(
     f"${_SYMBOLS[part]}$="
     if place % 2

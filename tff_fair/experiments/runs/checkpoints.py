@@ -38,7 +38,7 @@ def write_checksums(state: pathlib.Path) -> None:
 
 
 def is_complete(state: pathlib.Path) -> bool:
-  """Returns whether a state has checksums, even if unreadable for now."""
+  """Returns whether a state has checksums; True if they cannot be read now."""
   try:
     checksums.read(state)
   except (parsing.ParseError, *_GONE):
@@ -52,7 +52,7 @@ def find_damage(state: pathlib.Path) -> str | None:
   """Returns a phrase about the damage to a state; None if it is intact."""
   try:
     for file, kind in atomic.special_files(state):
-      # Do not read the special file, as that may never end.
+      # Reading a special file, such as a pipe, may never end.
       return f"{file.name} is a {kind}"
     for name, checksum in checksums.read(state).items():
       if (how := checksums.difference(state / name, checksum)) is not None:

@@ -44,8 +44,8 @@ def write(
 ) -> None:
   """Writes the checksums of the files `paths`, by their names in `folder`.
 
-  `staged` files count in place of files of the same name. If there are any, the
-  checksums are written to the folder of the staged files.
+  A `staged` file is read instead of the file with the same name. If there are
+  staged files, the checksums are written to their folder.
   """
   hasher = hasher or Hasher()
   files = {str(path.relative_to(folder)): path for path in paths}
@@ -95,7 +95,7 @@ def difference(
   """
   found = file.stat()
   if not stat.S_ISREG(found.st_mode):
-    return "is not a file"  # Reading it, for example a pipe, may never end.
+    return "is not a file"  # Reading a pipe, for example, may never end.
   size = expected.get("bytes")
   if not isinstance(size, int):
     return f"has a checksum without a size in {FILE}"

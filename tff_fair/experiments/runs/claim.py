@@ -10,9 +10,9 @@ The clocks of hosts differ, so the age of a claim is measured by the clock of
 the file system: a program touches a new file, and compares modification times.
 
 Two programs may find the same claim stale. To take it over, a program must
-first create a file that is named after the text of that claim. Only one program
-can create this file, and no claim has the same text again. So no other program
-can remove the new claim by mistake.
+first create a file whose name is a digest of the stale claim's text. Only one
+program can create this file, and no two claims have the same text. So no other
+program can remove the new claim by mistake.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from tff_fair.experiments.errors import FolderTakenError, RunError
 FILE = "at_work.json"
 _SECONDS_PER_BEAT = 5.0
 _SECONDS_UNTIL_STALE = 60.0
-_SECONDS_OF_A_TEST = 0.05  # `is_held` holds the lock for a moment.
+_SECONDS_OF_A_TEST = 0.05  # How long `is_held` may hold the lock.
 
 
 class _Claim(NamedTuple):

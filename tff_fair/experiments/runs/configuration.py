@@ -42,7 +42,7 @@ SCORE, EXTRA_SCORES = "score", "beside"  # In group `data`.
 ENTROPY_CLASSES = "entropy_classes"
 _MAPPINGS = tuple(spec_text.FLAG_NAMES)  # Settings that are mappings.
 _SETTINGS = tuple(field.name for field in dataclasses.fields(RunSpec))
-# The groups that a configuration must have, with their required names.
+# The groups that a configuration must have, each with its required entries.
 _GROUPS: Mapping[str, Sequence[str]] = {
   SPEC: _SETTINGS,
   RESOLVED: _SETTINGS,
@@ -181,8 +181,9 @@ def read_spec(configuration: Configuration, group: str = SPEC) -> RunSpec:
     return RunSpec.from_dict(configuration[group])
 
 
-# The suffix of names for digests of a user's files, such as `model_file`. A run
-# resumes and exports only with the same version of these files.
+# Digests of a user's files have names with this suffix, such as `model_file`. A
+# run resumes only with the same versions of the files; to export with other
+# versions, the user must give --trust.
 USER_FILE_SUFFIX = "_file"
 LETTERS_OF_DIGEST = 8  # The length of shortened digests.
 
@@ -212,7 +213,8 @@ def authorize_code(
 ) -> RunSpec:
   """Returns a saved run's spec, after checking that its code may run.
 
-  Raises `RunError` if a user's file differs from the saved one, unless `trust`.
+  Without `trust`, raises `RunError` if a user's file has changed since the run
+  was saved, or if the run has no digest of it.
   """
   now = user_files(spec)
   saved = configuration.get(OWN_FILES, {})

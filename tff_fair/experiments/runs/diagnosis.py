@@ -1,32 +1,34 @@
 """Finds faults at the end of a run, by its evaluations.
 
 `texts.run_warnings` describes them as text. With fair methods and small
-cohorts, single evaluations fluctuate. So all evaluations at the end must exceed
-a limit: the last three if there are nine or more after round 0, the last two if
-there are six or more, else the last one. A limit is a bar (L₀, L* or the best
-score) plus a margin; the last evaluation alone suffices if it exceeds the
-bar by ten times the margin. Let L₀ be the loss before training, L* the least
-loss, L the least loss at the end, and P = L₀ - L* the progress. The run
+cohorts, single evaluations fluctuate. So a fault counts only if all evaluations
+at the end exceed a limit: the last three if there are nine or more after round
+0, the last two if there are six or more, else the last one. A limit is a bar
+(L₀, L* or the best score) plus a margin; the last evaluation alone suffices if
+it exceeds the bar by ten times the margin. Let L₀ be the mean loss before
+training, L* the least loss, L the least loss at the end, and P = L₀ - L* the
+progress. The run
 
-- is not finite: the last loss, or the last mean score, is not;
-- rose above the initial loss: L > L₀ + max(|L₀|, P, f), where f is 1/2 for
-  classes and 0 for numbers. So L is further above L₀ than L* is below it and,
-  unless L₀ is negative, L > 2 L₀;
+- is not finite: its last loss or its last mean score is infinite or NaN;
+- rose above the initial loss: L > L₀ + max(|L₀|, P, f), where f is 1/2 if
+  labels are classes, and 0 if they are numbers. So L is further above L₀ than
+  L* is below it and, unless L₀ is negative, L > 2 L₀;
 - rose above its best: L > L* + P / 2 and, unless L* is negative, L > 3 L*;
-- lost its score, if higher scores are better and scores are bounded: the mean
-  fell from its best by more than 0.1, and by more than half of the rise to it;
-- is worse than a constant: for numbers, R² over all examples is below -1, so
-  the error is more than 1.4 times that of their mean; for classes, L > 2 ln C,
-  twice the cross entropy of a model that gives C classes the same probability.
-  If fewer than five evaluations follow the start of training and the last loss
-  is near the least (within a tenth of the range), the run has just begun, and
-  this is not a fault;
+- lost its score, if higher scores are better and have a lower bound: the mean
+  score fell from its best value by more than 0.1, and by more than half of the
+  rise from round 0 to that value;
+- is worse than a constant: if labels are numbers, R² over all examples is
+  below -1, so the model's RMSE is more than 1.4 times that of predicting the
+  labels' mean; if labels are classes, L > 2 ln C, twice the cross entropy of a
+  model that gives C classes the same probability. A run with fewer than five
+  evaluations after round 0, whose last loss is near the least (within a tenth
+  of the range of losses), has just begun, and this is not a fault;
 - predicts a constant: one class, one set of labels or one number for all test
   examples, though their labels differ; for scores of probabilities, such as
   AUC, a constant class is not a fault;
 - changed nothing: the mean, std, least and largest score are the same in all
-  evaluations, and not the best possible; there are five or more evaluations, or
-  three or more whose losses agree up to a thousandth.
+  evaluations, and the mean is not the best possible. There are five or more
+  evaluations, or three or four whose losses differ by at most a thousandth.
 
 If the model explains more than half of the labels' variance over all examples,
 a risen loss is not a fault.
@@ -47,8 +49,8 @@ from tff_fair.experiments.spec.scores import Score
 if typing.TYPE_CHECKING:
   import pandas as pd
 
-# Names in the table of evaluations: the prefix of one column for each kind of
-# outputs, and the column of R² over all examples.
+# Names in the table of evaluations: the prefix of columns that show a constant
+# prediction, and the column of R² over all examples.
 CONSTANT, POOLED = "constant_prediction", "r2_pooled"
 
 Kind = Literal[
@@ -132,9 +134,9 @@ def _has_just_begun(table: pd.DataFrame) -> bool:
 
 
 def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
-  """Returns the least value at the end of a column, or the `largest`.
+  """Returns the least value at a column's end; with `largest`, the largest.
 
-  It is NaN if the table does not have the column.
+  Returns NaN if the table does not have the column.
   """
   if column not in table:
     return math.nan
@@ -143,7 +145,7 @@ def _end(table: pd.DataFrame, column: str, *, largest: bool = False) -> float:
 
 
 def _tail(column: pd.Series) -> pd.Series:
-  """Returns a column's last third after round 0, from one to three values."""
+  """Returns the last third of the values after round 0: one to three values."""
   trained = column[column.index > 0]
   return trained.iloc[-min(_TAIL, max(1, len(trained) // _TAIL)) :]
 

@@ -44,7 +44,7 @@ class FoundRuns(NamedTuple):
 def find(
   runs: Run | Place | Iterable[Run | Place], on_damage: OnDamage | None = None
 ) -> list[Run]:
-  """Returns `Run`s unchanged, and the runs in and below folders, each once.
+  """Returns the given `Run`s and the runs in and below folders, each once.
 
   Runs of a sweep are in the sweep's order, others are sorted by name.
   `on_damage` takes the error about a damaged run; by default, it is raised.
@@ -214,14 +214,14 @@ def read_run(path: Place) -> Run:
 
 
 def read_names(folder: pathlib.Path) -> dict[str, str]:
-  """Returns the names of a sweep's methods, by name of each run's folder."""
+  """Returns the methods' names in a sweep, by the name of each run's folder."""
   path = folder / NAMES_FILE
   if not path.exists():
     return {}
   names = read_json_object(path).get("names")
   if not isinstance(names, dict):
     raise RunError(f"{path}: is not of a sweep: it has no names.")
-  # Each name takes one line in tables.
+  # In tables, a name must fit in one line.
   return {key: " ".join(str(name).split()) for key, name in names.items()}
 
 
@@ -241,7 +241,7 @@ def _folders(path: pathlib.Path) -> Iterator[pathlib.Path]:
     if "config.json" in files and not _is_empty(folder / "config.json"):
       folders.clear()
       yield folder
-    # Visit the runs of a sweep in its order.
+    # Visit the runs of a sweep in the sweep's order.
     place = {name: number for number, name in enumerate(read_names(folder))}
     folders.sort(key=lambda n: (place.get(n, len(place)), natural_sort_key(n)))
 
@@ -267,7 +267,7 @@ def _is_empty(path: pathlib.Path) -> bool:
 def read_json_object(path: pathlib.Path) -> dict[str, Any]:
   """Returns the JSON object in a file."""
   try:
-    if not path.is_file():  # Reading another kind, such as a pipe, may block.
+    if not path.is_file():  # Reading a pipe, for example, may block.
       raise RunError(f"{path}: is not a file; restore it, or move it away.")
     content = parsing.parse_json(path.read_text("utf-8"))
   except RunError:

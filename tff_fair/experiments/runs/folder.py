@@ -90,7 +90,7 @@ class RunFolder:
 
   @property
   def round_tables(self) -> tuple[pathlib.Path, ...]:
-    """The tables to which rounds append rows."""
+    """The tables to which each round may append rows."""
     return (
       *(self.metrics, self.timing, self.costs, self.cohorts),
       *(self.evaluations, self.client_evaluations),
@@ -98,7 +98,7 @@ class RunFolder:
 
   @property
   def final_files(self) -> tuple[pathlib.Path, ...]:
-    """The files that a longer run writes anew, the summary first."""
+    """The files that a lengthened run writes again, the summary first."""
     return (
       self.summary,
       self.local_baseline,

@@ -19,8 +19,8 @@ def write_checksums(
   At the end of a run, this includes the final files in the folder `staged`.
   """
   found = [*_recorded(folder, below=staged is not None)]
-  # Before the end of a run, states have separate checksums, and the last block
-  # of its tape may grow.
+  # Before the end of a run, states have their own files of checksums, and only
+  # full blocks of the tape no longer change.
   if staged is None:
     found += tape_files.full_blocks(folder, folder.last_saved_round)
     checksums.write(folder.path, found, hasher)

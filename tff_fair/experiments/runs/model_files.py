@@ -86,8 +86,8 @@ def load_model(path: pathlib.Path, *, trust: bool = False) -> tf.keras.Model:
     ) from error
 
 
-# Finds code that loading a file would run. Keras' own safe mode is not enough:
-# it allows functions of any module, and pickled arrays.
+# The functions below find code that would run when a file is loaded. Keras' own
+# safe mode is not enough: it allows functions of any module and pickled arrays.
 
 
 _CONFIG, _WEIGHTS, _ASSETS = "config.json", "model.weights.h5", "assets/"
@@ -117,7 +117,7 @@ def _code(path: pathlib.Path) -> Iterator[str]:
     yield from saved_model_programs.outward_operations(path)
     if not has_only_signatures(path):
       yield from _code_of_saved_layers(path / _KERAS_METADATA)
-  # Keras distinguishes the formats in this way.
+  # Keras also tells its two file formats apart by these conditions.
   elif path.suffix == ".keras" and zipfile.is_zipfile(path):
     with zipfile.ZipFile(path) as archive:
       yield from _code_of_archive(archive)
@@ -132,7 +132,7 @@ def _code(path: pathlib.Path) -> Iterator[str]:
 def _code_of_archive(archive: zipfile.ZipFile) -> Iterator[str]:
   for name in archive.namelist():
     if name not in _ARCHIVE_FILES and not name.startswith(_ASSETS):
-      yield name  # For example model.weights.npz, from which Keras unpickles.
+      yield name  # For example model.weights.npz, which Keras would unpickle.
   config = json.loads(archive.read(_CONFIG))
   config.pop("compile_config", None)  # Loading without compiling ignores it.
   yield from keras_parts.find_foreign(config)

@@ -171,13 +171,15 @@ class Run:
         self.config.get(configuration.OWN_FILES, {})
       ),
     }
-    # Without a folder, data are bundled or generated: settings determine them.
+    # Without a data folder, the data are bundled or generated, so the settings
+    # determine them.
     data = self.config.get(configuration.DATA_DIGESTS, {})
     if configuration.DATA_FOLDER in self.config[configuration.COMMAND]:
       digest = source_files.combine(data)
       found["data"] = digest[: configuration.LETTERS_OF_DIGEST]
-    # Initial weights from a user's code may depend on the seed; the digest of
-    # that code is already in `found`. Weights of a file or run need a digest.
+    # Initial weights from a user's code may depend on the seed, and that code's
+    # digest is already in `found`. Weights from a file or a run do not depend
+    # on the seed, and need a digest here.
     group = self.config.get(configuration.INITIAL_WEIGHTS, {})
     if group and (self.flags["initial_model"] or self.flags["initial_run"]):
       digest = str(group.get(configuration.SHA256))
@@ -211,7 +213,7 @@ class Run:
 
     Returns:
       Arrays in the order of `tf.keras.Model.weights`: the trainable weights,
-      then the others.
+      then the non-trainable ones.
 
     Raises:
       RunError: If the run has not saved these weights.

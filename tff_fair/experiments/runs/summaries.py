@@ -1,4 +1,4 @@
-"""Names and checks the entries of a run's summary.json that readers need."""
+"""Names and checks the entries of summary.json that other modules read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -21,8 +21,8 @@ _OPTIONAL = "?"  # Marks a name that an object may lack.
 # The shape of a JSON value is one of
 # - the name of a type;
 # - for an object, a mapping from names (one or more in a string) to a shape;
-# - for an object, several such mappings: the first with all names of the object
-#   applies, or else the last.
+# - for an object, a tuple of such mappings: the first mapping that has all the
+#   object's names applies, or else the last mapping.
 _Object: TypeAlias = "Mapping[str, _Shape]"
 _Shape: TypeAlias = "str | _Object | tuple[_Object, ...]"
 

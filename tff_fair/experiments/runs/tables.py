@@ -22,11 +22,13 @@ if typing.TYPE_CHECKING:
 ROUND, CLIENT = "round", "client_id"
 NAME = "client"  # The column with clients' names, which may be any string.
 _TEXTS = (NAME, "rule")
-# Columns of True or False: whether a client attacks; whether it never trains.
+# Columns of True or False: whether a client attacks, and whether it is left out
+# of training.
 ATTACKER, UNSEEN = "attacker", "unseen"
 _FLAGS = (ATTACKER, UNSEEN, "harmed")
 HONEST = "honest/"  # Prefix of statistics of the clients that do not attack.
-# Prefix of columns on validation data; empty for clients without such data.
+# Prefix of columns on validation data; clients without such data have empty
+# cells.
 VALIDATION = "validation_"
 JOIN_ROUND = "join_round"  # The first round in which a client may take part.
 _LARGEST_AMOUNT = 1e30  # Sums of such numbers stay finite.
@@ -84,7 +86,8 @@ TIMING = Kind("timing.csv", (ROUND,), has_amounts=True)
 COSTS = Kind("costs.csv", (ROUND,), has_amounts=True)
 LABELS = Kind("labels.csv", (CLIENT,), has_amounts=True)
 CLIENTS = Kind("clients.csv", (CLIENT,))
-# The table has a row for each rule, round and client.
+# It has a row for each rule, round and client, but no `keys`, which must be
+# whole numbers.
 REPLAY = Kind(
   "replay.csv",
   (),
@@ -222,7 +225,7 @@ def _check_titles(path: pathlib.Path, content: bytes) -> None:
 
 
 def _whole_numbers(path: pathlib.Path, cells: pd.Series) -> pd.Series:
-  """Returns a column of keys as int64; raises `RunError` for other cells."""
+  """Returns keys as int64; raises `RunError` unless they are whole numbers."""
   import pandas as pd  # noqa: PLC0415
 
   values = pd.to_numeric(cells, errors="coerce").astype(np.float64)
@@ -246,7 +249,7 @@ def _check_cells(
 ) -> None:
   """Raises a `RunError` about a column's first cell that does not fit, if any.
 
-  In the error's text, `what` names the expected content; `which` restricts it.
+  In the message, `what` names the expected content, and `which` restricts it.
   """
   if not fits.all():
     row = int(fits.argmin())

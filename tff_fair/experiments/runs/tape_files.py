@@ -78,7 +78,8 @@ def read(
 ) -> Iterator[tuple[int, Arrays | None]]:
   """Yields the number and the arrays of each round, in order.
 
-  For a round that the tape lacks, yields None for the arrays, and calls `say`.
+  For a round that is not on the tape, yields None for the arrays, and calls
+  `say`.
   """
   blocks = _blocks(folder)
   if not blocks:

@@ -33,7 +33,7 @@ class Architecture:
   """The content of model.json: a model's layers, inputs and outputs."""
 
   trained: exportable.Config | None  # None if the model has a user's layers.
-  with_preprocessing: exportable.Config | None  # The model of raw columns.
+  with_preprocessing: exportable.Config | None  # Takes raw columns.
   columns: Mapping[str, str]  # Raw columns by name: "number" or "text".
   typical: Mapping[str, float | str]  # A typical value of each column.
   x_shape: Sequence[int]
@@ -49,7 +49,7 @@ class Architecture:
     task: tasks.Task,
     on_code: Callable[[exportable.NotExportableError], object] = lambda _: None,
   ) -> Self:
-    """Describes a task's model; `on_code` gets an error about a user's code."""
+    """Describes a task's model; calls `on_code` if it contains users' code."""
     # Layers get the same names as in a new program, so that runs of one spec
     # write equal files.
     with keras_state.fresh_names():
@@ -95,8 +95,8 @@ class Architecture:
 class BuildableModel:
   """The architecture of a run's model, and functions that build the model.
 
-  `build_with_preprocessing` returns the model of raw columns, then its part
-  with the trained weights; it is None if the task has no preprocessing.
+  `build_with_preprocessing` returns a model that takes raw columns, and the
+  trained model inside it; it is None if the task has no preprocessing.
   """
 
   architecture: Architecture
@@ -202,7 +202,7 @@ class Weights:
   personal: Mapping[int, np.ndarray] | None  # Flat trainable weights by client.
 
   def as_list(self, client_id: int | None = None) -> list[np.ndarray]:
-    """Returns a client's personal weights; the global ones if it has none."""
+    """Returns a client's personal weights, or else the global weights."""
     table = self.personal or {}
     if client_id is None or client_id not in table:
       return [*self.trainable, *self.non_trainable]
@@ -219,7 +219,7 @@ class Weights:
 
 
 def load_weights(folder: RunFolder, *, best: bool) -> Weights:
-  """Loads the weights of a run's last saved state, or of its best one."""
+  """Loads the weights of a run's last saved state, or of its best state."""
   states = folder.best_checkpoint if best else folder.checkpoints
   rounds = checkpoints.saved_rounds(states)
   if not rounds:

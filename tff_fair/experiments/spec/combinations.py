@@ -1,4 +1,4 @@
-"""Finds settings of a run that conflict, or have no effect together."""
+"""Finds settings of a run that conflict, and settings that have no effect."""
 
 import dataclasses
 from collections.abc import Iterator

@@ -12,8 +12,8 @@ from tff_fair.experiments.spec.settings import RunSettings
 
 _T = TypeVar("_T")
 _Run = TypeVar("_Run", bound=RunSettings)
-# The name of both a setting and a task option. It means the option if all tasks
-# of a grid accept all values for it.
+# This name is both a setting and a task option. In a grid, it means the option
+# if all tasks accept all its values.
 _MODEL = "model"
 
 
@@ -60,7 +60,7 @@ def flat_name(
   """Returns the flat name of a `vary` argument, such as "hparam.gamma".
 
   `values` are the argument's values; `algorithms` and `known_tasks` are the
-  methods and tasks of the grid, by default of `spec`.
+  methods and tasks of the grid, by default those of `spec`.
   """
   algorithms = algorithms or [spec.algorithm]
   known_tasks = known_tasks or [spec.task]

@@ -115,7 +115,7 @@ class RunSpec(settings.RunSettings):
     return cls.from_dict(spec_text.from_toml(text))
 
   def with_algorithm(self, algorithm: str) -> Self:
-    """Returns the run with another method, at its default hyperparameters."""
+    """Returns the run with another method and its default hyperparameters."""
     rate = None if self.has_own_server_step else self.server_learning_rate
     return self.replace(
       algorithm=algorithm, hparams={}, server_learning_rate=rate
@@ -167,7 +167,7 @@ class RunSpec(settings.RunSettings):
         "rounds_per_evaluation": self.evaluation_interval,
         "validation_fraction": self.validation_share,
         "clients_per_part": self.part_size,
-        **{  # None: the seed equals `seed`.
+        **{  # None if the seed equals `seed`.
           name: None if value == self.seed else value
           for name, value in zip(seeds.NAMES[1:], self.seeds[1:], strict=True)
         },
@@ -218,7 +218,7 @@ class RunSpec(settings.RunSettings):
         methods.unknown_message(self.algorithm),
         value=self.algorithm,
       )
-    # Checking values would run the method's code; a saved run's must not run.
+    # Checking values would run the method's code, which saved runs must not do.
     if methods.is_blocked(self.algorithm):
       return FrozenMapping(self.hparams)
     valid = methods.hyperparameters(self.algorithm)

@@ -86,7 +86,7 @@ class Score:
 
   @property
   def short_digits(self) -> int:
-    """The number of decimals in narrow places."""
+    """The number of decimals where space is short."""
     return max(self.digits - 1, 0)
 
   @property
@@ -129,8 +129,8 @@ class Score:
   ) -> dict[str, Interval]:
     """Returns the finite 95 % confidence intervals of the statistics `names`.
 
-    They are for other clients from the same population or, without
-    `of_other_clients`, for these clients with other test examples.
+    They hold for other clients from the same population or, without
+    `of_other_clients`, for the same clients with other test examples.
     """
     if not of_other_clients and num_examples is None:
       return {}
@@ -284,7 +284,7 @@ def with_extra_scores(name: str, extra_scores: tuple[str, ...]) -> Score:
 def summarize_extra(values: Vector) -> dict[str, float]:
   """Summarizes a column, float[clients], over the clients that have a value.
 
-  Values may have any size and sign, such as R²; NaN means that a client does
+  Values, such as R², may have any size and sign; NaN means that a client does
   not have a value. Returns `mean`, `std`, `min`, `max`, `percentile_50` (NaN if
   no client has a value) and `left_out`, the number of clients without a value.
   """

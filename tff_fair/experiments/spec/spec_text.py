@@ -15,7 +15,7 @@ from tff_fair.files import parsing
 
 # Prefixes of hyperparameters and task options in flat names.
 HPARAM, TASK_OPTION = "hparam.", "task_option."
-# By field of `RunSpec`: the prefix of its entries' flat names, and its flag.
+# For each mapping in `RunSpec`: the prefix in flat names, and the flag's name.
 PREFIXES = {"hparams": HPARAM, "task_options": TASK_OPTION}
 FLAG_NAMES = {field: prefix[:-1] for field, prefix in PREFIXES.items()}
 

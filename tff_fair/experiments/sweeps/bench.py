@@ -61,10 +61,11 @@ ALL_METHODS = (
     if name != "drfa" and not methods.method(name).needs_groups
   ),
 )
-# The share of test rows, and the share of validation rows among the others.
+# The share of test rows, and the share of validation rows in the other rows.
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.25
 # Client learning rates by kind of label. Methods in `HYPERPARAMETERS` try every
-# other rate with both values of the hyperparameter; others try all rates.
+# second rate with both values of the hyperparameter; other methods try all
+# rates.
 RATES: Mapping[str, tuple[float, ...]] = {
   "classes": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
   "number": (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
@@ -96,9 +97,10 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
 UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox", "nash_mtl")
 UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # Methods whose steps can be much shorter than client updates. The bench tunes
-# both rates, but not AdaFed's gamma.
+# their client and server learning rates, but not AdaFed's gamma.
 _SHORT_STEPS = ("adafed", "aligned_mtl")
-# Their server rates by kind of label: high where client rates are low.
+# The server rates of `_SHORT_STEPS` by kind of label: high where client rates
+# are low.
 _LONG_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Columns of an item's file: the number of the setting, and the client's name.
 SETTING, CLIENT = "setting", "client"
@@ -120,7 +122,8 @@ class Bench:
   tries: int = 8  # The number of settings of each method: 1, 2, 4 or 8.
   model_seeds: int = 1  # How many model seeds train a selected setting.
   model: str = "linear"  # A model of the task `table`.
-  # null: shuffles rows among clients; power: inverts some clients' labels, too.
+  # "null" shuffles rows among clients; "power" also inverts the labels of some
+  # clients.
   calibration: Calibration | None = None
   copies: int = 1  # The number of random tables per federation, if calibrating.
   share: float = 0.2  # The share of clients whose labels are inverted.
@@ -158,7 +161,7 @@ class Bench:
     ]
 
   def record(self) -> None:
-    """Records the settings; raises `RunError` if the folder records others."""
+    """Records the settings; raises `RunError` if others are on record."""
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
@@ -195,7 +198,8 @@ class Bench:
   def _sources(self) -> Iterator[tuple[str, object, object]]:
     """Yields the sources of results: tables, users' federations and methods.
 
-    Each is a place in the folder, a name, and a version, such as a digest.
+    Each source is yielded as a place in the folder, a name, and a version, such
+    as a digest.
     """
     for table in (Table(self, name) for name in self.federations):
       path = table.prepared_path()
@@ -233,7 +237,7 @@ class Table:
 
   @property
   def short_name(self) -> str:
-    """The federation's name in folders and columns, without a prefix."""
+    """The federation's name, without the file that defines it, if any."""
     return self.federation.rpartition(":")[2]
 
   @property
@@ -382,7 +386,7 @@ def settings(
 
 
 def seeded(spec: RunSpec, model_seed: int) -> RunSpec:
-  """Returns the spec with the seed for `model_seed`, but with the same data."""
+  """Returns `spec` with the same data, but with the seed for `model_seed`."""
   seed = spec.seed + _MODEL_SEED_STEP * model_seed
   return spec.replace(seed=seed, data_seed=spec.seed)
 
@@ -407,10 +411,10 @@ def evaluate_settings(
 
 
 def describe(spec: RunSpec) -> str:
-  """Returns the settings that a method tunes, as "rate 0.1, q 1"."""
+  """Returns the settings that a method tunes, such as "rate 0.1, q 1"."""
   own = HYPERPARAMETERS.get(spec.algorithm, ("", ()))[0]
   if spec.algorithm == "adafed":
-    own = ""  # Both rates are tuned instead.
+    own = ""  # The bench tunes both rates instead of gamma.
   found = f"rate {spec.client_learning_rate:g}"
   if spec.server_learning_rate is not None:
     found += f", server rate {spec.server_learning_rate:g}"
@@ -485,7 +489,7 @@ def _run_share(
   num_shares: int,
   on_done: Callable[[], object] = lambda: None,
 ) -> None:
-  """Trains missing items of methods `share`, `share + num_shares`, ..."""
+  """Trains the missing items of `bench.swept_methods[share::num_shares]`."""
   # Imported here, as it imports TensorFlow.
   from tff_fair.experiments.training import in_memory  # noqa: PLC0415
 
@@ -555,7 +559,7 @@ def results(bench: Bench) -> Iterator[tuple[Item, pd.DataFrame]]:
 
 
 def read_results(item: Item) -> pd.DataFrame:
-  """Returns the rows of an item's file; raises `RunError` if any is missing."""
+  """Returns the rows of an item's file; raises `RunError` if it lacks rows."""
   try:
     # Clients' names are strings, even if they look like numbers or are NA.
     rows = pd.read_csv(item.path, converters={CLIENT: str})

@@ -1,4 +1,4 @@
-"""Selects each method's best setting, and tabulates it on other data.
+"""Selects each method's best setting, and shows its results on other data.
 
 If runs hold out validation data, the best setting is selected on the validation
 data of all clients. Otherwise it is selected on the test data of randomly drawn
@@ -24,7 +24,7 @@ from tff_fair.experiments.texts import layout, run_warnings
 
 _SHOWN = ("mean", "std", "worst_10", "best_10")
 _SEED = 0  # Fixed, so that the selection depends only on the runs.
-_FEWEST_TO_DIVIDE = 10  # With fewer clients, selection and table use all.
+_FEWEST_TO_DIVIDE = 10  # With fewer, selection and table use all clients.
 MIN_RELIABLE_CLIENTS = 50  # With fewer, the selection is largely random.
 _VALIDATION = 2  # The key of this random stream; other streams have other keys.
 
@@ -148,7 +148,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(run: Run, fraction: float) -> _Parts:
-  """Returns how many of a run's clients decide, and how many are shown."""
+  """Counts the clients of a run that decide, and those that tables show."""
   last = run.last_evaluation
   return _Parts(
     len(tables.drop_unseen(last)),
@@ -222,7 +222,7 @@ def _validation_lines(title: str, parts: Sequence[_Parts]) -> list[str]:
 
 
 def _tails(criterion: str, parts: Sequence[_Parts]) -> list[str]:
-  """Returns lines on how many clients are in tails such as worst_10."""
+  """Returns lines on the numbers of clients in tails such as worst_10."""
   lines = []
   for part in parts:
     if sizes := measures.tail_sizes([criterion], part.num_deciding):

@@ -1,4 +1,4 @@
-"""Trains the runs of a choice in this program, and keeps results in files."""
+"""Trains the runs by which `choosing` chooses a method; saves their results."""
 
 import hashlib
 import pathlib
@@ -25,8 +25,8 @@ SCORE = "score"  # The column with the name of the score.
 class ChoiceRunner:
   """Trains runs, unless their results are in files already.
 
-  `num_runs` counts the runs of the choice; `num_trained` counts only those that
-  this program has trained.
+  `num_runs` counts all runs of the choice; `num_trained` counts only the runs
+  that this program has trained, not those whose results were in files.
   """
 
   def __init__(

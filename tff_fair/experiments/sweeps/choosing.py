@@ -148,7 +148,7 @@ def run_stages(
       raise FieldError("algorithms", methods.unknown_message(name), value=name)
   if not names:
     raise FieldError("algorithms", "is empty; name a method, such as fedfv.")
-  if spec.criterion is not None:  # `patience` needs it.
+  if spec.criterion is not None:  # `patience` needs a criterion.
     raise FieldError(
       "criterion",
       "does not go with a choice, which compares models after their last "
@@ -190,7 +190,7 @@ def run_stages(
 
 
 def _check_request(folder: pathlib.Path, request: Mapping[str, Any]) -> None:
-  """Records a request in a new folder; raises `RunError` if it has another."""
+  """Writes `request` into a new folder; checks that an old folder has it."""
   file = folder / _REQUEST_FILE
   text = parsing.json_text(request)
   if not file.exists():

@@ -83,8 +83,8 @@ class DaskWorkers(Executor):
 
   def start(self, job: Job) -> "_Task":
     """Starts a run on a free worker."""
-    # `has_room` has queried the workers. If this worker has gone since then,
-    # the run is lost, and another worker gets it.
+    # `has_room` has queried the workers. If the chosen worker has gone since
+    # then, the run is lost, and the sweep starts it again on another worker.
     worker = min(self._workers - self.busy)
     key = f"{job.name}-{uuid.uuid4().hex}"
     future = self.client.submit(
@@ -124,7 +124,7 @@ class DaskWorkers(Executor):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Task:
-  """A run on a worker."""
+  """A run as a task of one Dask worker."""
 
   job: Job
   key: str
@@ -163,7 +163,7 @@ class _Task:
     return None if state == "pending" and is_there else LOST
 
   def _call(self, function: object) -> None:
-    """Calls `function` with the run's key on the worker, outside its task."""
+    """Calls `function` with the run's key on the worker while the task runs."""
     with contextlib.suppress(Exception):  # The worker may be gone.
       self.executor.client.run(
         function, self.key, workers=[self.worker], on_error="ignore"

@@ -39,7 +39,10 @@ class ExternalRun:
     self._is_stopped = False
 
   def poll(self) -> int | None:
-    """Returns 0 if the run is finished, `FREED` if it stopped, else None."""
+    """Returns 0 if the run is finished, `FREED` if it ended early, else None.
+
+    After `stop`, a run that still trains counts as ended.
+    """
     if self._folder.is_in_use and not self._is_stopped:
       return None
     return 0 if self._folder.is_finished else FREED
@@ -90,7 +93,7 @@ def _pause(seconds: float) -> None:
 
 
 def _stop(runs: Sequence[StartedRun], executor: Executor) -> None:
-  """Asks runs to save and end, and waits; kills them if that is interrupted."""
+  """Asks runs to save and end; kills them if the wait is interrupted."""
   try:
     for run in runs:
       run.stop()
@@ -111,19 +114,19 @@ _POLL_INTERVAL_SECONDS = 0.5
 
 
 class Restarts:
-  """Decides whether a run that was cut off, as by a time limit, resumes.
+  """Decides whether runs resume that were cut off, for example by a time limit.
 
-  If it is cut off more than `most` times without saving a further round, it
-  fails.
+  A run fails if it is cut off more than `most` times without saving a further
+  round.
   """
 
   def __init__(self, most: int) -> None:
     self._most = most
-    # By a run's name: its last saved round, and its number of cut-offs there.
+    # By a run's name: its last saved round, and its number of cut-offs since.
     self._known: dict[str, tuple[int, int]] = {}
 
   def reason(self, ended: JobEnd) -> str | None:
-    """Returns the message on why a run resumes; None if it does not.
+    """Returns a message on why the run resumes, or None if it does not resume.
 
     The message is empty if another program used the run's folder.
     """
@@ -166,7 +169,7 @@ def verify_end(ended: JobEnd) -> JobEnd:
       "the hosts of a sweep need a file system that they share."
     )
     return ended._replace(status=1)
-  # Another job has finished the run, or is training it.
+  # Although this job failed, another one may have finished or resumed the run.
   if folder.is_finished:
     return ended._replace(status=0)
   if ended.status == USER_ERROR and folder.is_in_use:
@@ -226,7 +229,7 @@ def create(
 
 def _value(name: str, value: object) -> object:
   """Returns an option's value, parsed if it is a string of valid JSON."""
-  # A job's name may look like a number.
+  # The option "name" stays a string, even if it looks like a number.
   if isinstance(value, str) and name != "name":
     with contextlib.suppress(ValueError):
       value = parsing.parse_json(value)

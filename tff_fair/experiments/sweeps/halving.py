@@ -1,4 +1,4 @@
-"""Lists settings for a choice; plans successive halving within a budget."""
+"""Lists the settings that a choice tries; plans their successive halving."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from tff_fair.experiments.sweeps import bench
 
 NUM_FINALISTS = 2
 _RATE_FACTOR = 3.0
-# Further server rates to try, by method, as multiples of the usual rate.
+# Further server learning rates to try, by method, relative to the usual rate.
 _SERVER_FACTORS = {"adafed": (10.0,)} | dict.fromkeys(
   bench.UNIT_UPDATES, (5.0, 0.2)
 )

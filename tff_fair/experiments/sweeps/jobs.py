@@ -58,7 +58,8 @@ class JobEnd(NamedTuple):
   @property
   def is_cut_off(self) -> bool:
     """Whether the run was ended from outside, so that it may resume."""
-    return self.status < 0 or self.status > 128  # Above 128: signals in shells.
+    # Shells report a signal as 128 plus its number.
+    return self.status < 0 or self.status > 128
 
   @property
   def description(self) -> str:
@@ -127,7 +128,7 @@ def write_output_to(log: str | os.PathLike[str]) -> None:
 
 
 def run(job: Job) -> int:
-  """Carries out a job in this process; returns the exit status it should have.
+  """Carries out a job in this process; returns the exit status for the process.
 
   Users' mistakes and interruptions are printed to stderr.
   """

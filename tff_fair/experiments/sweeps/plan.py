@@ -112,7 +112,7 @@ def _identity(spec: RunSpec) -> Identity:
 
 
 def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-  # Names may be equal if a hyperparameter and a task option have the same name.
+  # Two runs may get the same name if a hyperparameter and a task option do.
   counts = collections.Counter(run.name for run in runs)
   return [
     dataclasses.replace(
@@ -127,7 +127,8 @@ def _with_distinct_names(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 def _describe_changes(spec: RunSpec) -> str:
   """Returns the settings that differ from the defaults, as text for a digest.
 
-  As it omits defaults, new settings in later versions do not change it.
+  The text omits defaults, so that settings added in later versions do not
+  change it.
   """
   usual = RunSpec(algorithm=spec.algorithm, task=spec.task)
   changed = usual.differences(spec).items()
@@ -140,7 +141,7 @@ def method_grid(
   """Returns the settings that apply to a method, ordered as in folder names."""
 
   def own(grid: Grid) -> Grid:
-    # A hyperparameter given for all methods applies to those that have it.
+    # A hyperparameter for all methods applies to the methods that have it.
     return {
       name: setting
       for name, setting in grid.items()

@@ -17,6 +17,6 @@ with startup.fast_import():
   plots.preload()
 
 known_code.has_user_code()  # Looks up each module's file once for all forks.
-# Forks share this memory as long as no process writes to it, and the garbage
-# collector writes to all objects that it visits.
+# Forks share this memory as long as no process writes to it. The garbage
+# collector would write to all objects that it visits.
 startup.freeze_gc()

@@ -102,8 +102,8 @@ def _send(
   sender.send(result)
 
 
-# The exit code that Python gives a process whose server was killed, since only
-# the server knew the true one.
+# The exit code that Python reports for a process whose server was killed, since
+# only the server learns the true exit code.
 _UNKNOWN = 255
 
 
@@ -148,7 +148,7 @@ class _RunningProcess:
 
 @contextlib.contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-  """Ignores Ctrl-C while the server starts, so that the server ignores it."""
+  """Ignores Ctrl-C while the server starts; the server inherits this."""
   # Only the main thread may set signal handlers.
   if threading.current_thread() is not threading.main_thread():
     yield

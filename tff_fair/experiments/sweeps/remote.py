@@ -24,8 +24,8 @@ from tff_fair.experiments.sweeps import jobs
 
 _PROGRAM = "tff_fair.experiments.sweeps.remote"
 _POLL_INTERVAL_SECONDS = 0.2
-# Lets a worker with several threads carry out one run at a time, so that their
-# memory does not add up.
+# Lets a worker with several threads carry out one run at a time, so that the
+# memory of several runs does not add up.
 _run_lock = threading.Lock()
 _processes: dict[str, subprocess.Popen[bytes]] = {}
 _stopped: set[str] = set()
@@ -69,13 +69,13 @@ def run(key: str, job: bytes, log: str, folder: str) -> int:
 
 
 def run_until_signal(key: str, job: bytes, log: str, folder: str) -> int:
-  """Does the same as `run`; on SIGTERM, the run saves its rounds and ends."""
+  """Calls `run`; on SIGTERM, the run saves its rounds and ends."""
   signal.signal(signal.SIGTERM, lambda *_: stop(key))
   return run(key, job, log, folder)
 
 
 def stop(key: str) -> None:
-  """Asks the run called `key`, of this process, to save its rounds and end."""
+  """Asks the run called `key`, which this process started, to save and end."""
   _stopped.add(key)
   process = _processes.get(key)
   if process is not None and process.stdin is not None:
@@ -118,8 +118,8 @@ def main() -> NoReturn:
 def _exit_with_parent() -> None:
   while os.read(_STDIN, 1):
     pass
-  # A cluster may signal all processes of a job at once. If its signal came
-  # second, it would kill this process while it saves its rounds.
+  # A cluster may signal all processes of a job at once. Wait for its signal: if
+  # it came after `request_exit`, it would kill this process as it saves rounds.
   time.sleep(_SECONDS_UNTIL_SIGNALLED)
   interruption.request_exit()
 

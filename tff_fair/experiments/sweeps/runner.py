@@ -83,7 +83,8 @@ class Runner:
   _: dataclasses.KW_ONLY
   executor: Executor = dataclasses.field(default_factory=Processes)
   progress: bool = True  # Whether to show progress on stderr.
-  # Describes a user's mistake in a line; it is pickled for a run's process.
+  # Describes a user's mistake in one line. The function must be picklable,
+  # since the processes of runs get a copy.
   describe: Callable[[Exception], str] = str
   # Arguments of `experiments.run` that do not affect results.
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -143,7 +144,7 @@ class Runner:
 
   @contextlib.contextmanager
   def hold_claim(self) -> Iterator[None]:
-    """Claims the folder for this sweep; on a cluster, sweeps may share it."""
+    """Claims the folder for this sweep, unless runs are on a cluster."""
     if self.executor.is_shared:
       yield
       return
@@ -272,7 +273,7 @@ _LEAST_ROOM = 4096
 
 
 def _end_text(ended: JobEnd) -> str:
-  """Returns in words how a run ended; moves a successful run's log."""
+  """Returns a text on how a run ended; moves a successful run's log."""
   job, time = ended.job, f"{ended.seconds:.0f} s"
   if ended.status == 0:
     keep_log(job.path)

@@ -220,7 +220,7 @@ class Searcher:
     """Returns a trial's state, and the run to start next, if there is any."""
     for place, run in enumerate(study.runs(trial.settings)):
       if run.name in self._running:
-        # It runs for this trial, or for another trial with the same settings.
+        # The run is training, for this trial or one with the same settings.
         return RUNNING, None
       if run.name in self._failed:
         return FAILED, None

@@ -51,7 +51,7 @@ class Range:
 
   @property
   def last(self) -> float:
-    """The largest number that can be drawn: `high`, unless a step misses it."""
+    """The largest number that can be drawn: `high`, or the last step below."""
     if self.step is None:
       return self.high
     return self.low + self.num_steps(self.step) * self.step
@@ -113,7 +113,7 @@ _FORBIDDEN = {
 
 
 def read_fixed(place: str, content: object) -> dict[str, Setting]:
-  """Returns the settings of a table that gives each a single value."""
+  """Reads a table that gives each setting a single value."""
   return {
     name: Setting([_checked(f"{place}: {name}", name, value)], place)
     for name, value in _settings(place, content)
@@ -121,7 +121,7 @@ def read_fixed(place: str, content: object) -> dict[str, Setting]:
 
 
 def read_lists(place: str, content: object) -> dict[str, Setting]:
-  """Returns the settings of a table that gives each a list of values."""
+  """Reads a table that gives each setting a list of values."""
   grid = {}
   for name, values in _settings(place, content):
     if not isinstance(values, list) or not values:
@@ -136,7 +136,7 @@ def read_lists(place: str, content: object) -> dict[str, Setting]:
 
 
 def read_ranges(place: str, content: object) -> dict[str, Setting]:
-  """Returns the settings of a table of ranges, such as "0.001:1:log"."""
+  """Reads a table that gives each setting a range, such as "0.001:1:log"."""
   found = {}
   for name, text in _settings(place, content):
     try:
@@ -147,7 +147,7 @@ def read_ranges(place: str, content: object) -> dict[str, Setting]:
 
 
 def merge(one: Grid, other: Grid, otherwise: str = "a fixed value") -> Grid:
-  """Merges two tables of settings; raises a `RunError` if they share one.
+  """Merges two tables; raises a `RunError` if both have the same setting.
 
   `otherwise` describes in the error what `one` contains.
   """

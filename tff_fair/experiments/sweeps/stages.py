@@ -25,7 +25,7 @@ from tff_fair.experiments.sweeps import choice_runs, halving
 from tff_fair.experiments.sweeps.choice_runs import ChoiceRunner
 from tff_fair.files import atomic, parsing
 
-_MAX_EXTRA_RATES = 3  # The most extensions of FedAvg's range of learning rates.
+_MAX_EXTRA_RATES = 3  # How often FedAvg may try further learning rates.
 _FIRST_FRESH_SEED = 1000  # Added to the seed of the other stages.
 _MOST_TAPED_ROUNDS = 20
 _SAME_ANGLE = 1.0  # Degrees; directions within this angle are treated as equal.
@@ -162,7 +162,7 @@ class ChoiceFindings:
 
 
 class _Candidate(NamedTuple):
-  """Settings to try as a spec, and a sort key per seed; less is better."""
+  """Settings to try, and a sort key for each seed; smaller keys are better."""
 
   spec: RunSpec
   keys: tuple[float, ...] = ()
@@ -237,7 +237,7 @@ class Stages:
 
     Methods whose first run fails are dropped, and noted in `left_out`.
     """
-    room = budget - self._runner.num_runs - 1  # One is for the recommended run.
+    room = budget - self._runner.num_runs - 1  # Minus the recommended run.
     fresh_seeds = self._settings.fresh_seeds
     fits: set[str] = set()
     while specs:
@@ -300,7 +300,7 @@ class Stages:
   def _replay(self, names: Sequence[str], best: RunSpec) -> pd.DataFrame:
     """Returns a table of methods, sorted by benefit to the worst-off clients.
 
-    Rules are replayed on a run of `best`; those with its direction are last.
+    Rules are replayed on a run of `best`; rules with its direction come last.
     """
     run = None
     rounds = min(best.total_rounds, _MOST_TAPED_ROUNDS)
@@ -329,7 +329,8 @@ class Stages:
   ) -> tuple[list[list[_Candidate]], list[_Candidate]]:
     """Trains settings in rungs, one seed each; a rung keeps the better half.
 
-    Returns the last rung's settings: FedAvg's by client weighting, and others.
+    Returns the last rung's settings: those of FedAvg by client weighting, and
+    those of the other methods.
     """
     for rung, number in enumerate(halving.rungs(len(pool))):
       pool = pool[:number]

@@ -125,7 +125,7 @@ class SearchSettings:
 
 
 def check_installed() -> None:
-  """Raises a `FieldError` of `trials` unless Optuna is installed."""
+  """Raises a `FieldError` for `trials` unless Optuna is installed."""
   startup.check_installed("optuna", "search", "trials", who="a search ")
 
 

@@ -140,7 +140,7 @@ def _name_rejected_option(options: Mapping[str, object]) -> Iterator[None]:
   except OSError:  # A problem with the folder, not with an option.
     raise
   except Exception as error:  # submitit raises several classes of errors.
-    # Only the first line describes the problem; the others list valid values.
+    # Only the first line describes the problem; later lines list valid values.
     problem = next(iter(str(error).splitlines()), type(error).__name__)
     given = {n: v for n, v in options.items() if v is not None}
     name, value = next(iter(given.items()), (_CLUSTER, "by itself"))
@@ -193,13 +193,13 @@ class _SubmittedRun:
       self.submitted.cancel(check=False)
 
   def _handle_missing_result(self) -> int | None:
-    """Returns None while the result file may still appear; then `LOST`."""
+    """Returns None while the job's result may still appear, then `LOST`."""
     if self.is_stopped:
       return LOST
     now = time.monotonic()
     self.ended_at = self.ended_at or now
     is_late = now - self.ended_at > _SECONDS_UNTIL_WRITTEN
-    # The result file of a job on this machine exists once the job has ended.
+    # Only a cluster's file system may show the result file late.
     if not (is_late or isinstance(self.submitted, submitit.LocalJob)):
       return None
     self.job.note(
@@ -229,7 +229,7 @@ def _tidy(folder: pathlib.Path) -> None:
 
 
 def _last_error_line(text: str) -> str:
-  """Returns the last line of a traceback between dashes, else of `text`."""
+  """Returns the last line of a traceback between dashed lines, or of `text`."""
   lines = [line for line in text.splitlines() if line.strip()]
   rules = [n for n, line in enumerate(lines) if set(line.strip()) == {"-"}]
   if len(rules) > 1:
@@ -239,8 +239,8 @@ def _last_error_line(text: str) -> str:
 
 # A long interval, since Slurm's controller serves all programs of a cluster.
 _WATCHER_INTERVAL_SECONDS = 30
-# Jobs in these states have ended; all others may continue. A preempted job is
-# not among them: Slurm puts it into the queue again, or removes it.
+# Jobs in these states have ended; jobs in all other states may continue, even
+# preempted ones, which Slurm puts into the queue again or removes.
 _ENDED = {
   *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
   *("OUT_OF_MEMORY", "TIMEOUT"),

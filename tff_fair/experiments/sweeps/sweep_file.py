@@ -1,12 +1,12 @@
 """Reads the description of a sweep from a file, or from a list of methods.
 
 A file's settings for one method override its settings for all methods; `final`
-settings, as from the command line, override both.
+settings, such as those of the command line, override both.
 
 A file with `extends = "base"` overrides another file: its title and its
-settings override those of the base, and its methods, if it has any, replace
-them. With `extends = ["one", "two"]`, "two" overrides "one", and the file
-overrides both.
+settings override those of the base, and its methods, if it has any, replace all
+methods of the base. With `extends = ["one", "two"]`, "two" overrides "one", and
+the file overrides both.
 """
 
 import dataclasses
@@ -47,8 +47,8 @@ class Sweep:
 
   title: str | None  # For tables and pages.
   methods: tuple[SweptMethod, ...]
-  common: Grid  # Settings of all methods; a method's own override them.
-  final: Grid  # Settings of all methods; they override a method's own.
+  common: Grid  # Settings of all methods; a method's settings override them.
+  final: Grid  # Settings of all methods; they override a method's settings.
   place: str  # The file or flag that describes the sweep, for errors.
   # Fields of `SearchSettings`; empty if every combination of settings runs.
   search: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -66,7 +66,7 @@ def score_of(trials: Sequence[Trial]) -> Score:
 def objective(
   clients: pd.DataFrame, name: str, fraction: float, score: Score = ACCURACY
 ) -> float:
-  """Returns an evaluation's objective `name` on the data that select settings.
+  """Returns an evaluation's objective `name`, on the data for selection.
 
   NaN, for example from a diverged model, becomes the worst possible value.
   """
@@ -200,7 +200,7 @@ class RecordedStudy:
 
 @dataclasses.dataclass(frozen=True)
 class SearchRecord:
-  """The record of a search."""
+  """The settings and the studies of a search, as in its record."""
 
   settings: SearchSettings
   studies: Mapping[str, RecordedStudy]

@@ -1,8 +1,8 @@
 """Lets a sweep select settings on validation data if it has few clients.
 
-Differences on a part of few clients are mostly random. So if a sweep selects
-settings on a small federation, all its runs hold out a share of each client's
-training data for validation, and settings are selected on these data.
+In a small federation, a part of the clients is too few to compare settings on:
+the differences are mostly random. So all runs of the sweep hold out a share of
+each client's training data, and settings are selected on these data.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ def _problem_settings(grid: Grid) -> Iterator[Mapping[str, Value]]:
 
 
 def few_clients(specs: Sequence[RunSpec]) -> int | None:
-  """Returns the number of clients in the first run with too few, else None."""
+  """Returns the number of clients of the first spec with too few, or None."""
   # Imported here, as the program that starts runs does not need TensorFlow.
   from tff_fair.experiments.spec import task_loading  # noqa: PLC0415
   from tff_fair.experiments.training import sampling  # noqa: PLC0415

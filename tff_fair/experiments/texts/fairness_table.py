@@ -144,7 +144,7 @@ def fairness_table(
 
 
 def _noise(summary: Mapping[str, Any]) -> str:
-  # A summary of a regression has no noise.
+  # The summary has no such entry if accuracy is not the score.
   if not (noise := summary.get(summaries.NOISE)):
     return ""
   explanation = sentences.noise(summary["test_accuracy"]["std"], noise)

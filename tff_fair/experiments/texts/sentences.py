@@ -236,7 +236,11 @@ def _unseen_clients(found: Mapping[str, Any], score: Score) -> str:
 
 
 def newcomer_bound(found: Mapping[str, Any], score: Score) -> str:
-  """Returns a clause: later clients' bound, or how many clients it takes."""
+  """Returns a clause on the score that clients which join later may expect.
+
+  If there are too few clients for a bound on it, the clause says how many it
+  takes.
+  """
   if "bound" not in found:
     return f"it takes {found['needed']:,} clients to show {_EXPECTED}."
   or_better = "more" if score.higher_is_better else "less"
@@ -360,7 +364,7 @@ def extra_score(score: Score, found: Mapping[str, float]) -> str:
 
 
 def noise(std: float, found: Mapping[str, Any]) -> str:
-  """Returns the sentence on the part of the std that small test sets cause."""
+  """Returns the sentence on how much of the std comes from small test sets."""
   examples = number_text.count(found["median_examples"], "example")
   if found["share"] >= 1:
     return (

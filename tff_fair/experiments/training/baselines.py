@@ -1,6 +1,6 @@
-"""Trains a federation's baselines: each client alone, and on pooled data.
+"""Trains a federation's baselines: a model per client, and one on pooled data.
 
-Both begin with the run's initial model and train by the run's local work,
+Both kinds start from the run's initial model and train by the run's local work,
 without the server.
 
 - Alone, a client selects its learning rate (a quarter of the federation's
@@ -43,7 +43,7 @@ from tff_fair.experiments.training import build, learning_process, sampling
 
 _HOLDOUT_SHARE = 0.2
 _MIN_EXAMPLES = 5  # With fewer examples, none is held out.
-RATE_FACTORS = (0.25, 1.0, 4.0)  # Factors of the federation's client rate.
+RATE_FACTORS = (0.25, 1.0, 4.0)  # They multiply the client learning rate.
 _PATIENCE = 10
 _MOST_ROUNDS = 200
 _FOLDS = 3
@@ -84,7 +84,7 @@ def train_or_load(
     place = getattr(folder, f"{kind}_baseline")
     baseline = _load(place, key)
     for other in sorted(folder.path.parent.glob(f"*/{place.name}")):
-      # Ignore errors in the files of other runs, which only save time.
+      # Other runs' files only save time, so ignore errors in them.
       with contextlib.suppress(RunError):
         baseline = baseline or _load(other, key)
     if baseline is None:
@@ -100,7 +100,7 @@ def train_or_load(
 def with_loss_reference(
   spec: RunSpec, parts: build.RunParts, found: Mapping[str, Baseline]
 ) -> build.RunParts:
-  """Returns a run's parts; if the spec requests it, the rule gets loss gaps.
+  """Returns a run's parts, changed to use loss gaps if the spec requests it.
 
   A gap is a client's loss minus that of its local baseline.
   """
@@ -203,7 +203,7 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
 
   pooled = model_of(_union(parts), 0) if kind == POOLED else None
   rows = []
-  # Loss gaps are needed for all clients, evaluated or not.
+  # Loss gaps need the local models of all clients, evaluated or not.
   everyone = spec.loss_reference == LOCAL
   ids = range(task.num_clients) if everyone else parts.evaluated_ids.tolist()
   for client_id in ids:

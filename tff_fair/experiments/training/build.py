@@ -95,7 +95,7 @@ def process(
 def with_initial_weights(
   spec: RunSpec, task: tasks.Task, *, trust: bool = False
 ) -> tasks.Task:
-  """Returns the task; if the spec names weights, its model begins with them."""
+  """Returns the task; if the spec names weights, its model starts from them."""
   name = "initial_run" if spec.initial_model is None else "initial_model"
   place = getattr(spec, name)
   if place is None:
@@ -121,7 +121,7 @@ def _weights_from_file(
 ) -> Sequence[np.ndarray]:
   """Returns the weights in a model's file, in the order of its layers."""
   model = model_files.load_model(path, trust=trust)
-  # An export wraps the trained model in other layers; take only the model.
+  # An export wraps the trained model in other layers; take the trained model.
   for layer in model.layers:
     if layer.name == trained_model.TRAINED:
       model = layer

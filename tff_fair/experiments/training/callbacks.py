@@ -57,7 +57,7 @@ class RoundCallback:
     """
 
   def on_evaluation(self, state: RoundState) -> Verdict | None:
-    """Called after each evaluation, including that of round 0, before training.
+    """Called after each evaluation, also that of the initial model (round 0).
 
     Args:
       state: The run after the evaluated round.
@@ -99,7 +99,7 @@ class Writer(RoundCallback):
   """A callback whose output a thread writes while the next round computes."""
 
   def write(self, state: RoundState) -> None:
-    """Writes the output for a round, or for round 0, before training."""
+    """Writes the output for a round; round 0 is the model before training."""
 
 
 class CallbackError(RunError):

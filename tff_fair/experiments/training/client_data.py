@@ -63,13 +63,13 @@ class ClientLoader:
     return (found or self._thread.submit(self._load, ids)).result()
 
   def prepare(self, client_ids: Ids) -> None:
-    """Starts to load the clients' data; the later call raises any errors."""
+    """Starts to load the clients' data; `__call__` then raises any errors."""
     if self._thread is not None:
       ids = tuple(np.asarray(client_ids).tolist())
       self._prepared = {ids: self._thread.submit(self._load, ids)}
 
   def label_variance(self, client_id: int) -> float:
-    """Returns the variance of a client's labels, which must have been read."""
+    """Returns the variance of the labels of a client that has been loaded."""
     return self._label_variances[client_id]
 
   def _read(self, client_id: int) -> tasks_task.Arrays:
@@ -85,7 +85,8 @@ class ClientLoader:
   def _dataset(self, client_id: int) -> tf.data.Dataset:
     """Returns a client's dataset; caches it.
 
-    It equals that of `types.client_dataset`, but is built eight times as fast.
+    It equals the dataset of `types.client_dataset`, but is built eight times as
+    fast.
     """
     cached = self._cached.pop(client_id, None)
     if cached is None:
@@ -100,7 +101,7 @@ class ClientLoader:
       size = sum(array.nbytes for array in tf.nest.flatten(arrays))
       cached = _CacheEntry(data, size)
       self._cached_bytes += size
-    self._cached[client_id] = cached  # The most recently used one is the last.
+    self._cached[client_id] = cached  # The most recently used is last.
     while self._cached_bytes > _MOST_CACHED_BYTES:
       oldest = self._cached.pop(next(iter(self._cached)))
       self._cached_bytes -= oldest.num_bytes
@@ -125,7 +126,7 @@ class _DatasetBuilder:
 
 @functools.lru_cache(_MOST_SOURCES)
 def _open_source(build: _DatasetBuilder) -> ClientLoader:
-  """Returns a worker's loader of the data, after a check of their version."""
+  """Returns a loader of a worker's data after checking the data's version."""
   source = build.source
   host = f"on host {socket.gethostname()}"
   try:

@@ -34,14 +34,14 @@ from tff_fair.metrics import class_scores
 
 # The most clients whose data one call reads; 300 clients of EMNIST are 20 MB.
 _CLIENTS_PER_CALL = 300
-# The most histogram bins that one call returns, 64 MB.
+# The most histogram bins that one call returns (64 MB).
 _MOST_BINS = 2**23
 
 
 def check_data(task: tasks.Task) -> None:
   """Reads all clients' data, so that damage shows before training.
 
-  With very many clients, it does nothing, as this would take minutes.
+  With very many clients, it reads nothing, as reading would take minutes.
   """
   if task.num_clients <= scoring.MOST_CLIENTS_TO_READ:
     for client_id in range(task.num_clients):

@@ -49,7 +49,8 @@ def build_updates(
       defence=None,
     ).process
     state = process.initialize()
-    # This process measures all signals, and so also sends the initial weights.
+    # This process measures all signals, for which clients also receive the
+    # initial weights.
     distributor = type(state.distributor)(
       known=np.int32(1), weights=initial().global_model_weights
     )

@@ -13,8 +13,8 @@ Correction" (CVPR 2022):
 
 The third stage is the run itself. The paper's mixup in local training is left
 out, since none of this library's methods trains with it. An interrupted run
-resumes after the last complete iteration of the first stage, or after that
-stage, and ends with the same results.
+resumes after the last complete iteration of the first stage, repeats the second
+stage if that was incomplete, and ends with the same results.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ Weights: TypeAlias = "tff.learning.models.ModelWeights"
 
 
 def check_labels_available(spec: RunSpec) -> None:
-  """Raises a `FieldError` if label correction cannot read the labels here."""
+  """Raises a `FieldError` if only workers have the labels to correct."""
   if spec.label_correction != "none" and runtime.workers_can_build_data():
     raise FieldError(
       "label_correction",

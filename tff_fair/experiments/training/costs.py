@@ -4,7 +4,8 @@ The costs are those of the method, not of how this implementation moves data:
 weights and scalars count with the sizes of their types, without compression or
 protocol. The costs leave out the clients' metrics, which are for monitoring,
 and what clients store locally, such as personal models and momentum. With
-SCAFFOLD, clients receive the server's control, and send the change of theirs.
+SCAFFOLD, clients also receive the server's control variate, and send the change
+in their own.
 
 Local operations are multiply-accumulates of the model. A step of training
 counts as three forward passes, as is usual: for each product of the forward
@@ -50,7 +51,8 @@ class ClientCosts:
   training_operations: int  # For each example in each epoch.
   extra_operations: int  # For each example, once per round.
   bytes_down_later: int = 0  # After local training, if the client reports back.
-  bytes_down_per_client: int = 0  # Likewise, times the reporting clients.
+  # After local training, to be multiplied by the number of reporting clients.
+  bytes_down_per_client: int = 0
 
 
 def build_round_costs(
@@ -101,7 +103,7 @@ def per_client(
   )
   besides = per_example * (spec.loss_at != "training")
   if with_initial_weights:
-    # The gradient's pass also measures the loss before training.
+    # The pass for the gradient also measures the loss before training.
     besides = per_example * (1 + _TRAINING_PASS + (spec.loss_at == "after"))
   if spec.algorithm in (plan.FEDMINMAX, plan.FAIRFED):
     besides += per_example  # A pass to measure the groups' losses or gaps.

@@ -37,7 +37,7 @@ class BestEvaluationTracker(RoundCallback):
 
   @property
   def reason(self) -> str:
-    """The reason for which the run stops, for a message."""
+    """A phrase that tells users why the run stops."""
     return (
       f"{self.num_without_improvement} evaluations in a row have not improved "
       f"{self.column}"
@@ -77,13 +77,13 @@ class BestEvaluationTracker(RoundCallback):
 
 
 class StationarityStop(RoundCallback):
-  """Stops a run once its Pareto stationarity is at most a bound."""
+  """Stops a run once its measured Pareto stationarity is at most `bound`."""
 
   def __init__(self, bound: float) -> None:
     self._bound = bound
     self.reason = f"the Pareto stationarity is {bound:g} or less"
 
   def on_round(self, state: RoundState) -> Verdict | None:
-    """Returns "stop" if the stationarity was measured and is small enough."""
+    """Returns "stop" if the stationarity is measured and at most `bound`."""
     found = rounds.stationarity(state)
     return "stop" if found is not None and found <= self._bound else None

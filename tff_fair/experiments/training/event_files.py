@@ -99,7 +99,8 @@ def write_hparams(
   last = tables.read_required(folder.path, tables.evaluations(score)).iloc[-1]
   place = folder.path.resolve()
   with tf.summary.create_file_writer(str(path)).as_default():
-    # Equal ids would share a row. The name is first, as narrow columns cut ids.
+    # Runs with equal ids would share a row. As columns cut off the ends of ids,
+    # the name is first.
     hparams.hparams(_settings(spec), trial_id=f"{place.name} in {place.parent}")
     for name in _FINAL:
       value = last[measures.by_name(score)[name].column]
@@ -111,7 +112,7 @@ def write_hparams(
 def keep_rounds(
   folder: RunFolder, last_round: int, is_due: Callable[[int], bool]
 ) -> None:
-  """Removes events of rounds after `last_round`, and of evaluations not due."""
+  """Removes events after `last_round`, and of evaluations that are not due."""
   for file in _event_files(folder.tensorboard):
     of_rounds = file.is_relative_to(folder.tensorboard / TRAIN)
     records = list(_records(file))
@@ -123,7 +124,7 @@ def keep_rounds(
     ]
     if len(kept) == len(records):
       continue
-    # A temporary name like TFF's, which TensorBoard ignores.
+    # The name is like those of TFF's temporary files; TensorBoard ignores it.
     rewritten = file.with_name(f"rewritten_{file.stat().st_mtime_ns}_temp0")
     with tf.io.TFRecordWriter(str(rewritten)) as writer:
       for record in kept:

@@ -68,8 +68,9 @@ def run(
 ) -> Run:
   """Trains, evaluates and saves a run; resumes an interrupted one.
 
-  Without `engine`, the run computes where the last call of `use_local` or
-  `use_dask` of `tff_fair.runtime` specified, by default in this program.
+  Without `engine`, the last call of `use_local` or `use_dask` in
+  `tff_fair.runtime` decides where the run computes; without such a call, it
+  computes in this program.
 
   Args:
     spec: The settings of the run.
@@ -102,8 +103,8 @@ def run(
   Raises:
     FieldError: If a setting does not suit the data or the method, or the Dask
       cluster cannot be reached.
-    RunError: If the folder holds something else, or cannot be written to; or if
-      Dask's workers are lost again and again.
+    RunError: If the folder holds another run or other files, or cannot be
+      written to; or if Dask's workers are lost again and again.
     tasks.DataError: If the data cannot be used.
     Interrupted: After Ctrl-C or SIGTERM. The run has then saved its last round;
       the same call resumes from there.
@@ -253,7 +254,7 @@ def _write_results(
 
 
 def _conclude(folder: RunFolder, display: Display) -> Run:
-  """Tells the user how the run ended, and about problems; returns the run."""
+  """Reports how the run ended, and its problems; returns the run."""
   display.say(
     f"{folder.path}: pruned, because its results are too poor to go on."
     if folder.is_pruned
@@ -299,8 +300,8 @@ def select_engine(engine: str | None, simulates_secure_sums: bool) -> None:
     runtime.use_local(simulate_secure_sums=True)
 
 
-# What users can do about a system error, by the operating system's message for
-# it, which TensorFlow's errors contain.
+# What users can do about an error of the operating system, by the error's
+# message, which TensorFlow's errors quote.
 _REMEDIES = {
   **dict.fromkeys(
     map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)), "make room"
@@ -327,7 +328,7 @@ def _add_resume_advice(folder: RunFolder, total_rounds: int) -> Iterator[None]:
       f"{folder.path}: {text}. {_advice(folder, total_rounds)}"
     ) from error
   except Exception as error:
-    folder.check_place()  # A moved folder explains other errors.
+    folder.check_place()  # A moved folder would explain the error.
     # TensorFlow raises several error classes for the problems in `_REMEDIES`.
     lacking = [text for text in _REMEDIES if text in str(error)]
     if not lacking:

@@ -4,11 +4,11 @@ Each client continues from the run's last evaluated global model, on its
 training examples, by the local work of a round: the client optimizer, the
 minibatches and the order of examples are those of the round after the last one,
 without a proximal term and without a server. A client selects the number of
-epochs with the least mean validation loss (of equals, the fewest). Validation
-examples are those that `validation_fraction` holds out, or else a fifth of the
-training examples, on which fine-tuning then does not train. A client without
-validation examples, and with fewer than five for training, keeps the global
-model.
+epochs with the least mean validation loss (the fewest epochs, if losses are
+equal). Validation examples are those that `validation_fraction` holds out, or
+else a fifth of the training examples, on which fine-tuning then does not train.
+A client without validation examples keeps the global model if it has fewer than
+five training examples.
 """
 
 from collections.abc import Sequence

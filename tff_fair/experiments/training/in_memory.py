@@ -53,7 +53,7 @@ class ProgramCache(compilation_cache.CompilationCache):
     try:
       name = pickle.dumps(key)
     except (AttributeError, TypeError, pickle.PicklingError):
-      return find()  # The key holds, for example, a model from a closure.
+      return find()  # The key cannot be pickled; it may hold a closure.
     if name not in self._known:
       self._known[name] = find()
     return self._known[name]

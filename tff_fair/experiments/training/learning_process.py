@@ -21,7 +21,7 @@ from tff_fair.runtime import compilation_cache
 # The arguments of `build_optimizer`: name, learning rate, momentum.
 _Optimizer = tuple[str, float, float | None]
 
-# The setting for an argument of `algorithms.build`, if their names differ.
+# Settings by argument of `algorithms.build`, where the two names differ.
 _SETTINGS_OF_OPTIONS = {
   "dp": "dp_noise",
   "keeps_optimizer_state": "client_momentum_kept",
@@ -34,7 +34,7 @@ _SHARED_RATE = 1.0
 
 
 class BuiltProcess(NamedTuple):
-  """The process of a run; runs with other seeds or client rates share it."""
+  """A process, shared by runs that differ in seeds or client learning rates."""
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation | None  # For `CohortRowsProcess`.
@@ -97,7 +97,7 @@ def build(
 def _initial_weights(
   task: tasks.Task, cache: compilation_cache.CompilationCache
 ) -> tff.learning.models.ModelWeights:
-  """Returns a task model's weights, bitwise equal to those in a process."""
+  """Returns a task's initial weights, bitwise equal to those of a process."""
   # A process computes them in a TFF computation, too; eager results may differ
   # in the last bits.
   comp = cache.computations(
@@ -122,7 +122,7 @@ def _with_client_rate(
 
 def _with_shuffle_seed(state: rounds.State, seed: int) -> rounds.State:
   work = state.client_work
-  # If clients keep a state, the state of training is one of several parts.
+  # If clients keep a state, `work` has several parts; one is that of training.
   is_beside = client_state.TRAINING in work
   training = work[client_state.TRAINING] if is_beside else work
   training = type(training)(
@@ -221,7 +221,7 @@ def client_weighting(
 
 
 def _server_optimizer(spec: RunSpec) -> dict[str, _Optimizer]:
-  # A method's own server step gets its rate as a hyperparameter.
+  # If the method has its own server step, its rate is a hyperparameter.
   if spec.has_own_server_step or (
     spec.server_optimizer is None and spec.server_learning_rate is None
   ):

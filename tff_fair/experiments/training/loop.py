@@ -64,7 +64,7 @@ class Schedule(NamedTuple):
 
 
 class StateStore:
-  """The interface that saves a run's states; this class saves nothing."""
+  """The interface of stores for a run's states; this class stores nothing."""
 
   def load_latest(self, initial: Any) -> tuple[Any, int, CallbackStates | None]:
     """Returns the last saved process state, its round, and callback states.
@@ -85,7 +85,10 @@ def train(
   states: StateStore,
   callbacks: Callbacks,
 ) -> Schedule:
-  """Trains the rounds after the last saved one; returns the actual schedule."""
+  """Trains the rounds after the last saved one.
+
+  Returns the schedule, which a callback may have shortened.
+  """
   process_state, completed, saved = states.load_latest(training.initial_state())
   with _BackgroundWriter(states, callbacks) as record:
     if saved is not None:
@@ -161,5 +164,6 @@ class _BackgroundWriter:
       with self._thread:
         if self._unsaved is not None:
           with interruption.defer():
-            # Not in this thread, which may get signals or run an event loop.
+            # Save in the other thread, as this one may get signals or run an
+            # event loop.
             self._thread.submit(self._save, self._unsaved).result()

@@ -1,4 +1,4 @@
-"""Checks a run's settings with its task, and resolves them to a plan."""
+"""Checks a run's settings against its task, and resolves them to a plan."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -151,7 +151,7 @@ BASELINE_SETTINGS = (
 
 
 def _check_reference(spec: RunSpec) -> None:
-  """Checks that the method takes negative losses if it is to get loss gaps."""
+  """Checks that the method can use loss gaps if the run requests them."""
   if spec.loss_reference != "none":
     rule = methods.get(spec.algorithm).build.rule
     if not rule.takes_gaps:
@@ -261,7 +261,7 @@ def aggregation(spec: RunSpec) -> str:
   valid = methods.get(spec.algorithm).aggregations
   protection = defence(spec)
   usual = summing.STACKED if spec.measures_stationarity else valid[0]
-  # Only two-phase aggregation takes defences that replace the sum.
+  # Only two-phase aggregation supports defences that replace the sum.
   if protection and protection.sum_factory and summing.TWO_PHASE in valid:
     usual = summing.TWO_PHASE
   chosen = usual if spec.aggregation is None else spec.aggregation
@@ -301,8 +301,8 @@ _ASSUMPTION = (
   "Cohorts have a fixed size and are drawn uniformly without replacement; "
   "neighbours differ in the data of one client."
 )
-# What a run reveals about clients' data without noise, so that epsilon leaves
-# it out: always, and (`_LEFT_OUT`) if the named setting has a value.
+# What epsilon does not cover, since it is revealed without noise: in every run,
+# and (`_LEFT_OUT`) in runs in which the setting has a value.
 _ALWAYS_LEFT_OUT = (
   "the tables of the run, as training metrics and evaluations",
   "what the task takes from training data before the first round, such as "

@@ -28,7 +28,7 @@ _MARGINS = (0.75, 0.15, 0.55, 0.4)
 
 def preload() -> None:
   """Imports matplotlib's modules; the first call takes half a second."""
-  # No pyplot: it would look for a display.
+  # Not pyplot, which would look for a display.
   from matplotlib import figure  # noqa: F401, PLC0415
   from matplotlib.backends import backend_agg  # noqa: F401, PLC0415
 

@@ -34,12 +34,12 @@ class Results(NamedTuple):
   threshold: Mapping[str, Any] | None = None
   other_models: pd.DataFrame | None = None  # By client_id: local_SCORE, ...
   fine_tuning: pd.DataFrame | None = None  # By client_id and epochs.
-  # The most rounds and the learning rates of local models.
+  # The maximum number of rounds, and the learning rates, of local models.
   local_training: Mapping[str, Any] | None = None
 
 
 class ClientPredictions(NamedTuple):
-  """Labels of a client's n examples, and the outputs, float32[n, width]."""
+  """A client's n labels, and a model's outputs for them, float32[n, width]."""
 
   client_id: int
   labels: np.ndarray
@@ -52,7 +52,7 @@ def results(
   parts: build.RunParts,
   found: Mapping[str, baselines.Baseline],
 ) -> Results:
-  """Returns the results from predictions; `found` are baselines by kind."""
+  """Returns a run's `Results`; `found` maps kinds to baselines."""
   task, ids = parts.task, parts.evaluated_ids.tolist()
   has_groups = task.test.groups is not None
   if not (has_groups or spec.threshold_for or found or spec.finetune_epochs):
@@ -104,7 +104,7 @@ def _predict(
   half: tasks.Split,
   ids: Sequence[int],
 ) -> list[ClientPredictions]:
-  """Returns the predictions for `ids`, by personal models if there are any."""
+  """Predicts the clients' examples, with personal models if there are any."""
   model, predicted = task.keras_model_fn(), []
   for client_id in ids:
     trained_model.assign(model, weights.as_list(client_id))
@@ -174,7 +174,7 @@ def choose_threshold(
 ) -> dict[str, Any]:
   """Chooses the threshold with the best score `goal` on training examples.
 
-  Returns it with its score on test examples, as an entry of the summary.
+  Returns an entry of the summary: the threshold and its score on test examples.
   """
 
   def of_class(client: ClientPredictions) -> tuple[np.ndarray, np.ndarray]:
@@ -271,14 +271,14 @@ class _ModelComparison:
     )
 
   def _in_units(self, values: np.ndarray) -> np.ndarray:
-    """Returns labels or outputs; in regression, in the label's own units."""
+    """Returns labels or outputs; those of a regression in the label's unit."""
     task = self.parts.task
     return values if task.num_classes is not None else values * task.label_scale
 
   def _gains(
     self, before: Sequence[np.ndarray], after: Sequence[np.ndarray]
   ) -> np.ndarray:
-    """Returns `joining_gains.COLUMNS` of `after` over `before`, by client."""
+    """Returns clients' `joining_gains.COLUMNS`, from `after` and `before`."""
     least, most = _PERMUTATION_DRAWS
     of_clients = [
       gains.client_gain(

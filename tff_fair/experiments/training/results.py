@@ -96,7 +96,7 @@ def write(
 
 
 def _move(staged: RunFolder, folder: RunFolder) -> None:
-  """Moves a run's final files to its folder; the last file marks it as done."""
+  """Moves final files to a run's folder; the last one marks the run as done."""
   last = [staged.checksums, staged.summary]
   if folder.is_finished:
     # Until the new configuration is in place, the same command fine-tunes
@@ -135,7 +135,7 @@ def _client_summary(
 def _training_summary(
   folder: RunFolder, spec: RunSpec, parts: build.RunParts, rounds: int
 ) -> dict[str, Any]:
-  """Returns the summary's entries on all rounds; missing entries are None."""
+  """Returns the summary's entries on training; None for a missing entry."""
   cohorts = tables.read_required(folder.path, tables.COHORTS)
   metrics = tables.read_required(folder.path, tables.METRICS)
   return {
@@ -188,7 +188,7 @@ def _write_labels(folder: RunFolder, task: tasks.Task) -> None:
 
 
 def _training_label_counts(parts: build.RunParts) -> np.ndarray | None:
-  """Returns participants' numbers of labels by class; None without classes."""
+  """Counts the participants' training labels by class; None without classes."""
   counts = label_counts(parts.task)
   if counts is None or len(counts[0]) < 2:
     return None
@@ -269,7 +269,7 @@ def _results(
 
 
 def _noise(clients: pd.DataFrame, score: Score) -> dict[str, object]:
-  """Returns the summary's entry on noise; empty unless accuracy is scored."""
+  """Returns the entry on sampling noise; empty unless the score is accuracy."""
   if not score.is_accuracy:
     return {}
   noise = sampling_noise.of_scores(

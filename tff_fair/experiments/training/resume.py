@@ -243,8 +243,8 @@ def roll_back(
         "exported."
       )
   _say_changes(folder, say)
-  # The folder changes only from here on. Remove the checksums, which would
-  # report the rows that tables lose.
+  # Nothing in the folder has changed up to here. The checksums would report the
+  # rows that are removed below, so remove the checksums first.
   folder.checksums.unlink(missing_ok=True)
   folder.remove_leftovers()
   _set_states_aside(folder, doubts, completed, say)
@@ -326,7 +326,7 @@ def _missing_rows(
   num_reporting: int | None,
   num_evaluated: int,
 ) -> str | None:
-  """Returns a text on the rows of round `saved` that tables lack, or None."""
+  """Returns a phrase on a table that lacks rows for round `saved`, or None."""
   for table, round_num, number in (
     *((t, saved, 1) for t in (folder.metrics, folder.timing, folder.costs)),
     (folder.cohorts, saved, num_reporting),

@@ -20,9 +20,10 @@ from tff_fair.experiments.training.round_state import RoundState
 if typing.TYPE_CHECKING:
   from tff_fair.experiments.runs.run import Run
 
-# Returns how many clients have begun since a fixed time, and how many compute
-# at a time; None on Dask's workers, which do not count clients. All clients
-# that have begun are done, except those that compute now.
+# A function that returns how many clients have begun since a fixed time, and
+# how many compute at a time. It returns None on Dask's workers, which do not
+# count clients. All clients that have begun are done, except those that compute
+# now.
 Count = Callable[[], tuple[int, int] | None]
 
 # The seconds from the start of long work to each of the first lines in a log;
@@ -38,10 +39,11 @@ class LongWork:
   name: str  # Such as "round 1".
   num_clients: int
   passes: int  # How often each client computes.
-  start: float  # In seconds.
-  # The count of clients when the work began; None if they are not counted.
+  start: float  # A time in seconds.
+  # How many clients had begun before the work; None if they are not counted.
   num_begun_before: int | None
-  next_line: float = _FIRST_LINE_SECONDS[0]  # Time of the next line in a log.
+  # Seconds from `start` to the next line in a log.
+  next_line: float = _FIRST_LINE_SECONDS[0]
 
   def is_line_due(self, now: float) -> bool:
     """Returns whether a log line is due; if so, sets when the next one is."""
@@ -73,7 +75,7 @@ class LongWork:
     if count is None or self.num_begun_before is None:
       return None
     begun, at_a_time = count
-    if at_a_time < 1:  # All begin at once.
+    if at_a_time < 1:  # All clients begin at once.
       return None
     done = max(0, begun - self.num_begun_before - at_a_time) / self.passes
     return min(done, float(self.num_clients))
@@ -115,7 +117,7 @@ class RoundProgress(Writer):
 
   def on_start(self, run: Run) -> None:
     """Starts to show the rounds after the run's last complete one."""
-    # `on_end` is also called if the following fails.
+    # Set `_token` first: `on_end` is also called if the rest of this fails.
     self._token = _ACTIVE_PROGRESS.set(self)
     self._ticking.start()
     self._start = self._last_line = time.monotonic()
@@ -141,7 +143,7 @@ class RoundProgress(Writer):
   def write(self, state: RoundState) -> None:
     """Shows the end of a round, and its evaluation if there was one."""
     now = time.monotonic()
-    is_start = state.round_num == self._first  # The model before training.
+    is_start = state.round_num == self._first  # Round 0, before training.
     if is_start:
       self._start = now
     self._notes = state.notes or self._notes

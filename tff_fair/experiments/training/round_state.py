@@ -55,7 +55,7 @@ class RoundEvaluation(NamedTuple):
 class ClientUpdates(NamedTuple):
   """The updates and signals that clients have sent in a round.
 
-  Clients that aggregation excludes (for example without examples) are missing.
+  Clients that aggregation excludes, such as those without examples, are absent.
 
   Attributes:
     client_id: int64[m], the ids of the m clients, ascending.
@@ -72,7 +72,7 @@ class ClientUpdates(NamedTuple):
 
 
 class CallbackStates(NamedTuple):
-  """The callbacks' states by name, and the reason to stop; "" for none."""
+  """The callbacks' states by name, and the reason to stop ("" if none)."""
 
   states: Mapping[str, Mapping[str, Any]] = {}
   stop: str = ""
@@ -126,8 +126,8 @@ class RoundState:
     """The weights of the global model, as NumPy arrays.
 
     `trainable` and `non_trainable` are lists in the order of the Keras model's
-    weights; `assign_weights_to` takes a Keras model. The first access computes
-    the weights.
+    weights; its `assign_weights_to` copies them into a Keras model. The first
+    access computes the weights.
     """
     found = self.get_model_weights(self.process_state)
     return type(found)(

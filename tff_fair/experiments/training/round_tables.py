@@ -42,14 +42,15 @@ class TableWriter(Writer):
       append_rows(
         folder.client_evaluations, round_num, state.evaluation.clients
       )
-      # Written last: readers skip clients' rows of rounds without a row here.
+      # Written last, since readers skip the clients' rows of rounds that do not
+      # have a row in this table.
       append_row(folder.evaluations, round_num, state.evaluation.summary)
 
 
 def append_row(path: pathlib.Path, round_num: int, value: object) -> None:
   """Appends a CSV row with the round's number and the leaves of `value`."""
-  # The format of TFF's CSVFileReleaseManager, but written 20 times as fast; and
-  # NaN, such as a mean over no clients, becomes an empty cell.
+  # The format is that of TFF's CSVFileReleaseManager, which is 20 times slower,
+  # except that NaN, such as a mean over no clients, becomes an empty cell.
   row: dict[str, object] = {ROUND: round_num}
   for name, leaf in event_files.leaves(value):
     cell = np.asarray(leaf).tolist()

@@ -39,7 +39,7 @@ Process: TypeAlias = "tff.learning.templates.LearningProcess"
 
 @dataclasses.dataclass(kw_only=True)
 class RoundRunner:
-  """Runs rounds, which depend only on their number and the state before."""
+  """Runs rounds; a round depends only on its number and the state before it."""
 
   process: Process
   sample: Callable[[int], sampling.DrawnCohort]  # The cohort of a round.
@@ -155,7 +155,7 @@ def _split_metrics(
 ) -> tuple[
   Mapping[str, Any], Mapping[str, Mapping[int, float]], Mapping[str, np.ndarray]
 ]:
-  """Splits metrics into those of the cohort, of clients, and of the tape."""
+  """Splits metrics into those of the cohort, of clients, and for the tape."""
   aggregator = metrics.get(_AGGREGATOR, {})
   taped = {
     name.removeprefix(_TAPE): np.asarray(value)

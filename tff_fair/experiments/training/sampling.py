@@ -7,7 +7,7 @@ Power of choice: Cho, Wang, Joshi, "Towards Understanding Biased Client
 Selection in Federated Learning" (AISTATS 2022). Of d candidates, drawn without
 replacement with probabilities proportional to their numbers of examples, the m
 clients with the largest last known losses take part. Clients without a loss yet
-come first; of clients with equal losses, the one with the smaller id.
+come first; if losses are equal, clients with smaller ids come first.
 """
 
 from collections.abc import Iterable
@@ -168,7 +168,7 @@ class Sampler:
       else examples / np.sum(examples),
     )
     if is_by_loss:
-      # The clients with the largest last losses; of equals, the lowest ids.
+      # Keep clients with the largest last losses; if equal, with lower ids.
       by_id = np.sort(drawn)
       losses = self.last_losses.values[by_id]
       drawn = by_id[np.argsort(-losses, kind="stable")[:size]]
@@ -185,8 +185,9 @@ class Sampler:
 def evaluation_clients(spec: RunSpec, first_rounds: np.ndarray) -> np.ndarray:
   """Returns the ids of the clients that the run evaluates, int64[n], ascending.
 
-  By default, these are all clients; else a random sample of those that may take
-  part, and all unseen clients.
+  By default, the run evaluates all clients. If `evaluation_clients` is set, it
+  evaluates a random sample of the clients that may take part, and all unseen
+  clients.
   """
   seen = np.flatnonzero(participates(first_rounds))
   number = spec.evaluation_clients
@@ -227,8 +228,8 @@ def _spread_evenly(values: np.ndarray) -> np.ndarray:
 def first_rounds(spec: RunSpec, task: tasks.Task) -> np.ndarray:
   """Returns the first round that may draw each client, int64[clients].
 
-  It is above 1 for late joiners, and `NEVER` for unseen clients; the run
-  evaluates both like all other clients.
+  It is above 1 for late joiners, and `NEVER` for unseen clients. The run
+  evaluates late joiners and unseen clients like all others.
   """
   rounds = np.ones(task.num_clients, np.int64)
   field = "unseen_clients"
@@ -291,7 +292,7 @@ def participation_columns(first: np.ndarray) -> dict[str, np.ndarray]:
 def _try_draw_share(
   text: str, among: np.ndarray, random: np.random.Generator
 ) -> np.ndarray | None:
-  """Draws the share `text` of `among`; None if `text` is not a share."""
+  """Draws the share `text` of the clients `among`; None if it is no share."""
   try:
     share = float(text)
   except ValueError:

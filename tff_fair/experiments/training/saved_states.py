@@ -1,4 +1,4 @@
-"""Saves the states of a run for its resumption, and writes its tape."""
+"""Saves a run's states, from which it can resume, and writes its tape."""
 
 import asyncio
 import concurrent.futures
@@ -21,15 +21,15 @@ from tff_fair.experiments.training.callbacks import Writer
 from tff_fair.experiments.training.round_state import CallbackStates, RoundState
 from tff_fair.files import atomic
 
-# A run resumes from the last state, or from the one before if that is damaged.
+# A run resumes from the last state or, if that is damaged, from the one before.
 _NUM_CHECKPOINTS = 2
 _CALLBACKS = "callbacks.npz"
-_VALUES = "values"  # The array that holds all other values as JSON.
+_VALUES = "values"  # The array with all values except arrays, as JSON.
 _T = TypeVar("_T")
 
 
 class Checkpoints(loop.StateStore):
-  """Saves the last two states in a folder, complete even after a power cut."""
+  """Keeps a run's last two states; even a power cut leaves them complete."""
 
   def __init__(
     self,
@@ -44,7 +44,7 @@ class Checkpoints(loop.StateStore):
     self._record = record
 
   def save(self, state: RoundState) -> None:
-    """Saves a state after the tables, so that a saved state has its rows."""
+    """Saves a state, after syncing the tables so that its rows are on disk."""
     self._check()
     for table in self._tables:
       if table.exists():
@@ -97,7 +97,7 @@ def _manager(path: pathlib.Path) -> tff.program.FileProgramStateManager:
 
 
 def _run_coroutine(coroutine: Coroutine[object, object, _T]) -> _T:
-  """Runs a coroutine in a new thread: this thread may run an event loop."""
+  """Runs a coroutine in a new thread, as this one may run an event loop."""
   with concurrent.futures.ThreadPoolExecutor(1) as thread:
     return thread.submit(lambda: asyncio.run(coroutine)).result()
 

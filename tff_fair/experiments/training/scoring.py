@@ -23,7 +23,7 @@ Columns = Mapping[str, np.ndarray]
 
 
 class ScoringSettings(NamedTuple):
-  """The scores that an evaluation computes, their positive class and sums."""
+  """The scores that an evaluation computes, and what it needs for them."""
 
   score: Score
   # None means the rarer of two classes or, with more classes, a mean over all.
@@ -42,7 +42,7 @@ def resolve(task: tasks.Task, spec: RunSpec) -> ScoringSettings:
     for found in names:
       _check(task, field, found)
   if _has_rare_class(task) and _RECALL not in asked:
-    asked = [*asked, _RECALL]  # Accuracies hide unpredicted rare classes.
+    asked = [*asked, _RECALL]  # Recall shows if a rare class is missed.
   if {name, *asked} == {ACCURACY.name}:
     return ScoringSettings(ACCURACY, positive)
   others = dict.fromkeys([usual.name, *usual.extra_scores, *asked])
@@ -231,7 +231,7 @@ def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
     return None if width is None else Outputs("number", width)
   if task.objective.activation == "sigmoid" and label.shape.rank == 2:
     width = label.shape[1]
-    # With at most `TOP` labels, the top predictions include all of them.
+    # With at most `TOP` labels, the top predictions are always the same.
     return Outputs("labels", width) if (width or 0) > TOP else None
   if not label.dtype.is_integer or score.name in _PROBABILITY_SCORES:
     return None
@@ -241,7 +241,7 @@ def output_kind(task: tasks.Task, score: Score) -> Outputs | None:
 def summarize_outputs(
   columns: Columns, outputs: Outputs | None
 ) -> dict[str, float | dict[str, float]]:
-  """Returns a summary's entries on all predictions, for `diagnosis`."""
+  """Returns the entries of a summary that `diagnosis` reads."""
   if outputs is None:
     return {}
   low, high, label_low, label_high = columns[ENDS].max(0) * [-1, 1, -1, 1]

@@ -16,7 +16,7 @@ from tff_fair.experiments.sweeps import choosing
 from tff_fair.files import parsing
 
 _TITLE = "The choice"
-_ENDS = ("", "_low", "_high")  # Suffixes of the difference and its interval.
+_ENDS = ("", "_low", "_high")  # Suffixes of a difference's columns.
 
 
 def build(task: TaskRuns) -> section.Section:

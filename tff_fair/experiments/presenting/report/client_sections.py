@@ -36,7 +36,7 @@ from tff_fair.metrics.statistics import tail_size
 
 _MAX_QUANTILES = 200
 
-# Each method with its runs' scores, float[clients], the worst client first.
+# Methods, each with an array float[clients] of scores per run, the worst first.
 _Scored = Sequence[tuple[Method, list[np.ndarray]]]
 
 
@@ -146,7 +146,7 @@ def _histograms(task: TaskRuns, shown: _Scored) -> list[Figure]:
 def _quantile_line(
   method: Method, scores: list[np.ndarray], score: Score
 ) -> Line:
-  """Returns a method's quantiles over clients: mean and std over its runs."""
+  """Returns a method's quantiles of clients' scores, averaged over its runs."""
   count = min(max(a.size for a in scores), _MAX_QUANTILES)
   shares = (np.arange(count) + 0.5) / count
   quantiles = [a[(shares * a.size).astype(int)] for a in scores]
@@ -170,7 +170,7 @@ def _steps(score: Score) -> str:
 def histogram_shares(
   scores: Sequence[np.ndarray], start: float = 0.0, end: float = 1.0
 ) -> np.ndarray:
-  """Returns the share of clients in each of 20 equal bins, mean over runs."""
+  """Returns the share of clients in each of 20 bins, averaged over runs."""
   # Accuracies are rounded to float32. Adding half a millionth keeps 0.05, for
   # example, in the bin that starts there.
   places = [np.clip((a - start) / (end - start) + 5e-7, 0, 1) for a in scores]
@@ -223,7 +223,7 @@ def draw_histogram(
 
 _EACH_TITLE = "Each client"
 _MAX_CLIENTS = 39
-_ONE_CHART = 6  # More clients are shown in two charts, side by side.
+_ONE_CHART = 6  # With more clients, there are two charts, side by side.
 _LETTER_WIDTH, _GAP = 8.5, 14  # Wide enough for a phone's larger letters.
 _LEAST_ROW, _DOT = 36, 11  # Heights in pixels.
 
@@ -251,7 +251,7 @@ def build_each(task: TaskRuns) -> section.Section:
   order = first.sort_values(
     kind="stable", ascending=task.score.higher_is_better
   ).index
-  # With a single seed, intervals are binomial, so they need accuracies that are
+  # The intervals of methods with one seed are binomial, so accuracies must be
   # shares of examples, not of words.
   are_shares = task.score.is_accuracy and (
     metrics.are_shares_of_examples(
@@ -358,7 +358,7 @@ def _row(
   task: TaskRuns, row: _Client, name: str, place: int, frame: Frame
 ) -> list[Shape]:
   middle = float(frame.y_pixels([place])[0])
-  # The vertical distance between two methods, in units of a row.
+  # The vertical distance between two methods' points, in units of a row.
   step = _DOT * (frame.y.low - frame.y.high) / frame.inner_height
   points = [
     Point(

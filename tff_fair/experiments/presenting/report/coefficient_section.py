@@ -26,7 +26,7 @@ _MAX_NAMES = 16  # The most client names that fit on a phone, one below another.
 
 @dataclasses.dataclass(frozen=True)
 class Coefficients:
-  """The coefficients of a run of `method`; `values` is a result of `matrix`."""
+  """The coefficients in a run of `method`; `matrix` describes `values`."""
 
   method: Method
   run: Run
@@ -80,7 +80,7 @@ def client_order(run: Run) -> tuple[np.ndarray, bool]:
 def matrix(
   table: pd.DataFrame, order: np.ndarray, max_rows: int, max_columns: int
 ) -> np.ndarray:
-  """Returns mean coefficients by block of clients (row) and rounds (column)."""
+  """Returns mean coefficients, by block of clients and block of rounds."""
   num_rounds = int(table[ROUND].max())
   rows, columns = min(len(order), max_rows), min(num_rounds, max_columns)
   rank = pd.Series(np.arange(len(order)), index=order)

@@ -71,7 +71,7 @@ _TITLE = "Curves"
 
 
 class _Axis(NamedTuple):
-  """An x axis: the cumulative sum of `columns`, or rounds if that is empty."""
+  """An x axis: the cumulative sum of `columns`, or rounds without columns."""
 
   name: str
   title: str

@@ -60,7 +60,7 @@ def over_seeds(
 
 
 def cumulative_cost(method: Method, columns: tuple[str, ...]) -> Curve | None:
-  """Returns the cumulative sum of `columns`; None if a run lacks a column."""
+  """Returns the running sum of cost `columns`; None if a run lacks a column."""
 
   def table_of(run: Run) -> pd.DataFrame:
     if run.costs is None or not set(columns) <= set(run.costs):
@@ -82,7 +82,7 @@ def costs_by_round(curve: Curve, costs: Curve) -> np.ndarray:
 
 
 def windows(curve: Curve, limit: int) -> tuple[Curve, int]:
-  """Returns a curve averaged in up to `limit` windows, and their length."""
+  """Averages a curve in at most `limit` windows; also returns their length."""
   length = -(-len(curve.rounds) // limit)
   table = pd.DataFrame({"round": curve.rounds, "mean": curve.mean})
   of_windows = table.groupby(np.arange(len(table)) // length)
@@ -205,7 +205,7 @@ def downsample(x: np.ndarray, y: np.ndarray, limit: int) -> np.ndarray:
 def _band(line: Line, frame: Frame) -> Path:
   shown = downsample(line.x, line.y, _MAX_POINTS)
   low, high = line.y - line.spread, line.y + line.spread
-  if frame.y.is_logarithmic:  # Clip values without a logarithm to the edge.
+  if frame.y.is_logarithmic:  # Move ends that have no logarithm to the edge.
     low = np.where(low > 0, low, frame.y.low)
   path = band_path(
     frame.x_pixels(line.x[shown]),

@@ -14,7 +14,7 @@ from tff_fair.experiments.texts import sentences
 from tff_fair.metrics.intervals import LEVEL
 
 _MOST_NAMES = 5
-_MOST_METHODS = 5  # Clients are named for this many methods.
+_MOST_METHODS = 5  # The most methods whose clients are named.
 _MOST_WARNED = 3
 _COUNTS = ("gaining", "losing", "undecided")
 
@@ -117,7 +117,7 @@ def _names(task: TaskRuns, methods: Sequence[Method]) -> Iterator[str]:
 
 
 def _single_method_scores(task: TaskRuns, method: Method) -> dict[str, Any]:
-  """Returns template values on scores, if no gains from joining are known."""
+  """Returns template values for runs without known gains from joining."""
   found = [run.of_summary(f"test_{task.score.name}") for run in method.runs]
   worst = "min" if task.score.higher_is_better else "max"
   mean, of_worst = (

@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
   measure: Measure
   value: Value
-  interval: Interval | None  # Student's t; None if unknown.
+  interval: Interval | None  # From Student's t; None if unknown.
 
   @property
   def mean(self) -> float:
@@ -146,7 +146,7 @@ _BY_EXAMPLES = (
   *("weighted", "weighted_std"),
   *(f"weighted_worst_{q}" for q in _PERCENTS),
 )
-# Measures that only accuracies have.
+# Measures that exist only if the score is the accuracy.
 _ERROR = tuple(
   f"{by}{name}"
   for by in ("", "weighted_")

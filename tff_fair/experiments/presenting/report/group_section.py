@@ -140,7 +140,7 @@ def _share(share: float) -> Cell:
 
 
 def _of_clients(task: TaskRuns, label: str, run: Run) -> dict[str, Any]:
-  """Returns the template values of a run's clients with the widest gaps."""
+  """Returns template values about the run's clients with the widest gaps."""
   found = run.of_summary(summaries.GROUPS)
   clients = tables.drop_unseen(run.clients)
   names = [name for name in sentences.GAPS if name in clients]

@@ -32,7 +32,8 @@ class Shades:
   def levels(self, values: np.ndarray) -> np.ndarray:
     """Returns shades: 1, 2, ... for values >= 0, -1, ... below, 0 for NaN."""
     with np.errstate(invalid="ignore"):
-      # A value on an edge, such as the largest, belongs to the shade below.
+      # A value at the edge of two shades, such as the largest value, gets the
+      # lower shade.
       steps = np.ceil(np.abs(values - self.start) / self.step - 1e-9)
       shades = np.where(
         values < 0,
@@ -72,7 +73,7 @@ def shades_for(values: np.ndarray, *, from_zero: bool = True) -> Shades:
 
 
 def cells(values: np.ndarray, shades: Shades, frame: Frame) -> Group:
-  """Draws a matrix over the frame, a path for each shade; NaN is empty."""
+  """Draws a matrix over the frame, with one path per shade and none for NaN."""
   found = shades.levels(values)
   rows, columns = found.shape
   # Round edges before drawing, so that neighbouring cells share them.
@@ -123,5 +124,5 @@ def legend(shades: Shades, frame: Frame, title: str = "") -> Group:
 
 
 def class_name(shade: int) -> str:
-  """Returns the class of a shade for the style sheet."""
+  """Returns the name of a shade's class in the style sheet."""
   return f"p{shade}" if shade > 0 else f"n{-shade}"

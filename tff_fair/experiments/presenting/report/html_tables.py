@@ -97,7 +97,7 @@ def over_seeds(measure: Measure, values: Iterable[Sequence[float]]) -> Column:
 def of_methods(
   caption: str, methods: Sequence[Method], columns: Sequence[Column]
 ) -> Table:
-  """Returns a table with a row for each method, which readers can sort."""
+  """Returns a table with a row for each method; readers can sort the table."""
   heads = [Head("Seeds", "ascending"), *(c.head for c in columns)]
   rows = [
     Row(

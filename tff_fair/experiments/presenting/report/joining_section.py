@@ -23,7 +23,7 @@ from tff_fair.experiments.texts import sentences
 _TITLE, _NEWCOMERS = "Is joining worth it", "Clients that come later"
 _MAX_CLIENTS = 100
 _NUMBERS = {"gaining": "Gain", "losing": "Lose", "undecided": "Undecided"}
-# Columns by name in the summary: the title, and whether values are gains.
+# The title of each value in the summary, and whether it is a gain.
 _MEANS = {
   "federated": ("In the federation", False),
   joining_gains.LOCAL: ("Alone", False),
@@ -73,7 +73,7 @@ def of_methods(task: TaskRuns, methods: Sequence[Method]) -> Table:
 
 
 def _how_many(runs: Sequence[Mapping[str, Any]], name: str) -> Cell:
-  """Returns a cell with the runs' numbers of clients, as "0 or 1 of 8"."""
+  """Returns a cell with the runs' numbers of clients, such as "0 or 1 of 8"."""
   known = [run for run in runs if name in run]
   if not known:
     return Cell(math.nan, "-")

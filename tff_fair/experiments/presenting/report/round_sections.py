@@ -32,7 +32,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 
 
 class _Series(NamedTuple):
-  """The texts of a section on a per-round value, and its metrics.csv column."""
+  """A value per round: its column in metrics.csv, and texts on the page."""
 
   title: str
   column: str
@@ -96,7 +96,7 @@ def _of_share(task: TaskRuns, series: _Series) -> section.Section:
   for method in task.methods:
     curve = curves.over_seeds(method, lambda run: run.rounds, series.column)
     if curve is not None:
-      # Omit bands, as they would cover each other.
+      # Windows have no bands, which would cover each other.
       curve, length = curves.windows(curve, _MAX_WINDOWS)
       lines.append(curves.line(method, curve, factor=100))
       longest = max(longest, length)

@@ -47,7 +47,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _unusual(settings: _Settings, run: Run) -> dict[tuple[str, str], object]:
-  """Returns the settings of a run that are not defaults."""
+  """Returns those of `settings` that differ from the defaults for `run`."""
   defaults: dict[tuple[str, str], object] = {
     ("flags", name): field.default for name, field in RunSpec.fields().items()
   }
@@ -82,7 +82,7 @@ def _texts(settings: _Settings) -> list[str]:
 
 
 def _settings_by_group(run: Run) -> dict[tuple[str, str], object]:
-  """Returns a run's settings by (group, name), without its row's columns."""
+  """Returns a run's settings by (group, name), without the seed."""
   flags = {
     spec_text.FLAG_NAMES.get(name, name): spec_text.assignments(value)
     if isinstance(value, Mapping)

@@ -31,7 +31,7 @@ def unit(largest: float, names: Sequence[str]) -> Unit:
   """Returns the unit in which a number has one to three whole digits."""
   power = 0
   if 1 <= largest < math.inf:
-    # Rounding must not give 1e15 the unit below.
+    # Despite rounding errors, 1e15 must not get the unit of 1e12.
     power = math.floor(math.log10(largest) / 3 + _TOLERANCE)
   power = min(power, len(names) - 1)
   return Unit(1000.0**power, names[power])
@@ -58,7 +58,7 @@ class Scale:
     return np.where(np.isfinite(places), places, np.nan)
 
   def clipped(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Returns values, clipped to the range."""
+    """Returns the values, with those out of range moved to its ends."""
     low, high = sorted((self.low, self.high))
     return np.asarray(values, np.float64).clip(low, high)
 

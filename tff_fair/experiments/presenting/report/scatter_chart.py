@@ -20,7 +20,7 @@ from tff_fair.metrics.intervals import Interval
 
 _MAX_NAMES = 14
 _LINE_HEIGHT, _GAP = 12.0, 8.0
-_MOST_HIDDEN = LETTER_WIDTH * _LINE_HEIGHT / 2  # The area of half a letter.
+_MOST_HIDDEN = LETTER_WIDTH * _LINE_HEIGHT / 2  # Half a letter's area.
 
 
 class Point(NamedTuple):
@@ -50,7 +50,7 @@ def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
 
 
 def front_of(points: Sequence[Point], x: Measure, y: Measure) -> list[int]:
-  """Returns the indices of the Pareto front of points by two measures."""
+  """Returns the indices of the points that are on the Pareto front."""
   return pareto_front(
     [-measures.sort_key(x, point.x) for point in points],
     [-measures.sort_key(y, point.y) for point in points],
@@ -107,7 +107,7 @@ def draw_point(point: Point, frame: Frame) -> Group:
 def _names(
   points: Sequence[Point], front: Sequence[int], frame: Frame
 ) -> list[Text]:
-  """Returns names that fit next to their points; the front has priority."""
+  """Returns the names that fit beside their points, those in `front` first."""
   x = frame.x_pixels([point.x for point in points])
   y = frame.y_pixels([point.y for point in points])
   taken = [(a - 5, b - 5, a + 5, b + 5) for a, b in zip(x, y, strict=True)]

@@ -66,7 +66,7 @@ def build(task: TaskRuns) -> section.Section:
 
 
 def _deciding_clients(runs: Sequence[Run], settings: SearchSettings) -> str:
-  """Returns the clients and data that a study's objectives cover."""
+  """Returns a phrase for the clients and data on which trials are compared."""
   fraction = settings.validation_fraction
   if any(tables.has_validation(run.last_evaluation) for run in runs):
     return "validation data of the clients"

@@ -1,4 +1,4 @@
-"""Sections of the page: titles with rendered templates."""
+"""Sections of the page: each has a title and a rendered template."""
 
 import dataclasses
 from typing import Any

@@ -19,7 +19,7 @@ from tff_fair.experiments.runs.run import ROUND, Run
 from tff_fair.experiments.spec.scores import Score
 
 # The style sheet has the colours of Okabe and Ito (2008), which colour-blind
-# readers can distinguish, without yellow, which is invisible on white.
+# readers can distinguish. It omits yellow, which is invisible on white.
 NUM_COLORS = 7
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "14 4", "9 3 2 3 2 3")
 # Paths of markers around the origin, about 8 pixels wide.
@@ -128,13 +128,13 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class TaskRuns:
-  """The runs on one task, with the same split of the data and model."""
+  """The runs on one task with the same task options."""
 
   identifier: str
   name: str
   title: str
   methods: tuple[Method, ...]  # The baselines come first.
-  unfinished: tuple[Run, ...]  # Runs that are not shown.
+  unfinished: tuple[Run, ...]  # These runs are not shown.
   question: Question  # The question that intervals answer.
   num_baselines: int = 1
 
@@ -145,12 +145,12 @@ class TaskRuns:
 
   @property
   def runs(self) -> list[Run]:
-    """The runs to show."""
+    """The shown runs, method by method."""
     return [run for method in self.methods for run in method.runs]
 
   @functools.cached_property
   def score(self) -> Score:
-    """The score by which clients are compared, with its decimals."""
+    """The score by which clients are compared, with enough decimals."""
     return run_groups.common_score(self.runs or self.unfinished)
 
   @property

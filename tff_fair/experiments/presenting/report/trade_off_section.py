@@ -40,7 +40,7 @@ _VALUE_WIDTH, _GAP = 48, 14
 
 
 def build_bars(task: TaskRuns) -> section.Section:
-  """Returns the section: a chart for each measure, all on one scale."""
+  """Returns the section: a bar chart for each measure, all on one scale."""
   if len(task.methods) < 2:
     return section.Section(_BARS_TITLE, absence="there is only one method")
   found = {
@@ -120,8 +120,8 @@ def _row(method: Method, result: Result, middle: float, frame: Frame) -> Group:
 
 _MAX_NAMES = 10
 _PAIRS = (("mean", "std"), ("mean", "worst_10"))
-# The axes of Figure 3 of Ju et al., "Accelerating Fair Federated Learning:
-# Adaptive Federated Adam".
+# These are the axes of Figure 3 of Ju et al., "Accelerating Fair Federated
+# Learning: Adaptive Federated Adam".
 _ERROR_PAIRS = (
   ("error", "error_relative_std"),
   ("weighted_error", "weighted_error_relative_std"),
@@ -211,7 +211,7 @@ def _point(task: TaskRuns, method: Method, x_name: str, y_name: str) -> Point:
 
 
 def _scale(measure: Measure, ranges: Sequence[Sequence[float]]) -> Scale:
-  # Without margins, markers at the edge would extend beyond it.
+  # Without margins, markers at the edge of the plot would extend beyond it.
   return scale.with_margins(
     min(map(min, ranges)),
     max(map(max, ranges)),

@@ -126,7 +126,7 @@ def _number(task: TaskRuns, value: float) -> str:
 
 
 def _marks(rows: Sequence[Row], place: int) -> list[int | None]:
-  """Returns the rows' marks at index `place`; all None if all are the best."""
+  """Returns the marks in column `place`; all None if every row is best."""
   tried = [
     row for row in rows if row.num_seeds >= comparison_table.NEEDED_SEEDS
   ]

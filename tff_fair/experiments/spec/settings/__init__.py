@@ -42,14 +42,14 @@ class RunSettings(
 
   @property
   def weighted_algorithm(self) -> str:
-    """The method's name, and its client weighting if not the default."""
+    """The method's name, and the client weighting if it is not the default."""
     weights = self.client_weighting
     suffix = "" if weights == "num_examples" else f"-{weights}"
     return f"{methods.short_name(self.algorithm)}{suffix}"
 
   @property
   def short_name(self) -> str:
-    """The task and the method for names of folders, such as "digits-adafed"."""
+    """The names of the task and the method, for folders: "digits-adafed"."""
     return f"{tasks.short_name(self.task)}-{self.weighted_algorithm}"
 
   @property
@@ -85,7 +85,7 @@ class RunSettings(
 
   @property
   def part_size(self) -> int:
-    """How many clients a part of a cohort has; 0 if cohorts are not cut.
+    """How many clients a part of a cohort has; 0 if cohorts are not split.
 
     If all clients take part, their number is not known here, and the result is
     `clients_per_part`.

@@ -13,7 +13,7 @@ LARGEST_INT = 2**31 - 1  # Ids, and positions of examples, are int32.
 
 
 def range_ends(value: object) -> tuple[int, int]:
-  """Returns a range's least and greatest number; a single number twice."""
+  """Returns the least and greatest number of a range; 5 is the range "5-5"."""
   text = "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
   match = re.fullmatch(r"\s*(\d{1,10})\s*(?:-\s*(\d{1,10})\s*)?", text)
   least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
@@ -29,7 +29,7 @@ def ends_or_number(value: Range) -> int | tuple[int, int]:
 
 
 def normal_range(value: object) -> object:
-  """Returns a range in the form "5-15", or an int; invalid values unchanged."""
+  """Returns a valid range as "5-15" or as an int; other values unchanged."""
   try:
     least, most = range_ends(value)
   except ValueError:

@@ -287,7 +287,7 @@ class EvaluationSettings:
 def part_size(
   clients_per_part: int, clients_per_round: bounds.Range | None
 ) -> int:
-  """Returns how many clients a part of a cohort has; 0 if none is cut."""
+  """Returns the number of clients in a part of a cohort; 0 without parts."""
   try:
     _, most = bounds.range_ends(clients_per_round)
   except ValueError:  # The value is None, or invalid in a damaged record.
