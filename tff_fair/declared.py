@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypedDict
 
 Value = int | float | str | bool | None
-Names = tuple[str, ...]  # In a string: names separated by commas.
+Names = tuple[str, ...]  # In a string, commas separate the names.
 
 # The words by which errors and help texts describe each type.
 _WORDS: Mapping[Any, str] = {
@@ -85,7 +85,7 @@ class FieldError(ValueError):
 
 
 def _abbreviate(value: object) -> str:
-  """Returns a value's `repr` for errors; if long, a part of it or the type."""
+  """Returns a value's `repr`; if that is too long, a part of it or the type."""
   text = repr(value)
   if len(text) <= _MOST_LETTERS:
     return text
@@ -186,7 +186,7 @@ def _interval(
 
 
 def check(name: str, annotation: object, found: object) -> Any:
-  """Returns a value in its annotated type; an integer may become a float.
+  """Converts a value to its annotated type; an integer may become a float.
 
   Raises a `FieldError` about `name` if the value has a wrong type.
   """
@@ -327,7 +327,7 @@ def _parse_kind(kind: Any, text: str) -> Any:
   return kind(text) if kind in (int, float) else text
 
 
-# Declarations of the fields of dataclasses.
+# Functions and classes that declare fields of dataclasses.
 
 
 class Bounds(TypedDict, total=False):
@@ -410,7 +410,7 @@ class Field:
     return self.expects or f"{describe(self.annotation)}{within}"
 
   def check(self, found: Any) -> Any:
-    """Returns a value in the field's type; an integer may become a float.
+    """Converts a value to the field's type; an integer may become a float.
 
     Raises `FieldError` if the value has a wrong type or is not valid.
     """
@@ -448,13 +448,13 @@ class Field:
     self._check_value(found)
 
   def parse(self, text: str) -> Any:
-    """Returns the checked value of a flag's text, or raises `FieldError`."""
+    """Parses a string and checks the value; raises `FieldError` if invalid."""
     return self.check(self.read(text))
 
   def read(self, text: str) -> Value | Names:
-    """Parses a text like `parse`, but does not check the bounds.
+    """Parses a string like `parse`, but does not check the bounds.
 
-    Raises `FieldError` if the text does not fit the type.
+    Raises `FieldError` if the string cannot be parsed as the field's type.
     """
     try:
       return parse(self.name, self.annotation, text)

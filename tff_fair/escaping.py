@@ -3,7 +3,8 @@ r"""Escapes users' strings for logs and terminals, for Markdown, and for LaTeX.
 Names of clients, columns, classes, groups, files and runs may be any string.
 Line ends, control characters (including terminals' escape sequences), invisible
 and bidirectional format characters, and unpaired surrogates become Python
-escapes, such as `\x1b`. Then the output's special characters are escaped.
+escapes, such as `\x1b`. Then characters that Markdown or LaTeX would interpret
+are escaped.
 """
 
 import re
@@ -26,7 +27,7 @@ def line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-  """Returns a string escaped like `line`, but with its newlines unchanged."""
+  """Escapes a string like `line`, but keeps its newlines."""
   return _HIDDEN_EXCEPT_NEWLINE_PATTERN.sub(_escape_sequence, text)
 
 
@@ -35,8 +36,8 @@ def _escape_sequence(match: re.Match[str]) -> str:
 
 
 # Characters that may begin emphasis, code, HTML, an entity, a cell, math or a
-# link. In a link, only the bracket before the address is escaped, so [0, 1]
-# stays unchanged.
+# link. Of a link's brackets, only the one before the address is escaped, so
+# [0, 1] stays unchanged.
 _MARKDOWN = re.compile(r"[\\|*`<_~&$]|\](?=[(\[:])|:(?=//)|(?<=www)\.", re.I)
 # Characters that make the start of a paragraph a heading, quote, list or rule.
 _BLOCK = re.compile(r"^(\s*)(#|>|[-+](?=\s)|[-=](?=[-=]+\s*$))")
@@ -79,7 +80,7 @@ _LATEX = {
 
 
 def latex(text: str, *, is_first: bool = True) -> str:
-  """Returns a string escaped for LaTeX; with `is_first`, it may begin a row."""
+  """Escapes a string for LaTeX; with `is_first`, the result may begin a row."""
   with_minus = re.sub(r"(?<!\w)-(?=\d)", "−", line(text))
   escaped = "".join(_LATEX.get(sign) or _greek(sign) for sign in with_minus)
   escaped = re.sub("-(?=-)", "-{}", escaped)  # "--" would become a dash.

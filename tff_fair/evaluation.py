@@ -1,6 +1,6 @@
 """Builds computations that evaluate one or more models on many clients.
 
-Users and runs evaluate the global model and personal models with them.
+The models are the global model, or each client's personal model.
 """
 
 import collections
@@ -45,8 +45,8 @@ def build_client_evaluation(
       client's data are sliced.
     sums: The sums over a client's examples to add to its row; None adds none.
       `tff_fair.metrics.class_scores` computes scores from them.
-    outputs: The kind of the model's outputs, by which each row gets the ranges
-      of predictions and labels; None adds no ranges.
+    outputs: The kind of the model's outputs, to add the ranges of predictions
+      and labels to each row; None adds no ranges.
 
   Returns:
     A `tff.Computation` of type (<W@SERVER, {<int64, B>*}@CLIENTS> ->

@@ -5,7 +5,8 @@ changes the bases of all layer classes whenever a layer is built in the other
 mode. Earlier layers then raise "Your Layer or Model is in an invalid state".
 TFF traces models in a `tf.Graph`, so `preserve` restores the bases afterwards.
 
-All of this is private in Keras; `requirements.txt` pins the version.
+The classes and counters used here are private parts of Keras, so
+`requirements.txt` pins its version.
 """
 
 import contextlib

@@ -22,7 +22,7 @@ ModuleHooks = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 def attach(package: str, file: str) -> ModuleHooks:
   """Returns `__getattr__`, `__dir__` and `__all__` for a package.
 
-  The names are those that its `file` imports in the form "name as name".
+  The package's names are those that `file` imports in the form "name as name".
   """
   tree = ast.parse(pathlib.Path(file).read_text("utf-8"))
   places = {

@@ -1,6 +1,6 @@
 """Notifies users of facts that they should know, though nothing is wrong.
 
-Such notices are Python warnings, so a script can turn them off or into errors.
+Notices are Python warnings, so a script can silence them or make them errors.
 """
 
 import warnings

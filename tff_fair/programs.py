@@ -20,7 +20,7 @@ from tff_fair.runtime import phases
 
 
 class _Iterator(tff.program.FederatedDataSourceIterator):
-  """Draws the cohorts of a program; its saved state is the round's number."""
+  """Draws a program's cohorts; only the number of the round is saved."""
 
   datasets: ClassVar[Sequence[tf.data.Dataset]]
   seed: ClassVar[int]
@@ -28,8 +28,8 @@ class _Iterator(tff.program.FederatedDataSourceIterator):
 
   def __init__(self, round_num: int = 0) -> None:
     self._round_num = round_num
-    # How often each round's clients were drawn. Copies share these counts, so
-    # a program that discards a round and repeats it draws other clients.
+    # How often a cohort was drawn for each round. Copies share these counts, so
+    # a program that discards a round and repeats it draws another cohort.
     self._draws: collections.Counter[int] = collections.Counter()
 
   @classmethod

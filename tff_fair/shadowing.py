@@ -1,7 +1,8 @@
 """Detects a package that shadows a package of this project.
 
 Python looks for packages in the working directory first. If the user has a
-folder `tasks` there, it hides this project's `tasks`, whose imports then fail.
+folder `tasks` there, it hides this project's package `tasks`, and imports from
+this package fail.
 """
 
 import importlib.util

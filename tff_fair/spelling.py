@@ -24,7 +24,7 @@ def resolve(name: str, known: Iterable[str]) -> str:
 def guesses(name: str, known: Iterable[str]) -> list[str]:
   """Returns the known names that a name may mean, the closest first."""
   known = list(known)
-  # Prefers names that contain the word, such as total_rounds for "rounds".
+  # Prefers known names that contain `name`, such as total_rounds for "rounds".
   if longer := [n for n in known if name.casefold() in n.casefold().split("_")]:
     return sorted(longer, key=len)[:_MOST_GUESSES]
   near = difflib.get_close_matches(
@@ -53,8 +53,8 @@ def advice(
 ) -> str:
   """Returns the hint for an unknown name: similar names, or else all names.
 
-  With `always_all`, the list of all names also follows similar names. `what` is
-  the plural noun for the names, or "".
+  With `always_all`, the hint lists all names even if it has similar names.
+  `what` is the plural noun for the names, or "".
   """
   known = list(known)
   heading = f"valid {what}" if what else "valid"

@@ -32,7 +32,8 @@ _DEFAULT_SIGNALS = {
 }
 _ROWS = np.random.default_rng(1).normal(size=(4, 9))
 _LOSS = [1, 2, 0.5, 1]
-# Arguments of `make_cohort`; omitted signals are equal for all clients.
+# Arguments of `make_cohort`, by case; signals that a case does not have are
+# equal for all clients.
 HARD_COHORTS: dict[str, dict[str, Any]] = {
   "one client": {"updates": _ROWS[:1], "loss": [0.7]},
   "identical clients": {"updates": _ROWS[[0, 0]], "loss": [0.7, 0.7]},
@@ -122,7 +123,8 @@ def make_cohort(
   """Returns a cohort whose fields are NumPy arrays.
 
   Args:
-    updates: [m, d], of m clients; the cohort has their norms and Gram matrix.
+    updates: [m, d], the updates of m clients, from which the cohort gets norms
+      and the Gram matrix.
     loss: [m]; 1 by default.
     num_examples: [m]; 1 by default.
     client_id: [m]; 0, 1, ... by default.
@@ -170,14 +172,15 @@ def check_rule(
   zero and opposite updates, losses of any size), not depend on the order of
   clients, and be equal for equal clients. The rule must read only the signals
   and geometry that it declares, and keep the type of its state. A
-  `SeparableRule` must have the form that this class requires, also if it
-  computes from sums. Every kind of aggregation that the rule allows must return
-  the rule's direction, except for secure sums of a `ComparingRule`, which may
-  round losses.
+  `SeparableRule` must have the form that this class documents, also in
+  `from_sums`. Every kind of aggregation that the rule allows must return the
+  rule's direction, except for secure sums of a `ComparingRule`, which may round
+  losses.
 
   Args:
     rule_class: The class of the rule.
-    reference: The formula in NumPy; see the module. None skips this check.
+    reference: The formula in NumPy, as the module's docstring describes; None
+      skips the comparison with NumPy.
     settings: Hyperparameters to check in addition to the defaults.
 
   Raises:
@@ -240,7 +243,7 @@ def _random_cohort(m: int, seed: int = 0) -> types.Cohort:
 def _apply(
   rule: types.Rule, cohort: types.Cohort, state: Any = None
 ) -> types.RuleOutput:
-  """Returns a rule's output as arrays; by default, from its initial state."""
+  """Returns a rule's output as arrays, by default from the initial state."""
   cohort = _tensors(cohort)
   if rule.remembered_rounds:
     cohort = cohort._replace(

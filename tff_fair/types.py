@@ -332,7 +332,7 @@ class SeparableRule(Rule):
 
   Attributes:
     own_factor: Whether c_k / p_k depends only on client k. With equal weights,
-      no client can then change the terms that others add to the sum.
+      no client can then change the terms that other clients add to the sum.
   """
 
   own_factor: ClassVar[bool] = False
@@ -351,7 +351,7 @@ class SeparableRule(Rule):
     return None
 
   def terms(self, cohort: Cohort) -> Mapping[str, tf.Tensor]:
-    """Returns the clients' other terms whose sums `from_sums` needs, by name.
+    """Returns further terms, by name, whose sums `from_sums` needs.
 
     Args:
       cohort: As in `log_weight`.
@@ -393,14 +393,16 @@ class ComparingRule(Rule):
   """A rule that can work with successive sums instead of clients' signals.
 
   In each phase, every client adds a vector to a sum and learns the sum, which
-  shows how the client compares with others. In the last phase, clients send
-  their updates times factors e_kj: d = sum_j u_j sum_k e_kj Delta_k.
+  shows how the client compares with other clients. In the last phase, clients
+  send their updates times factors e_kj, and the direction becomes
+  d = sum_j u_j sum_k e_kj Delta_k.
 
   Attributes:
     num_phases: The number of phases before the last.
     num_factors: The number of factors e_kj of each client.
     needs_uniform_weights: Whether all clients must have equal weights.
-    loss_bound: B: a client with |f_k| > B is excluded; None for no bound.
+    loss_bound: B: with secure sums, a client with |f_k| > B is excluded; None
+      for no bound.
   """
 
   num_phases: ClassVar[int] = 1
@@ -483,7 +485,7 @@ class PopulationRule(Rule):
       cohort: A cohort of m clients.
 
     Returns:
-      int64[m], the clients' ids; computing them fails if one is out of range.
+      int64[m], the clients' ids; computing them fails if an id is out of range.
     """
     in_range = tf.debugging.Assert(
       tf.reduce_all(cohort.client_id >= 0)

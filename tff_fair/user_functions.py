@@ -32,7 +32,7 @@ _SUFFIX = ".py"
 
 
 class _LoadedModule(NamedTuple):
-  """The result of running a file, and `digest_of_file` at that time."""
+  """The result of running a file, and the file's digest when it ran."""
 
   digest: str
   module: types.ModuleType | FieldError
@@ -42,7 +42,7 @@ _imported: dict[pathlib.Path, _LoadedModule] = {}
 
 
 # Whether user code that has not run before may run. It must not run while
-# records are read: they may come from other people, and may name functions.
+# records are read: records may come from other people, and may name functions.
 _may_run = contextvars.ContextVar("may_run", default=True)
 
 
@@ -121,7 +121,7 @@ def entry_points(
 
 
 def check(name: str) -> None:
-  """Checks that the file of `name` defines the function, without running it."""
+  """Checks that the file of `name` defines the function; runs no user code."""
   path = file_of(name)
   function = short_name(name)
   try:
@@ -307,7 +307,7 @@ def _module_or_error(
 
 
 def _forget_neighbours(path: pathlib.Path) -> None:
-  """Forgets the modules that a changed file imports; they may have changed."""
+  """Forgets the modules that a changed file imports; these may have changed."""
   files = {str(file) for file in files_of(path)}
   for title, module in sys.modules.copy().items():
     file = getattr(module, "__file__", None)
@@ -334,7 +334,8 @@ def _import_module(
 # file and, recursively, the files that it imports from its folder or package.
 # Finding them runs no code.
 
-# This project's packages, which are not user code even beside a user's file.
+# This project's packages are not user code, even if a user's file is next to
+# them.
 _OWN_PACKAGES = ("binaries", "tasks", "tff_fair")
 
 

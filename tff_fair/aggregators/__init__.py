@@ -1,4 +1,4 @@
-"""Aggregation factories: one per method's rule, `RuleFactory` for any rule."""
+"""Aggregation factories: one for each method's rule, and `RuleFactory`."""
 
 from tff_fair import lazy
 from tff_fair.methods import METHODS

@@ -3,8 +3,8 @@
 Hu, Shaloudegi, Zhang, Yu, "Federated Learning Meets Multi-objective
 Optimization" (2022), ask which methods withstand two kinds of false reports:
 
-  bias:     f_k + b instead of f_k: this shifts the objective, but not its
-            gradient, and so not the update
+  bias:     f_k + b instead of f_k: this shifts the objective, but does not
+            change its gradient or the update
   scaling:  c Delta_k instead of Delta_k
 
 Only the report is false: an attacker trains, and keeps a personal model, like
@@ -31,9 +31,10 @@ class Attack:
 
   Attributes:
     kind: "bias" or "scaling".
-    strength: For "bias", b, 0 or more, which is added to the losses that a
-      client reports; for "scaling", c, the factor of the client's update.
-    client_ids: The clients that attack in every round in which they take part.
+    strength: For "bias", b >= 0: the number that an attacker adds to the losses
+      it reports. For "scaling", c: the factor of an attacker's update.
+    client_ids: The attackers. They attack in each round in which they take
+      part.
   """
 
   kind: str
@@ -77,7 +78,7 @@ def build_attacked(
 def build_attacked_round(
   round_of_clients: tff.Computation, attack: Attack
 ) -> tff.Computation:
-  """Builds a computation like `round_of_clients` in which clients attack."""
+  """Builds a computation like `round_of_clients` in which attackers attack."""
   result_type: tff.Type = round_of_clients.type_signature.result.result.member
 
   @tff.tensorflow.computation(result_type)
@@ -106,7 +107,7 @@ def build_attacked_round(
 def build_attacked_phases(
   phases: training.TrainingPhases, attack: Attack
 ) -> training.TrainingPhases:
-  """Adds an attack to the losses in phase 1, or to the updates in phase 2."""
+  """Makes attackers report false losses in phase 1, or updates in phase 2."""
   if attack.kind == "bias":
     return phases._replace(measure=_with_false_losses(phases.measure, attack))
   return phases._replace(train=build_attacked_round(phases.train, attack))

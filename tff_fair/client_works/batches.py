@@ -1,7 +1,7 @@
 """Iterates over a client's examples, batch by batch, inside a computation.
 
 An element of a client's data is `(client_id, examples)`. Slicing whole arrays
-in a `tf.while_loop` costs far less than a `tf.data` pipeline of batches.
+in a `tf.while_loop` takes far less time than a `tf.data` pipeline of batches.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ import tensorflow_federated as tff
 from tff_fair.client_works.tracing import graph_function
 from tff_fair.types import TensorStructure
 
-# A batch of examples: `(x, y)`, or a mapping with these names.
+# A batch of examples: `(x, y)`, or a mapping with the keys "x" and "y".
 Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor] | Mapping[str, tf.Tensor]
 # An element of a client's data: the client's id, int64[], and examples.
 Element: TypeAlias = tuple[tf.Tensor, Batch]
@@ -85,7 +85,8 @@ class ClientData:
     """Folds `step` over all elements repeatedly while work is left.
 
     `work_left` maps the carry to the remaining work, int64[]. The loop also
-    ends after a pass that does not reduce the remaining work, as without data.
+    ends after a pass that does not reduce the remaining work, which happens if
+    there are no data.
     """
 
     def run_over(before: tf.Tensor, carry: _Carry) -> tuple[tf.Tensor, _Carry]:
@@ -191,7 +192,7 @@ def reduce_slices(
 
   The last minibatch may be smaller; `batch_size=None` makes one minibatch of
   all examples. `order`, int32[n], permutes the examples. `is_wanted` maps the
-  carry to bool[], whether to take another step; `None` takes all steps.
+  carry to bool[]: whether to take another step; `None` takes all steps.
   """
   if batch_size is None:
     if is_wanted is None:

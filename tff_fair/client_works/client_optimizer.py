@@ -10,8 +10,9 @@ TFF's clients initialize their optimizer in each round, with a momentum of zero.
 Here, an optimizer may also continue from its state in the client's last round,
 as in AdaFedAdam's published code (github.com/li-ju666/adafedadam):
 
-  a <- rho a + g,  w <- w - eta a,  with a from the client's last round
+  a <- rho a + g,  w <- w - eta a
 
+where the client's momentum a is kept from one round to the next.
 A client's row in the table of states then has the states for the weights and
 for the probe, so that the probe still measures the effective steps. The current
 round's hyperparameters replace those in the row.
@@ -94,8 +95,9 @@ def probe_settings(
   """Returns the optimizer's hyperparameters and proximal weight for the probe.
 
   The probe moves in units of the learning rate: plain SGD moves it by exactly 1
-  per step. So its own rate is 1, and its proximal weight is mu times the rate.
-  If the rate is not a hyperparameter, the probe moves in the weights' unit.
+  per step. So the learning rate for the probe is 1, and its proximal weight is
+  mu times the rate for the model's weights. If the learning rate is not a
+  hyperparameter, the probe moves in the same unit as the weights.
   """
   key = tff.learning.optimizers.LEARNING_RATE_KEY
   if key not in hparams:
@@ -123,7 +125,7 @@ def step_probe(
 def columns(
   weights_type: Any, optimizer: tff.learning.optimizers.Optimizer
 ) -> client_table.Columns:
-  """Returns the columns of the table of optimizer states.
+  """Returns the columns of the table that keeps optimizer states.
 
   Raises `FieldError` if the states are empty, or if they are not all floats.
   """

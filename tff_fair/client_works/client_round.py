@@ -23,7 +23,7 @@ from tff_fair.client_works.training_settings import RoundState
 from tff_fair.kernels import norms, stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams
 
-# A client's report: its result, and the values for sums over clients, by name.
+# A client's report: a `ClientResult`, and values to sum over clients, by name.
 Result: TypeAlias = tuple[
   tff.learning.templates.ClientResult, Mapping[str, types.TensorStructure]
 ]
@@ -33,7 +33,7 @@ class PostTrainingState(NamedTuple):
   """The results of training that a client does not report."""
 
   states: OptimizerStates
-  num_steps: tf.Tensor  # int64[], local steps, K_k; 0 if not counted.
+  num_steps: tf.Tensor  # int64[], K_k, number of steps; 0 if not counted.
   # float32[], eta of the round; 0 if the optimizer has no learning rate.
   learning_rate: tf.Tensor
 
@@ -51,8 +51,8 @@ class _TrainedClient(NamedTuple):
   # theta minus the weights at the snapshot, float[1, weights]; `None` without
   # a snapshot.
   snapshot: tf.Tensor | None
-  # By group, the sum of losses under theta and the number of examples,
-  # float64[2, groups]; `None` without groups.
+  # float64[2, groups]: for each group of people, the sum of losses of the model
+  # theta and the number of examples; `None` without groups.
   group_sums: tf.Tensor | None
 
 
@@ -73,10 +73,10 @@ class ClientRound:
     states: OptimizerStates | None = None,
     correction: local_model.Trainable | None = None,
   ) -> tuple[Result, PostTrainingState]:
-    """Evaluates and trains; returns the report and the unreported results.
+    """Evaluates and trains; returns the report and the `PostTrainingState`.
 
-    `local_training.train` explains `states` and `correction`. The unreported
-    results are for the state that the client keeps.
+    `local_training.train` explains `states` and `correction`. From the
+    `PostTrainingState`, the caller updates the state that the client keeps.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
     before, gradient_norm = self._evaluate_before_training(weights)
@@ -103,7 +103,7 @@ class ClientRound:
   def measure(self, state: RoundState, received: Any) -> types.ClientSignals:
     """Returns the signals that `run` reports with `loss_at="before"`.
 
-    Only `effective_steps` differs: it is 0, because training measures it.
+    Only `effective_steps` differs: it is 0, because only training measures it.
     """
     weights, initial_loss = self._weights_and_initial_loss(received)
     before, gradient_norm = self._evaluate_before_training(weights)
@@ -146,7 +146,7 @@ class ClientRound:
   def _weights_and_initial_loss(
     self, received: Any
   ) -> tuple[tff.learning.models.ModelWeights, tf.Tensor]:
-    """Returns theta, and F_k(theta^0), which is 0 unless the rule needs it."""
+    """Returns theta, and the initial model's loss; 0 if the rule ignores it."""
     initial_loss = tf.zeros([])
     if self._knows_initial_weights:
       initial_loss = self._evaluate(received["initial"]).loss
@@ -165,7 +165,7 @@ class ClientRound:
     states: OptimizerStates | None,
     correction: local_model.Trainable | None,
   ) -> _TrainedClient:
-    """Trains the model from `weights`; `states` are the optimizer's."""
+    """Trains the model, from `weights` and the optimizer's `states`."""
     model = self.model
     theta = local_model.flatten(weights.trainable)
     model.receive(weights)
@@ -198,7 +198,7 @@ class ClientRound:
       client_id=trained.client_id,
       num_examples=self._num_examples(trained.client_id, state, measures),
       trainable=trained.trainable,
-      # Initial minus trained weights, so that it points like a gradient.
+      # Initial minus trained weights: the update points like a gradient.
       update=[w - v for w, v in zip(theta, trained.trainable, strict=True)],
       measures=measures,
       post_training=PostTrainingState(
@@ -206,7 +206,7 @@ class ClientRound:
         trained.num_steps,
         _learning_rate(hparams),
       ),
-      # Read here, since the next pass over data resets the model's metrics.
+      # Metrics are read now, since the next pass over the data resets them.
       metrics=model.unfinalized_metrics(measures.tally.metrics),
       snapshot=None
       if snapshot_at is None
@@ -224,7 +224,7 @@ class ClientRound:
   ) -> tf.Tensor:
     """Returns n_k, int64[], the number of the client's training examples."""
     if self.settings.local_steps is not None:
-      # The steps may skip some examples and use others twice.
+      # Steps may use an example several times or never; the tally counts uses.
       return self.data.num_rows()
     return measures.tally.num_examples // training_settings.num_epochs(
       self.settings, client_id, state["round_num"]
@@ -272,8 +272,8 @@ class ClientRound:
   ) -> tuple[evaluation.Evaluation | None, tf.Tensor]:
     """Evaluates theta before training; also returns G_k, the gradient's norm.
 
-    If the rule does not need G_k, G_k is 0, and the evaluation is `None` unless
-    `loss_at` is "before".
+    If the rule does not need G_k, then G_k is 0, and theta is evaluated only if
+    `loss_at` is "before"; otherwise, the evaluation is `None`.
     """
     if "gradient_norm" in self.signals:
       self.model.receive(weights)
@@ -305,7 +305,7 @@ class ClientRound:
     trainable: local_model.Trainable,
     tally: tallies.Tally,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns f_k and a_k, measured at the time that `loss_at` sets."""
+    """Returns the loss and the accuracy, measured when `loss_at` says."""
     if self.settings.loss_at == "before" and before is not None:
       return before.loss, before.accuracy
     if self.settings.loss_at == "after":

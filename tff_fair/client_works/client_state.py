@@ -93,7 +93,8 @@ class PersistentState:
   ) -> Mapping[str, client_table.Columns]:
     """Returns the columns of each table, by table name.
 
-    Raises `FieldError` if the optimizer has no state to keep.
+    Raises `FieldError` if the optimizer has no state to keep, or if clients
+    keep control variates and the optimizer is not SGD without momentum.
     """
     found = collections.OrderedDict()
     if self.personal_lam is not None:
@@ -172,7 +173,7 @@ class PersistentState:
 
 
 def personal_columns(weights_type: Any) -> client_table.Columns:
-  """Returns the columns of the table of personal models."""
+  """Returns the columns of the table that keeps personal models."""
   specs = tff.types.type_to_tf_tensor_specs(weights_type.trainable)
   return client_table.Columns("weights", stacking.row_spec(specs))
 

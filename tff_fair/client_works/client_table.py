@@ -19,7 +19,7 @@ from tff_fair.kernels import norms, stacking
 from tff_fair.runtime import mergeable_aggregate
 
 _Value = TypeVar("_Value")
-# The column `client_id`, int64[T], and a named column of rows, float[T, d].
+# The two columns by name: `client_id`, int64[T], and the rows, float[T, d].
 Table: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 # A client's id, int64[n], and its new row, float[n, d]; n is 1, or 0 if the
 # client keeps its old row.
@@ -29,7 +29,10 @@ Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
 
 class Columns(NamedTuple):
-  """The columns of a table: `client_id`, and rows float[d] under `name`."""
+  """The columns of a table: `client_id`, and `name` for the rows.
+
+  `row` is the spec of one row, float[d].
+  """
 
   name: str
   row: tf.TensorSpec
@@ -57,7 +60,7 @@ def with_rows(
 ) -> Table:
   """Replaces or adds the rows of m clients in a table.
 
-  `client_id` is int64[m]; `rows` are blocks [m_i, d] of the m new rows.
+  `client_id` is int64[m]. `rows` has the m new rows in blocks, float[m_i, d].
   """
   (id_name, known_ids), (rows_name, known_rows) = table.items()
   others = stacking.are_missing(known_ids, client_id)
@@ -98,7 +101,7 @@ def row_to_keep(
 
 
 def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
-  """Returns a table for each client, with only its own row if it has one."""
+  """Returns one table for each client, with the client's row or no rows."""
   columns = {name: np.asarray(column) for name, column in table.items()}
   ids = columns["client_id"]
   starts = np.searchsorted(ids, client_ids)
@@ -112,7 +115,7 @@ def rows_of(table: Table, client_ids: Sequence[int]) -> list[Table]:
 
 
 def with_rows_from(table: Table, others: Table) -> Table:
-  """Returns a copy of `table`, updated and extended by the rows of `others`."""
+  """Returns a copy of `table`, with the rows of `others` replaced or added."""
   id_name, rows_name = table
   known, rows, new, new_rows = (
     np.asarray(column) for t in (table, others) for column in t.values()

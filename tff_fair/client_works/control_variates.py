@@ -7,11 +7,11 @@ Averaging for Federated Learning" (ICML 2020), Algorithm 1, option II.
   c_k+ = c_k - c + (theta - theta_k) / (K_k eta)
   c <- c + (1/N) sum over S of (c_k+ - c_k)
 
-c is the server's control, c_k that of a client; all are zero at first. N is the
-number of clients that may take part. A client that is excluded from a round
-keeps c_k. The correction affects only the model's training, not signals,
-personal models or evaluations. With a proximal term, c_k includes the
-term's gradients.
+c is the server's control, and c_k is client k's; all are zero at first. S is
+the set of the round's clients, and N is the number of clients that may take
+part. A client that is excluded from a round keeps c_k. The correction affects
+only the training of the global model, not signals, personal models or
+evaluations. With a proximal term, c_k includes the term's gradients.
 """
 
 import collections
@@ -65,7 +65,7 @@ def row_spec(weights_type: Any) -> tf.TensorSpec:
 
 
 def columns(weights_type: Any) -> client_table.Columns:
-  """Returns the columns of the table of the clients' controls."""
+  """Returns the columns of the table that keeps the clients' controls."""
   return client_table.Columns("variate", row_spec(weights_type))
 
 
@@ -75,7 +75,7 @@ def client_controls(
   client_id: tf.Tensor,
   theta: local_model.Trainable,
 ) -> Controls:
-  """Returns the controls with which a client trains, from state and table."""
+  """Returns c from the state, and c_k from the table, for one client."""
   specs = stacking.specs_of(theta)
   return Controls(
     stacking.unflatten_update(state[CONTROL], specs),
@@ -98,7 +98,7 @@ def change(
 def build_next(
   state_type: tff.Type, change_type: tff.Type, num_clients: int
 ) -> tff.Computation:
-  """Builds the computation that updates c by the sum of clients' changes."""
+  """Builds the computation that updates c from the sum of clients' changes."""
 
   @tff.tensorflow.computation(state_type, change_type)
   def moved(state: RoundState, total: tf.Tensor) -> TensorStructure:

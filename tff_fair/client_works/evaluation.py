@@ -15,8 +15,8 @@ from tff_fair.client_works import (
 )
 from tff_fair.kernels import norms
 
-# Large enough to hold all examples of most clients in one forward pass, and
-# small enough for the activations of a convolutional network.
+# One forward pass takes all examples of most clients, and the activations of a
+# convolutional network still fit into memory.
 EVALUATION_BATCH_SIZE = 512
 
 
@@ -45,8 +45,8 @@ def evaluate(
 ) -> Evaluation:
   """Evaluates a model on a client's data, inside a `tf.function`.
 
-  A forward pass has at most `batch_size` examples; with `None`, it has all
-  examples of an element.
+  A forward pass takes at most `batch_size` examples; with `None`, it takes all
+  examples of one element of the data.
   """
   client_id, tally = _reduce(
     data, batch_size, tallies.start(model), _adder(model, trainable)
@@ -95,8 +95,8 @@ def evaluate_client(
 ) -> collections.OrderedDict[str, tf.Tensor]:
   """Evaluates a model on a client's data, inside a computation.
 
-  Returns the fields of `Evaluation`, the sums of `request`, and the ranges of
-  `outputs`, all by name.
+  Returns tensors by name: the fields of `Evaluation`, the sums that `request`
+  asks for, and the ranges of predictions and labels if `outputs` is given.
   """
 
   def run(
@@ -135,7 +135,7 @@ def evaluate_with_gradient(
   data: batches.ClientData,
   batch_size: int | None,
 ) -> tuple[Evaluation, tf.Tensor]:
-  """Returns the evaluation, and the norm, float32[], of the loss's gradient."""
+  """Evaluates a model; also returns its loss gradient's norm, float32[]."""
 
   def step(
     carry: _TallyWithGradient, batch: batches.Batch
@@ -165,7 +165,7 @@ def _reduce(
   start: _Carry,
   step: Callable[[_Carry, batches.Batch], _Carry],
 ) -> tuple[tf.Tensor, _Carry]:
-  """Folds `step` over all batches; returns the client's id and the result."""
+  """Folds `step` over all batches; returns the client's id and last carry."""
 
   def over_element(
     carry: tuple[tf.Tensor, _Carry], element: batches.Element

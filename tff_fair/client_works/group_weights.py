@@ -29,12 +29,15 @@ from tff_fair.client_works import batches, local_model
 from tff_fair.kernels import simplex
 from tff_fair.types import TensorStructure
 
-MIXTURE: Final = "mixture"  # mu, float64[groups], in the state of training.
-SUMS: Final = "group_sums"  # Losses and numbers of examples, [2, groups].
+# The name of mu, float64[groups], in the training's state.
+MIXTURE: Final = "mixture"
+# The name of the sums of losses and the numbers of examples, [2, groups].
+SUMS: Final = "group_sums"
 _GROUP: Final = "group"  # The key of the groups in a batch that is a mapping.
 
 _Carry = TypeVar("_Carry")
-# Sums of weighted gradients, of losses and of examples, and the metrics so far.
+# The sum of weighted gradients, the sum of losses, the number of examples, and
+# the metrics, of the groups so far.
 _WeightedSums: TypeAlias = tuple[
   local_model.Trainable, tf.Tensor, tf.Tensor, TensorStructure
 ]
@@ -78,9 +81,10 @@ class GroupWeights:
     return tf.math.divide_no_nan(state[MIXTURE], self.rho)
 
   def build_next(self, state_type: tff.Type) -> tff.Computation:
-    """Builds the computation that updates mu by the groups' losses.
+    """Builds the computation that updates mu from the groups' losses.
 
-    It maps the state and the sum of clients' `group_sums` to the next state.
+    It maps the state and the sum of the clients' `group_sums` to the next
+    state.
     """
 
     @tff.tensorflow.computation(
@@ -155,7 +159,8 @@ def _reduce_groups(
 class WeightedModel(local_model.LocalModel):
   """A model that takes batches with groups, and trains on weighted examples.
 
-  Losses, metrics and evaluations are unweighted.
+  Only the gradients of training are weighted, not losses, metrics or
+  evaluations.
   """
 
   def __init__(self, model: local_model.LocalModel, num_groups: int) -> None:
@@ -163,7 +168,7 @@ class WeightedModel(local_model.LocalModel):
     self.weights = tf.ones([num_groups], tf.float64)
 
   def receive(self, weights: tff.learning.models.ModelWeights) -> None:
-    """See the base class."""
+    """Sets the model's weights, including non-trainable ones."""
     self._model.receive(weights)
 
   def empty_metrics(self) -> TensorStructure:
@@ -186,7 +191,7 @@ class WeightedModel(local_model.LocalModel):
   def watch(
     self, tape: tf.GradientTape, trainable: local_model.Trainable
   ) -> local_model.Trainable:
-    """Makes `tape` watch the weights; returns the tensors that it watches."""
+    """Makes `tape` watch the weights; returns the watched tensors."""
     return self._model.watch(tape, trainable)
 
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
@@ -210,8 +215,8 @@ class WeightedModel(local_model.LocalModel):
   ) -> tuple[local_model.Gradients, local_model.ForwardPass]:
     """Returns the gradients of a batch's mean loss, and the forward pass.
 
-    In training, examples have their groups' weights, and the forward pass has
-    no predictions.
+    In training, each example has the weight of its group, and the returned
+    forward pass has no predictions.
     """
     if not training:
       return super().gradients(

@@ -1,9 +1,9 @@
 """Describes a user's model, and runs it inside a computation.
 
-`LocalModel` is one interface for both of TFF's model kinds. Trainable weights
-are passed as a flat tuple of tensors (`tf.data` would stack a list). They are
-assigned to the variables of a `VariableModel` before each use, and are
-arguments of a `FunctionalModel`.
+`LocalModel` is the common interface of TFF's two classes of models. Trainable
+weights are passed as a flat tuple of tensors, because `tf.data` would stack a
+list. Before each use, they are assigned to the variables of a `VariableModel`;
+a `FunctionalModel` takes them as arguments.
 """
 
 import abc
@@ -26,9 +26,10 @@ ModelFn: TypeAlias = (
 
 _Returned = TypeVar("_Returned")
 
-# A model's trainable weights as a flat tuple, and the gradients of a loss with
-# respect to them; `None` for a weight on which the loss does not depend.
+# A model's trainable weights, as a flat tuple.
 Trainable: TypeAlias = tuple[tf.Tensor, ...]
+# The gradients of a loss, one for each trainable weight; `None` if the loss
+# does not depend on the weight.
 Gradients: TypeAlias = Sequence[tf.Tensor | None]
 
 
@@ -65,7 +66,7 @@ class LocalModel(abc.ABC):
 
   @abc.abstractmethod
   def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
-    """Makes `tape` watch the weights; returns the tensors that it watches."""
+    """Makes `tape` watch the weights; returns the watched tensors."""
 
   @abc.abstractmethod
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
@@ -140,7 +141,8 @@ class _VariableLocalModel(LocalModel):
     )
 
   def watch(self, tape: tf.GradientTape, trainable: Trainable) -> Trainable:
-    del tape, trainable  # The tape watches trainable variables when read.
+    # A tape watches a trainable variable as soon as the variable is read.
+    del tape, trainable
     return self._trainable
 
   def unfinalized_metrics(self, metrics: TensorStructure) -> TensorStructure:
@@ -163,7 +165,8 @@ class _FunctionalLocalModel(LocalModel):
 
   def __init__(self, model: tff.learning.models.FunctionalModel) -> None:
     self._model = model
-    # Called directly, `model.loss` runs the user's function without AutoGraph.
+    # A direct call of `model.loss` would run the user's function without
+    # AutoGraph.
     self._loss = tf.function(model.loss)
     self._non_trainable: Sequence[tf.Tensor] = ()
 
@@ -260,8 +263,8 @@ class ModelInfo(NamedTuple):
   """The properties of a model that are known without running it."""
 
   model_fn: ModelFn
-  weights_type: tff.StructType  # Type of a `ModelWeights` of TFF.
-  batch_spec: TensorStructure  # Structure of `tf.TensorSpec` of a batch.
+  weights_type: tff.StructType  # The type of the model's `ModelWeights`.
+  batch_spec: TensorStructure  # The `tf.TensorSpec` of each tensor in a batch.
   initial_weights: tff.Computation
   # Runs inside a computation: maps the sum of the clients' unfinalized metrics
   # to the values of the metrics, by name.
@@ -319,9 +322,9 @@ def describe(model_fn: ModelFn) -> ModelInfo:
 
 
 def describe_trainable(model_fn: ModelFn) -> ModelInfo:
-  """Does the same as `describe` for a model that must have trainable weights.
+  """Describes a model; raises `FieldError` if it has no trainable weights.
 
-  Raises `FieldError` if the model has no trainable weights.
+  Raises `TypeError` in the same cases as `describe`.
   """
   info = describe(model_fn)
   if not tff.structure.flatten(info.weights_type.trainable):
@@ -337,7 +340,7 @@ def describe_trainable(model_fn: ModelFn) -> ModelInfo:
 def _describe_functional(
   model: tff.learning.models.FunctionalModel,
 ) -> ModelInfo:
-  """Returns the description of a functional model."""
+  """Describes a functional model, as `describe` does."""
   trainable, non_trainable = model.initial_weights
 
   @tff.tensorflow.computation

@@ -167,7 +167,7 @@ class _Steps:
   model: local_model.LocalModel
   settings: TrainingSettings
   optimizer: tff.learning.optimizers.Optimizer
-  state: RoundState  # With the hyperparameters of this round.
+  state: RoundState  # Its "optimizer" has the hyperparameters of this round.
   received: local_model.Trainable  # theta, centre of the proximal term.
   proximal_mu: float | tf.Tensor  # mu, float32[] if a tensor.
   probe_mu: float | tf.Tensor = 0.0
@@ -188,7 +188,8 @@ class _Steps:
   ) -> Progress:
     """Takes all steps of a round, or of a further epoch.
 
-    `num_elements`, int64[], counts the elements in earlier epochs; `None` is 0.
+    `num_elements`, int64[], is the number of elements seen in earlier epochs;
+    `None` means 0.
     """
     settings, round_num = self.settings, self.state["round_num"]
     zero = tf.zeros([], tf.int64)
@@ -202,7 +203,7 @@ class _Steps:
       num_steps=zero,
       snapshot=() if self.snapshot_at is None else start,
     )
-    # Only random draws need the id; reading it may need a pass over the data.
+    # The id is read only for random draws, since reading it takes time.
     is_drawn = isinstance(settings.local_steps or settings.local_epochs, tuple)
     client_id = data.client_id() if is_drawn else zero
     most = num_steps(settings, client_id, round_num)

@@ -33,7 +33,7 @@ class MethodWork(training.Training):
 
   @property
   def extra_state(self) -> dict[str, tf.TensorSpec | np.ndarray]:
-    """The additional parts of the state S, with the server's control if any."""
+    """The additional parts of S; for SCAFFOLD, with the server's control."""
     found = super().extra_state
     if self.persistent_state.controlled_clients:
       row = control_variates.row_spec(self.info.weights_type)
@@ -41,7 +41,7 @@ class MethodWork(training.Training):
     return found
 
   def next_state(self, state: tff.Value, total: tff.Value) -> tff.Value:
-    """Returns the state after a round; updates the server's control if any."""
+    """Returns the state after a round; for SCAFFOLD, also updates c."""
     found = super().next_state(state, total)
     if not (number := self.persistent_state.controlled_clients):
       return found
@@ -61,9 +61,9 @@ class MethodWork(training.Training):
     return attacks.build_attacked(process, self.attack)
 
   def build_phases(self) -> training.TrainingPhases:
-    """Builds the two phases of the process, if `has_phases`.
+    """Builds the two phases of the process; `has_phases` must be true.
 
-    If clients keep state, each phase takes their tables after the data.
+    If clients keep state, each phase takes the clients' tables after the data.
     """
     phases = (
       self._build_stateful_phases()
@@ -75,10 +75,11 @@ class MethodWork(training.Training):
     return attacks.build_attacked_phases(phases, self.attack)
 
   def build_round(self) -> tff.Computation:
-    """Builds a round like `next` in which each client gets only its own rows.
+    """Builds a computation like `next` that also takes each client's rows.
 
-    The last argument, placed at clients, has tables with each client's own
-    rows. The new rows go into the state's tables, which may be empty.
+    Its last argument, placed at clients, has each client's tables, which need
+    only the client's own rows. The new rows go into the state's tables, which
+    may be empty.
     """
     work = self.build_for_client(self.persistent_state.run, self._tables_type)
     end_round = self._build_end_of_stateful_round(work)
@@ -97,7 +98,10 @@ class MethodWork(training.Training):
     return attacks.build_attacked_round(round_of_own, self.attack)
 
   def build_trial_losses(self, factors: Sequence[float]) -> tff.Computation:
-    """Builds the computation of clients' losses after steps with `factors`."""
+    """Builds the computation of clients' losses after steps of trial lengths.
+
+    The lengths are `factors` times the server's learning rate.
+    """
     return trial_losses.build_trial_losses(
       self.info,
       factors,
@@ -109,7 +113,8 @@ class MethodWork(training.Training):
     """Builds the process in which clients keep state.
 
     Its state is <training=S, NAME=<client_id=int64[T], ...=float[T, d]>,
-    ...>@SERVER, with a row of d numbers for each of T clients ever included.
+    ...>@SERVER. Each table has a row of d numbers for each of the T clients
+    that have been included so far.
     """
     round_of_own = self.build_round()
     state_type, *others, _ = self._stateful_parameter
@@ -151,7 +156,7 @@ class MethodWork(training.Training):
     )
 
   def _build_stateful_phases(self) -> training.TrainingPhases:
-    """Builds the phases in which clients keep state."""
+    """Builds the two phases if clients keep state."""
     measure = self.build_measure()
     cohort_type = training.cohort_type()
     work = self.build_for_client(
@@ -190,12 +195,12 @@ class MethodWork(training.Training):
 
   @functools.cached_property
   def _tables(self) -> Mapping[str, client_table.Columns]:
-    """The columns of the tables, by name."""
+    """The columns of the clients' tables, by table name."""
     return self.persistent_state.tables(self.info.weights_type, self.optimizer)
 
   @property
   def _tables_type(self) -> tff.StructType:
-    """The type of the tables, by name."""
+    """The type of a structure of the clients' tables, by table name."""
     return tff.StructType([(n, c.type) for n, c in self._tables.items()])
 
   @property
@@ -217,7 +222,8 @@ class MethodWork(training.Training):
   ) -> tff.Computation:
     """Builds the server's computation after all clients have trained.
 
-    It maps the state, with its tables, and the clients' results to the output.
+    It maps the state, which includes the tables, and the clients' results to
+    the round's output.
     """
     end_training = self.build_end_of_round(work)
     updates = {

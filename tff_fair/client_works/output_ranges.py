@@ -3,10 +3,10 @@
 Each prediction becomes a number. For a classifier, the number is the class with
 the largest logit. For a model with several labels per example, each label has a
 fixed random weight, and the number is the sum of the weights of the five labels
-with the largest logits. For a regression, it is the prediction, or a weighted
-sum of several. Labels become numbers likewise. The ranges reveal constant
-models: if a client's least and largest number agree, the model predicts the
-same for all of the client's examples.
+with the largest logits. For a regression, the number is the prediction itself,
+or a weighted sum if the model predicts several values. Labels become numbers
+likewise. The ranges reveal constant models: if a client's least and largest
+numbers are equal, the model predicts the same for all of the client's examples.
 """
 
 import collections
@@ -18,27 +18,29 @@ import tensorflow as tf
 from tff_fair.client_works import batches
 
 Kind = Literal["class", "labels", "number"]
-# `ENDS`, float64[4]: the negative of the least prediction, the largest one, and
-# the same for labels. For regressions, also `LABEL_SUMS`, float64[2, width]:
-# the sums of labels and of their squares.
+# `ENDS`, float64[4]: minus the least number of a prediction, the largest number
+# of a prediction, and the same two for labels. For regressions, there is also
+# `LABEL_SUMS`, float64[2, width]: the sums of labels and of their squares.
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 ENDS, LABEL_SUMS = "output_ends", "label_sums"
 
-TOP = 5  # The number of labels, by largest logits, that count as predicted.
+# This many labels count as predicted: those with the largest logits.
+TOP = 5
 
 
 class Outputs(NamedTuple):
   """The kind of a model's outputs and labels."""
 
-  # An example's labels: "class" is one class, or one at each position; "labels"
-  # is a 0 or 1 for each label; "number" is one or more numbers.
+  # What an example's labels are: for "class", one class, or one class at each
+  # position; for "labels", a 0 or 1 for each label; for "number", one or more
+  # numbers.
   kind: Kind
   width: int = 1  # Length of a row of labels or numbers.
-  padding: int | None = None  # The class of positions to leave out.
+  padding: int | None = None  # A label of this class marks a position to skip.
 
 
 def start(outputs: Outputs) -> Ranges:
-  """Returns the ranges before the first batch, empty and with sums of 0."""
+  """Returns the ranges before the first batch: empty, and all sums 0."""
   found = {ENDS: tf.fill([4], tf.constant(-np.inf, tf.float64))}
   if outputs.kind == "number":
     found[LABEL_SUMS] = tf.zeros([2, outputs.width], tf.float64)
@@ -50,8 +52,9 @@ def add(
 ) -> Ranges:
   """Returns the ranges after one more batch.
 
-  Predictions are logits, [n, ..., classes], or t numbers each, [n, t]. For
-  other shapes, predictions range from minus infinity to infinity.
+  Predictions are logits, [n, ..., classes], or t numbers per example, [n, t].
+  If their shape does not fit the labels, they count as ranging from minus
+  infinity to infinity.
   """
   labels = batches.labels(batch)
   ends = [
@@ -73,7 +76,10 @@ def add(
 def _prediction_numbers(
   outputs: Outputs, labels: tf.Tensor, predictions: Any
 ) -> tf.Tensor:
-  """Returns one number for each prediction, float64[n]; see the module."""
+  """Returns one number for each prediction, as the module's docstring says.
+
+  Returns the bounds -inf and inf if predictions do not fit the labels.
+  """
   unknown = tf.constant([-np.inf, np.inf], tf.float64)
   if not tf.is_tensor(predictions) or not predictions.dtype.is_floating:
     return unknown

@@ -1,9 +1,9 @@
-"""Sums the terms of a model's scores over a client's examples.
+"""Computes the sums over a client's examples from which a model is scored.
 
 `tff_fair.metrics.class_scores` defines the sums and scores of classifiers. For
 a model that predicts numbers, the sums are `absolute` and `squared`, float64[]
-each: the sums of absolute and of squared errors over examples. The error of an
-example with several numbers is the mean of their errors.
+each: the sums of absolute and of squared errors over examples. If a model
+predicts several numbers for an example, each sum gets the mean over them.
 """
 
 import collections
@@ -25,8 +25,8 @@ Sums: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 class SumsRequest(NamedTuple):
   """The sums that an evaluation returns.
 
-  The model is a classifier with `num_classes` classes; or, if that is `None`,
-  it predicts numbers. `with_histogram` also adds counts of examples by class
+  `num_classes` is the number of classes of a classifier; `None` stands for a
+  model that predicts numbers. `with_histogram` adds counts of examples by class
   and log odds.
   """
 
@@ -74,7 +74,7 @@ def _regression_sums(labels: tf.Tensor, outputs: tf.Tensor) -> Sums:
     means = tf.reduce_mean(tf.cast(errors, tf.float64), -1)
     return tf.reduce_sum(means)
 
-  # Squares may become infinite in float32; then the model has diverged anyway.
+  # Squares may overflow float32, but only if the model has diverged.
   return collections.OrderedDict(
     absolute=total(tf.abs(difference)), squared=total(tf.square(difference))
   )
@@ -93,7 +93,7 @@ def _class_sums(
   squares = tf.reduce_sum(
     tf.square(probabilities - tf.cast(is_label, tf.float64)), -1
   )
-  # For two classes, the usual Brier score has the square of only one class.
+  # For two classes, the usual Brier score counts the square of only one class.
   squares *= 0.5 if number == 2 else 1.0
   surprise = -tf.gather(logs, labels, batch_dims=1)
   sums = collections.OrderedDict(
@@ -120,7 +120,7 @@ def _confidences(confidence: tf.Tensor, is_hit: tf.Tensor) -> tf.Tensor:
 
 
 def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Counts examples by class, by whether it is the label, and by log odds.
+  """Counts examples for each class, by log odds and whether it is the label.
 
   Returns int32[classes, 2, bins]; one-hot labels and logits are [n, classes].
   """
@@ -136,7 +136,7 @@ def _histogram(is_label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     -1,
   )
   scaled = tf.floor(log_odds * BINS_PER_UNIT) + bins // 2
-  # NaN log odds, of a model that has diverged, are put into the middle bin.
+  # If the model has diverged, log odds may be NaN; they go into the middle bin.
   scaled = tf.where(tf.math.is_nan(scaled), float(bins // 2), scaled)
   place = tf.cast(tf.clip_by_value(scaled, 0, bins - 1), tf.int32)
   first = (2 * tf.range(number) + is_label) * bins

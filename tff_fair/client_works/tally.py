@@ -58,10 +58,10 @@ def mean_loss(tally: Tally) -> tf.Tensor:
 def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
   """Returns the accuracy, float32[].
 
-  If possible, it is a metric of the model, since metrics handle masks and
-  sequences: the one named "accuracy", or else the first whose name contains
-  that word, with top-k accuracies ("top_5_accuracy") last. Without such a
-  metric, it is the share of hits; NaN if hits cannot be counted.
+  If the model has an accuracy metric, the accuracy is its value, since metrics
+  handle masks and sequences. A metric named "accuracy" comes first, then other
+  names with that word, then top-k accuracies ("top_5_accuracy"). Without such a
+  metric, the accuracy is the share of hits; NaN if hits cannot be counted.
   """
   values = model.finalized_metrics(tally.metrics)
   named = [name for name in values if "accuracy" in name.lower()]
@@ -72,7 +72,7 @@ def accuracy(model: local_model.LocalModel, tally: Tally) -> tf.Tensor:
 
 
 def or_zero(accuracy: tf.Tensor) -> tf.Tensor:
-  """Returns a_k as clients report it: an accuracy of NaN becomes 0."""
+  """Returns an accuracy as clients report it: NaN becomes 0."""
   return tf.where(tf.math.is_nan(accuracy), 0.0, accuracy)
 
 

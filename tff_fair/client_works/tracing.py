@@ -2,8 +2,8 @@
 
 AutoGraph replaces Python's `if`, `while` and `for` by TensorFlow operations, in
 a function and in all functions that it calls. This project's functions call
-`tf.cond` and `tf.while_loop` themselves: rewriting them would take two to three
-seconds for each process, and would change nothing.
+`tf.cond` and `tf.while_loop` themselves, so AutoGraph would change nothing in
+them, but take two to three seconds for each process.
 """
 
 import functools
@@ -20,8 +20,8 @@ graph_function = functools.partial(tf.function, autograph=False)
 def with_autograph(function: _Function) -> _Function:
   """Lets a user's function branch and loop over tensors in Python.
 
-  A `tf.function` is returned unchanged. So are functions of TFF and of this
-  project, which have no such branches.
+  A `tf.function` is returned unchanged. So is a function of TFF or of this
+  project, because these do not branch or loop over tensors in Python.
   """
   package = (getattr(function, "__module__", None) or "").split(".")[0]
   if package in ("tff_fair", "tensorflow_federated") or isinstance(

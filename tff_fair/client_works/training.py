@@ -3,14 +3,16 @@
 Delta_k = theta - theta_k
 f_k, a_k: loss and accuracy of theta over the local examples, before training
 
-Client work may be split into two phases: all clients measure their signals, the
-server collects those of the whole cohort, and then all clients train.
+Client work may be split into two phases: first, all clients measure their
+signals, and the server collects the whole cohort's signals; then all clients
+train.
 
-A secure sum may add the metrics of the training. Secure sums add integers, so a
-client's floats are clipped to [-2^20, 2^20) and rounded to multiples of 2^-11,
-which keeps whole numbers exact, and integers are clipped to [0, 2^20]. For
-metrics, which are only displayed, this is enough. Sums that update the state of
-the training, such as FedMinMax's sums by group, are clipped and rounded, too.
+The metrics of the training may be added by a secure sum. Secure sums add
+integers. So a client's floats are clipped to [-2^20, 2^20) and rounded to
+multiples of 2^-11, which keeps whole numbers exact; integers are clipped to
+[0, 2^20]. For metrics, which are only displayed, this is enough. Sums that
+update the state of the training, such as FedMinMax's sums by group, are clipped
+and rounded, too.
 """
 
 import collections
@@ -54,7 +56,7 @@ class TrainingPhases(NamedTuple):
       ClientSignals@CLIENTS): maps the state, the weights that clients received,
       and their data to the signals that clients know before training.
     train: Maps the same arguments and the cohort's signals (`ClientSignals` of
-      vectors at the server) to the output of the whole client work's `next`.
+      vectors at the server) to the output of a `ClientWorkProcess.next`.
   """
 
   measure: tff.Computation
@@ -97,7 +99,7 @@ class Training:
 
   @property
   def argument_types(self) -> tuple[tff.Type, tff.Type, tff.Type]:
-    """The types of S, of the weights W that clients receive, and of data."""
+    """The types of the state S, of the weights clients receive, and of data."""
     received: tff.Type = self.info.weights_type
     if "initial_loss" in self.signals:
       received = tff.to_type(
@@ -119,7 +121,7 @@ class Training:
 
   @property
   def has_phases(self) -> bool:
-    """Whether clients know all signals of the rule before they train."""
+    """Whether clients know all signals of the rule before training."""
     return self.settings.loss_at == "before" and are_known_before_training(
       self.signals
     )
@@ -150,9 +152,9 @@ class Training:
     )
 
   def build_phases(self) -> TrainingPhases:
-    """Builds the process in two phases, if `has_phases`.
+    """Builds the two phases of the process; `has_phases` must be true.
 
-    In the second phase a client finds its signals by its id, so clients with
+    In the second phase, a client finds its signals by its id, so clients with
     the same id must have the same data. A client reports `num_examples` 0 if
     the server lacks its signals or if its update is not finite.
     `effective_steps` is 0 for all clients.
@@ -198,8 +200,8 @@ class Training:
     """Builds the computation of one client, which calls `run`.
 
     The computation takes the state, the received weights, the data and
-    arguments of the `extra_types`. `run` takes a `ClientRound`, which has the
-    data, and then the other arguments.
+    arguments of the `extra_types`. `run` takes the same arguments, but first a
+    `ClientRound`, which has the data.
     """
 
     def run_client(
@@ -254,7 +256,7 @@ class Training:
     """Builds the server's computation after all clients have trained.
 
     It maps S and the clients' results to the output of a round with the
-    measurements <train=M>. If all clients are excluded, the means in M are NaN.
+    measurements <train=M>. If all clients are excluded, floats in M are NaN.
     """
     result_type = work.type_signature.result
 
@@ -311,9 +313,9 @@ def build_training(
     ClientSignals)@CLIENTS, measurements=<train=M>@SERVER>). W is the model's
     weights, or with `initial_loss` those that `build_with_initial_weights`
     sends. A client whose update or loss is not finite, or that has no examples,
-    reports `num_examples` 0. S holds the optimizer's hyperparameters, which are
-    those of the process, the number of rounds with any included client, the
-    shuffle seed, and the parts that some `settings` add.
+    reports `num_examples` 0. S holds the optimizer's hyperparameters, the
+    number of rounds with any included client, the shuffle seed, and the parts
+    that some `settings` add. The process has the optimizer's hyperparameters.
 
   Raises:
     TypeError: If an argument has the wrong type.
@@ -336,7 +338,7 @@ def are_known_before_training(signals: Collection[str]) -> bool:
 
 
 def _or_nan(metric: tf.Tensor, is_known: tf.Tensor) -> tf.Tensor:
-  """Returns a metric, or NaN if it is a float and not known."""
+  """Returns a metric; a float becomes NaN unless `is_known`."""
   if not metric.dtype.is_floating:
     return metric
   return tf.where(is_known, metric, tf.constant(float("nan"), metric.dtype))
@@ -350,9 +352,9 @@ def cohort_type() -> tff.Type:
 def signals_of(
   cohort: types.ClientSignals, client_id: tf.Tensor
 ) -> types.ClientSignals:
-  """Returns one client's signals, scalars, from the vectors of a cohort.
+  """Returns one client's signals, as scalars, from the vectors of a cohort.
 
-  A client that is not in the cohort gets 0 examples, and a NaN loss.
+  A client that is not in the cohort gets 0 examples and a NaN loss.
   """
   matches = tf.equal(cohort.client_id, client_id)
 
@@ -376,7 +378,7 @@ def secure_sum(tally: tff.Value) -> tff.Value:
   member = tally.type_signature.member
   specs = tff.types.type_to_tf_tensor_specs(member)
 
-  # TFF's sum takes tuples, but not lists, which the metrics of Keras have.
+  # TFF's secure sum takes tuples, but not lists, which Keras metrics contain.
   @tff.tensorflow.computation(member)
   def widen(values: types.TensorStructure) -> tuple[tf.Tensor, ...]:
     return tuple(

@@ -34,14 +34,16 @@ class TrainingSettings:
       greatest), between which each client draws a number in each round.
     local_steps: How many minibatches a client trains on, instead of
       `local_epochs`: a number, or (least, greatest), likewise. After one pass
-      over its data, a client begins the next pass. It then reports the number
-      of examples in its data. `None` trains for `local_epochs`.
+      over its data, a client begins the next pass. With `local_steps`, a client
+      reports the number of examples in its data. `None` trains for
+      `local_epochs`.
     local_epochs_seed: Seed of the drawn numbers of epochs and of steps, and of
       nothing else. A draw also depends on the client's id and on the number of
       rounds so far with any included client.
     loss_at: When f_k and a_k are measured: "before" training, in a separate
       pass in inference mode; in "training", as means over the local steps; or
-      "after" it, with the trained model, to compare with code that does so.
+      "after" training, on the trained model, for comparison with other
+      implementations.
     shuffle_seed: Seed of the order of each element's examples before they are
       sliced by `batch_size`. The order also depends on the client's id, and
       differs in each round and epoch. `None` does not shuffle.
@@ -54,8 +56,8 @@ class TrainingSettings:
     learning_rate_decay_kind: "exponential" or "inverse_time".
     learning_rate_decay_rounds: The number of rounds n after which the rate
       decays once: t is then floor(t / n).
-    objective: Function of a minibatch's mean loss to minimize; `None` is the
-      loss itself. Signals do not include it.
+    objective: Clients minimize this function of a minibatch's mean loss; `None`
+      minimizes the loss itself. Signals do not use the function.
     takes_snapshot: Whether the server learns the mean of the clients' weights
       after a random local step; `local_steps` must then be one number. See
       `snapshot_step`.
@@ -162,7 +164,8 @@ def num_steps(
   return _draw(settings, settings.local_steps, client_id, round_num)
 
 
-_SNAPSHOT = int.from_bytes(b"snap")  # A salt for the snapshot's draws.
+# Makes the snapshot's random draws differ from other draws with the same seed.
+_SNAPSHOT = int.from_bytes(b"snap")
 
 
 def snapshot_step(
@@ -309,7 +312,7 @@ def build_state(
 
   `extra_state` has the initial values of additional parts, by name; a spec
   stands for zeros. Raises `TypeError` if `optimizer` is not an optimizer of
-  TFF, and `FieldError` if its state cannot be set.
+  TFF, and `FieldError` if its `set_hparams` does not return its state.
   """
   optimizer_checks.check_optimizer("client_optimizer", optimizer)
 

@@ -1,7 +1,8 @@
 """Measures clients' losses after steps of several lengths in one direction.
 
-For each of several factors a, clients evaluate f_k(theta - eta_s a d), so that
-the server can choose a factor, as `tff_fair.rounds.line_search` does.
+For each of several factors a, client k evaluates its loss f_k after the step
+theta - eta_s a d, where d is the direction and eta_s the server's learning
+rate. Then the server chooses a factor; see `tff_fair.rounds.line_search`.
 """
 
 import functools
@@ -145,7 +146,7 @@ def losses_of(client_ids: tf.Tensor, trials: TrialLosses) -> tf.Tensor:
   order = tf.argsort(trials.client_id, stable=True)
   known = tf.gather(trials.client_id, order)
   places = tf.searchsorted(known, client_ids)
-  # Padded, because an id above all known ids gets a place after the last row.
+  # Padded, because an id above all known ids gets the index after the last row.
   padded = tf.pad(known, [[0, 1]])
   losses = tf.pad(tf.gather(trials.loss, order), [[0, 1], [0, 0]])
   is_known = tf.logical_and(

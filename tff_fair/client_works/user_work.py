@@ -1,7 +1,8 @@
 """Adapts client work from users or from TensorFlow Federated to fair rules.
 
-Users may write the computation of one client. TFF's client work reports only a
-number of examples, but fair rules read losses, which `with_signals` adds.
+`build_from_computation` turns a user's computation for one client into client
+work. TFF's client work reports only the number of examples; `with_signals` adds
+the losses that fair rules read.
 """
 
 import collections
@@ -25,8 +26,8 @@ def build_from_computation(
   Args:
     work: One client's work in a round, of the type (<W, D> -> R): maps the
       model's weights, `tff.learning.models.ModelWeights`, and the client's
-      data, a sequence, to a `tff.learning.templates.ClientResult` of update and
-      signals.
+      data, a sequence, to a `tff.learning.templates.ClientResult`, which has
+      the client's update and signals.
 
   Returns:
     A process without state and measurements. Its `next` has the type
@@ -176,7 +177,7 @@ def _build_report(
   before_type: tff.Type,
   learning_rate: float | None,
 ) -> tff.Computation:
-  """Builds the computation that adds signals to a `client_work` result."""
+  """Builds the computation that adds the signals to a client's result."""
   hparams_type = client_work.get_hparams.type_signature.result
   knows_rate = _LEARNING_RATE in dict(tff.structure.iter_elements(hparams_type))
 

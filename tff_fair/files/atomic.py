@@ -29,7 +29,7 @@ _KINDS = {
 
 
 class _FileTakenError(FileExistsError):
-  """A file may not be replaced; raised by this module, not by the system."""
+  """A path that may not be written; raised by this module, not the system."""
 
 
 @contextlib.contextmanager
@@ -38,8 +38,8 @@ def replacement(
 ) -> Iterator[pathlib.Path]:
   """Yields a temporary path to write to, then moves the file to `path`.
 
-  The temporary path has the same name as `path`. Its folder is new and on the
-  same file system, and may hold further temporary files.
+  The temporary path ends in the same name as `path`. Its folder is new, on the
+  same file system as `path`, and may hold further temporary files.
   """
   check = functools.partial(check_free, path, overwrite=overwrite)
   check()
@@ -58,9 +58,9 @@ def replacement(
 def move_when_complete(
   path: pathlib.Path, check: Callable[[], None]
 ) -> Iterator[pathlib.Path]:
-  """Yields a temporary path, then moves the file or folder there to `path`.
+  """Yields a temporary path; moves what is written there to `path` at the end.
 
-  `check` is called before the move.
+  What is written may be a file or a folder. `check` is called before the move.
   """
   place = _resolve_link(path)
   with (
@@ -132,9 +132,9 @@ def check_regular(path: pathlib.Path) -> None:
 
 
 def _kind(path: pathlib.Path) -> str | None:
-  """Returns the kind of a file, such as "folder" or "pipe".
+  """Returns the kind of what is at a path, such as "folder" or "pipe".
 
-  Returns None for a regular file, and if there is no file.
+  Returns None for a regular file, and if there is nothing at the path.
   """
   try:
     mode = path.stat().st_mode
@@ -185,7 +185,7 @@ def move(written: pathlib.Path, path: pathlib.Path) -> None:
 def _replace(
   place: pathlib.Path, fill: Callable[[pathlib.Path], object]
 ) -> None:
-  """Replaces a file with one that `fill` writes; an error keeps the old one."""
+  """Replaces a file by what `fill` writes; an error leaves the old file."""
   written = unfinished_path(place)
   try:
     fill(written)

@@ -64,7 +64,7 @@ def _cell(value: object) -> object:
 
 def _is_ambiguous(text: str) -> bool:
   """Returns whether a string looks like a formula, or like `quote`'s JSON."""
-  # Without leading quotes, so that `quote` also marks a string such as "'=1".
+  # Leading quotes are ignored, so that `quote` also marks a string like "'=1".
   text = text.lstrip(_QUOTE)
   is_formula = text.startswith(_FORMULA_PREFIXES) and not _is_number(text)
   return is_formula or _from_json(text) is not None

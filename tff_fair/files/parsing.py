@@ -1,8 +1,9 @@
-"""Parses JSON and TOML from outside, and writes standard JSON.
+"""Parses JSON and TOML that others wrote, and writes standard JSON.
 
 Python's parsers raise errors of several classes, including `RecursionError` for
-deep nesting. Here, invalid text always raises `ParseError`, in one short line.
-Python's writer also writes NaN and infinities, which are not valid JSON.
+deep nesting. Here, invalid text always raises `ParseError`, whose message is
+one short line. Python's writer also writes NaN and infinities, which are not
+valid JSON; this module's writer does not.
 """
 
 import json

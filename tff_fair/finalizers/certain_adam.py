@@ -31,7 +31,7 @@ from tff_fair.kernels import stacking
 from tff_fair.optimizers.learning_rate_decay import Hparams, LearningRateDecay
 from tff_fair.types import RoundUpdate, TensorStructure
 
-# `hparams`, the moments and the factors 1 - c_i, by name.
+# By name: `hparams`, the moments and the factors 1 - c_i of the module.
 State: TypeAlias = collections.OrderedDict[str, Any]
 
 

@@ -5,9 +5,9 @@ state are not finite, a finalizer takes no step: weights and state, including
 momentum, do not change. `build_apply_direction` applies any TFF optimizer to
 the direction d; with plain SGD this is theta <- theta - eta_s d.
 
-If the learning rate decays, the state consists of `step`, the state of the step
-whose hyperparameters do not include the decay, and `round_num`, the number t of
-steps taken.
+If the learning rate decays, the state consists of `step`, the state of the
+server step with the hyperparameters before any decay, and `round_num`, the
+number t of steps taken.
 """
 
 import collections
@@ -75,7 +75,7 @@ def build_learning_rate(
   finalizer: tff.learning.templates.FinalizerProcess,
   decay: LearningRateDecay | None,
 ) -> tff.Computation:
-  """Builds a computation from a finalizer's state to its next learning rate.
+  """Builds a computation of the next learning rate from a finalizer's state.
 
   Args:
     finalizer: A finalizer with the hyperparameter `learning_rate`.
@@ -103,10 +103,11 @@ def build_finalizer(
   scalars: Mapping[str, type[np.generic]],
   decay: LearningRateDecay | None = None,
 ) -> tff.learning.templates.FinalizerProcess:
-  """Builds a finalizer from `server_step`, with state S and model weights W.
+  """Builds a finalizer from `server_step`.
 
-  Its `next` has the type (<S@SERVER, W@SERVER, <update=W.trainable,
-  num_clients=int32, scalars=...>@SERVER> -> <state=S@SERVER, result=W@SERVER,
+  With state S and model weights W, its `next` has the type (<S@SERVER,
+  W@SERVER, <update=W.trainable, num_clients=int32, scalars=...>@SERVER> ->
+  <state=S@SERVER, result=W@SERVER,
   measurements=<update_non_finite=int32>@SERVER>). `scalars` are the types of
   the scalars that the rule sends with the direction.
   """
@@ -164,7 +165,7 @@ def _build_guarded_step(
   trainable_type: tff.Type,
   scalars: Mapping[str, type[np.generic]],
 ) -> tff.Computation:
-  """Builds a step that acts only if there are clients and finite results."""
+  """Builds a step that is taken only if there are clients and all is finite."""
   round_type = tff.to_type(
     RoundUpdate(trainable_type, np.int32, collections.OrderedDict(scalars))
   )

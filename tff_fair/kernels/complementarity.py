@@ -1,17 +1,18 @@
 """Computes projections onto a dual cone, and Nash bargaining solutions.
 
-Both solve the same equations for u and z, float64[m] each, where C is the
-correlation matrix of m points, b is a vector, and t is a number:
+Both problems lead to the same equations for u and z, float64[m] each, where C
+is the correlation matrix of m points, b is a vector, and t is a number:
 
   z = C u + b,   u_k z_k = t,   u > 0,   z > 0.
 
-At t = 0, u minimizes u^T C u / 2 + b^T u over u >= 0; at t = 1 and b = 0 it is
-the bargaining solution of Nash. Mehrotra's predictor-corrector method ("On the
-implementation of a primal-dual interior point method", SIAM J. Optim. 2, 1992)
-needs 5 to 20 Newton steps of O(m^3), even if C is singular.
+In the limit t = 0, u minimizes u^T C u / 2 + b^T u over u >= 0, which gives a
+projection. For t = 1 and b = 0, u is the bargaining solution of Nash.
+Mehrotra's predictor-corrector method ("On the implementation of a primal-dual
+interior point method", SIAM J. Optim. 2, 1992) needs 5 to 20 Newton steps of
+O(m^3), even if C is singular.
 
 Choices made here: C is the Gram matrix of the points scaled to norm 1, so norms
-may differ by any factor; a zero point counts as orthogonal to all points.
+may differ by any factor; a zero point counts as orthogonal to all other points.
 """
 
 from typing import NamedTuple
@@ -20,12 +21,14 @@ import tensorflow as tf
 
 from tff_fair.kernels import interior_point, norms, tracing
 
-# The search stops at this error of the equations, the size of rounding errors.
+# The search stops when the equations hold up to this error, about float64's
+# rounding.
 _TOLERANCE = 1e-15
 # The search stops after this many steps without a smaller error.
 _PATIENCE = 25
 _MAX_STEPS = 200
-# Coefficients up to this, for points of norm 1, are rounding errors, set to 0.
+# For points of norm 1, coefficients up to this are rounding errors: they become
+# 0.
 _NEGLIGIBLE = 1e-12
 # Points with at least this correlation count as having the same direction.
 _SAME_DIRECTION = 1.0 - 1e-14
@@ -36,7 +39,7 @@ _BARGAIN_TOLERANCE = 1e-6
 
 
 class Bargain(NamedTuple):
-  """The Nash bargaining solution."""
+  """The Nash bargaining solution for points with the Gram matrix M."""
 
   coefficients: tf.Tensor  # float64[m], c.
   # float64[], max_k |c_k (M c)_k - 1| over the points that are not zero.
@@ -44,7 +47,7 @@ class Bargain(NamedTuple):
 
 
 class _Search(NamedTuple):
-  """The state of the loop over Newton steps: float64[m] and scalars."""
+  """The state of the loop over Newton steps; u, z and best_u are float64[m]."""
 
   u: tf.Tensor
   z: tf.Tensor
@@ -58,9 +61,10 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
   """Projects each of m points x_i onto {d : <x_k, d> >= 0 for all k}.
 
   Returns coefficients v, float64[m, m]: the projection of x_i is sum_k v_ik
-  x_k. Row v_i minimizes v^T M v over v >= e_i, where M is `gram`, float64[m,
-  m], possibly singular. If points are linearly dependent, v is not unique;
-  points in the same direction get equal shares of their total coefficient.
+  x_k. Row v_i minimizes v^T M v over v >= e_i, the i-th unit vector; M is
+  `gram`, float64[m, m], possibly singular. If points are linearly dependent,
+  v is not unique; points in the same direction then get equal shares of their
+  total coefficient.
   """
   scale, correlation = _standardize(gram)
   solve = tracing.traced_once(_solve, *_SPECS)
@@ -76,8 +80,9 @@ def dual_cone_projections(gram: tf.Tensor) -> tf.Tensor:
 def nash_bargain(gram: tf.Tensor) -> Bargain:
   """Returns the c > 0 with (M c)_k = 1 / c_k, for M = `gram`, float64[m, m].
 
-  Zero points get the coefficient 0. All of c is 0 if 0 is in the convex hull of
-  the points, so that there is no solution, or if M is too inexact to find it.
+  Zero points get the coefficient 0. The result is c = 0 if there is no
+  solution, because 0 is in the convex hull of the points, or if M is too
+  inexact to find the solution.
   """
   scale, correlation = _standardize(gram)
   solve = tracing.traced_once(_solve, *_SPECS)
@@ -87,10 +92,11 @@ def nash_bargain(gram: tf.Tensor) -> Bargain:
 
 
 def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns 1 / norm of each point, 0 for zero points, and the matrix C."""
+  """Returns each point's 1 / norm (0 for a zero point), and the matrix C."""
   gram = tf.cast(gram, tf.float64)
   scale = norms.inverse_norms(tf.nn.relu(tf.linalg.diag_part(gram)))
-  # One factor at a time, as their product may leave the range of float64.
+  # Multiplies by one factor at a time, because the product of the two factors
+  # may leave the range of float64.
   correlation = gram * tf.expand_dims(scale, 1) * tf.expand_dims(scale, 0)
   return scale, tf.linalg.set_diag(correlation, tf.ones_like(scale))
 
@@ -98,9 +104,9 @@ def _standardize(gram: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def _solve(
   matrix: tf.Tensor, linear: tf.Tensor, target: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns u for C = `matrix`, b = `linear`, t = `target`, and its error.
+  """Returns u for C = `matrix`, b = `linear` and t = `target`, and its error.
 
-  The error, float64[], is the largest violation of the module's equations.
+  The error, float64[], is the largest violation of the module's equations by u.
   """
 
   def error_of(u: tf.Tensor) -> tf.Tensor:
@@ -153,8 +159,8 @@ def _newton_step(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns u and z after one of Mehrotra's predictor-corrector steps."""
   residual = tf.linalg.matvec(matrix, u) + linear - z
-  # C du - dz = -residual and z du + u dz = change, where C is `matrix`, and
-  # `change` is the change of u z. Hence
+  # The steps du and dz solve C du - dz = -residual and z du + u dz = change,
+  # where C is `matrix`, and `change` is the change of u z. Hence
   # (C + diag(z / u)) du = change / u - residual.
   diagonal = 1.0 + z / u
   solve = interior_point.newton_solver(matrix, diagonal)

@@ -1,9 +1,10 @@
-"""Computes Gram matrices and combinations of updates, accurate to float64.
+"""Computes Gram matrices and linear combinations of updates in float64.
 
 A float32 Gram matrix is too inexact for methods that solve linear systems with
 it or take small differences of its entries. A float32 combination is too
-inexact if it has large coefficients of both signs. Both are computed in float64
-by blocks of columns, so that there is never a float64 copy of all updates.
+inexact if it has large coefficients of both signs. This module computes both in
+float64 from a few blocks of columns at a time, so there is never a float64 copy
+of all updates.
 """
 
 from collections.abc import Sequence
@@ -11,14 +12,15 @@ from typing import NamedTuple, Self
 
 import tensorflow as tf
 
-# Values in a block: 4 MiB in float64, which fit into a processor's cache.
+# The number of values in a block. In float64, a block takes 4 MiB and fits into
+# a processor's cache.
 _VALUES_PER_BLOCK = 2**19
 # How many float64 blocks may be in memory at the same time.
 _PARALLEL_BLOCKS = 4
 
 
 class Columns:
-  """Vectors, stored as rows of matrices, that are read by blocks of columns.
+  """Vectors, stored as the rows of matrices and read in blocks of columns.
 
   Attributes:
     dtype: The dtype of the vectors; float64 if their dtypes differ.
@@ -44,7 +46,7 @@ class Columns:
   def join(self) -> Self:
     """Copies the matrices into an array of blocks, for faster repeated reads.
 
-    Returns self. Unlike a joined matrix, blocks fit into gaps of freed memory.
+    Returns self. Unlike one large matrix, blocks fit into gaps of freed memory.
     """
     joined = tf.TensorArray(
       self.dtype,
@@ -76,12 +78,12 @@ class Columns:
 
 
 def gram_matrix(vectors: Columns | Sequence[tf.Tensor]) -> tf.Tensor:
-  """Computes the inner products of m vectors, float64[m, m].
+  """Computes the Gram matrix of m vectors, float64[m, m].
 
   The result is exactly symmetric. The squares of the values must be within the
   range of float64, which holds for all float32 values. Raises `ValueError` if
-  there is no tensor, or one is not a matrix, and `TypeError` if one is not of a
-  floating dtype.
+  `vectors` is empty or includes a tensor that is not a matrix, and `TypeError`
+  if a tensor's dtype is not floating.
   """
   columns = _columns(vectors)
   return symmetric(_products(columns, columns.num_rows))
@@ -95,8 +97,9 @@ def symmetric(gram: tf.Tensor) -> tf.Tensor:
 def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
   """Returns the inner product <x, y> of two vectors as a scalar.
 
-  `tf.tensordot` would create five times as many operations. A rule has hundreds
-  of inner products, and each operation takes time when a process is built.
+  `tf.tensordot` would create five times as many operations. A rule computes
+  hundreds of inner products, and every operation takes time when a process is
+  built.
   """
   row, column = tf.expand_dims(x, 0), tf.expand_dims(y, 1)
   return tf.reshape(tf.matmul(row, column), [])
@@ -105,10 +108,10 @@ def inner_product(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 def inner_products(
   vectors: Sequence[tf.Tensor], others: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes m vectors' inner products with each other, then with r others.
+  """Computes the inner products of m vectors with themselves and r others.
 
-  The result is float64[m, m + r]; r may be 0. Raises the errors of
-  `gram_matrix`.
+  The result is float64[m, m + r], with the columns of `others` last; r may be
+  0. Raises the errors of `gram_matrix`.
   """
   num_rows = Columns(vectors).num_rows
   return tf.transpose(_products(Columns([*vectors, *others]), num_rows))
@@ -117,7 +120,7 @@ def inner_products(
 def combine_rows(
   coefficients: tf.Tensor, vectors: Columns | Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Computes the vector sum_k c_k * row_k, rounded once, to the rows' dtype.
+  """Computes sum_k c_k * row_k in float64, and rounds it to the rows' dtype.
 
   The coefficients c, float64, may have any size and sign. All rows must be
   finite, even those with the coefficient 0. If the rows' dtypes differ, the
@@ -230,8 +233,9 @@ def min_norm_solve(
     tf.where(kept, tf.math.divide_no_nan(components, eigenvalues), 0.0),
   )
   residual = tf.linalg.matvec(gram, solution) - rhs
-  # In two steps, because the quotient of the scales may overflow. The inner
-  # saturation keeps graph optimization from merging the steps.
+  # Multiplies by rhs_scale / gram_scale in two steps, because this quotient may
+  # overflow. The inner `_saturate` keeps graph optimization from merging the
+  # two steps.
   root = _saturate(tf.sqrt(rhs_scale) / tf.sqrt(gram_scale))
   return MinNormSolution(
     solution=_saturate(root * _saturate(root * solution)),
@@ -240,7 +244,10 @@ def min_norm_solve(
 
 
 def _scale_to_one(value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns `value` / s and s, the largest magnitude in `value`, or 1 if 0."""
+  """Returns `value` / s and s, the largest magnitude in `value`.
+
+  If all entries are 0, s is 1.
+  """
   scale = tf.reduce_max(tf.abs(value))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
   return value / scale, scale

@@ -1,4 +1,4 @@
-"""An interior-point method for convex quadratic programs on a box-simplex.
+"""Solves convex quadratic programs by an interior-point method.
 
 Mehrotra's predictor-corrector method ("On the implementation of a primal-dual
 interior point method", SIAM J. Optim. 2, 1992) for m variables:
@@ -24,16 +24,16 @@ from tff_fair.kernels import gram as gram_lib, simplex
 
 # The duality gap at which the search stops, relative to the objective's scale:
 # the squared norm that sum_k x_k v_k, with v_k the points of the Gram matrix,
-# would have if all v_k had the same direction.
+# would have if all v_k had the same direction, plus sum_k x_k |q_k|.
 _RELATIVE_GAP = 1e-13
-# A gap below this share of the shortest point's squared norm is taken as 0.
+# A gap up to this share of the smallest squared norm above 0 counts as 0.
 _NEGLIGIBLE = 1e-30
-# More than 50 are needed only if norms differ by 20 orders of magnitude.
+# More than 50 steps are needed only if norms differ by 20 orders of magnitude.
 _MAX_ITERATIONS = 200
 # The search stops after this many steps without a smaller gap.
 _PATIENCE = 15
 STEP_TO_BOUNDARY = 0.995
-# Added to the diagonal of the Newton matrix, after its entries are scaled to 1.
+# Added to the diagonal of the Newton matrix, after the diagonal is scaled to 1.
 REGULARIZATION = 1e-14
 
 
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-  """A primal and dual point; all its numbers but the price are positive."""
+  """A primal and dual point; all its entries are positive, except the price."""
 
   t: tf.Tensor  # float64[m].
   # float64[m], 1 - t, stored separately because t may be very near to 1.
@@ -72,8 +72,8 @@ class _Search(NamedTuple):
 def minimize(problem: Problem) -> tuple[tf.Tensor, tf.Tensor]:
   """Minimizes x^T G x + q^T x; width_k <= total must hold for every k.
 
-  Returns the t, float64[m], with the smallest duality gap found, and the number
-  of Newton steps, int32[].
+  Returns the t, float64[m], of the iterate with the smallest duality gap, and
+  the number of Newton steps, int32[].
   """
   squared_norms = tf.nn.relu(tf.linalg.diag_part(problem.gram))
   norms = tf.sqrt(squared_norms)
@@ -139,7 +139,7 @@ def _starting_point(problem: Problem) -> _Iterate:
   """Returns a feasible primal and dual point away from all bounds."""
   width = problem.width
   # In the tightened box, no width exceeds 1 - sum(lower) or sum(upper) - 1, so
-  # 1/m <= t <= 1 - 1/m unless all widths are 0.
+  # 1/m <= share <= 1 - 1/m unless all widths are 0.
   margin = 0.5 / tf.cast(tf.size(width), tf.float64)
   share = tf.math.divide_no_nan(problem.total, tf.reduce_sum(width))
   t = tf.fill(tf.shape(width), tf.clip_by_value(share, margin, 1.0 - margin))
@@ -183,7 +183,7 @@ def _newton_step(
   sum_response = gram_lib.inner_product(width, price_response)
 
   def direction(lower_target: tf.Tensor, upper_target: tf.Tensor) -> _Iterate:
-    """Returns the step that changes t z and (1 - t) y by these targets."""
+    """Returns the step that changes t z and (1 - t) y by the two targets."""
     free_change = solve(lower_target / t - upper_target / rest - dual_residual)
     price_change = tf.math.divide_no_nan(
       primal_residual - gram_lib.inner_product(width, free_change), sum_response
@@ -241,9 +241,10 @@ def _move(iterate: _Iterate, change: _Iterate, length: tf.Tensor) -> _Iterate:
 def boundary(
   values: Sequence[tf.Tensor], changes: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-  """Returns the step length at which the first of `values` becomes 0.
+  """Returns the smallest step length at which one of `values` becomes 0.
 
-  Values are positive, and `changes` are their changes for a step of length 1.
+  Values are positive, and `changes` are their changes in a step of length 1. If
+  no value decreases, returns the largest number of the dtype.
   """
   value, decrease = tf.concat(values, 0), -tf.concat(changes, 0)
   unlimited = tf.constant(value.dtype.max, value.dtype)

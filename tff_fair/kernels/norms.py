@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def squared_norm(update: Any) -> tf.Tensor:
-  """Returns ||Delta||^2 in float64, so that no square can overflow."""
+  """Returns an update's squared norm in float64, so no square overflows."""
   return tf.add_n(
     [
       tf.reduce_sum(tf.square(tf.cast(layer, tf.float64)))
@@ -16,7 +16,7 @@ def squared_norm(update: Any) -> tf.Tensor:
 
 
 def inverse_norms(squared_norms: tf.Tensor) -> tf.Tensor:
-  """Returns each 1/||Delta_k||, float64, from squared norms; 0 for 1/0."""
+  """Returns 1 / norm, in float64, for each squared norm; 0 for a norm of 0."""
   return tf.math.reciprocal_no_nan(tf.sqrt(squared_norms))
 
 

@@ -2,26 +2,27 @@
 
   minimize x^T G x + q^T x  subject to  sum_k x_k = 1,  lower <= x <= upper
 
-If q = 0, and G is the Gram matrix of m points, x holds the coefficients of the
-point of least norm in their convex hull. MGDA solves this program (Desideri,
-"Multiple-gradient descent algorithm (MGDA) for multiobjective optimization",
-Comptes Rendus Mathematique 350, 2012), and FedMGDA+ solves it with a box.
+If G is the Gram matrix of m points, q = 0, and the bounds are 0 and 1, then x
+holds the coefficients of the point of least norm in the points' convex hull.
+MGDA solves this program (Desideri, "Multiple-gradient descent algorithm (MGDA)
+for multiobjective optimization", Comptes Rendus Mathematique 350, 2012);
+FedMGDA+ solves it with narrower bounds.
 
 The interior-point method needs 5 to 15 Newton steps of O(m^3), even if G is
 singular, unless the points' norms differ by orders of magnitude. If there are
-several minimizers, it converges to the analytic centre of their face. So
-identical points with identical bounds get equal coefficients up to rounding,
-whatever the order of the points.
+several minimizers, it converges to the analytic centre of the set of these
+minimizers. So identical points with identical bounds get equal coefficients up
+to rounding, whatever the order of the points.
 
 Choices made here:
 
 - The box is first tightened to the bounds that feasible points attain, and x is
   written as lower + width * t. All degenerate boxes (no width, one feasible
   point, m = 1) then have coordinates of width 0 and need no special case, and
-  t = const is a well-centred feasible start.
+  a t with equal entries is a feasible start far from all bounds.
 - The search stops at a duality gap of 1e-13 * (sum_k x_k sqrt(G_kk))^2, near
   the rounding errors of the objective. A gap relative to max_k G_kk would be
-  easier to reach, but too large if the minimizer avoids the longest points.
+  easier to reach, but too large if the longest points have coefficients near 0.
 """
 
 from typing import NamedTuple
@@ -38,8 +39,8 @@ class Minimum(NamedTuple):
     coefficients: float64[m], x; exactly inside the box, with the sum 1 up to
       rounding.
     gap: float64[], max over feasible s of <2 G x + q, x - s> (the Frank-Wolfe
-      gap), which bounds the objective minus its minimum, in the unit of G.
-    iterations: int32[], the Newton steps taken.
+      gap): an upper bound on the objective minus its minimum, in G's unit.
+    iterations: int32[], the number of Newton steps.
   """
 
   coefficients: tf.Tensor
@@ -55,11 +56,11 @@ def minimize(
 ) -> Minimum:
   """Minimizes x^T G x + q^T x over a box in the probability simplex.
 
-  G, float64[m, m], is symmetric positive semidefinite, of any scale, and may be
-  singular; q is float64[m], or `None` for 0. Bounds are float64[m] or scalars
-  with 0 <= lower <= upper; upper values above 1 act as 1. If sum(lower) > 1 or
-  sum(upper) < 1, no point is feasible, and x is `lower` or `upper`. Any result
-  is finite for finite G and q.
+  G is `gram`, float64[m, m]: symmetric positive semidefinite, of any scale,
+  possibly singular. q is `linear`, float64[m]; `None` means 0. Bounds are
+  float64[m] or scalars with 0 <= lower <= upper; upper values above 1 act as 1.
+  If no point is feasible, the result is `lower` if sum(lower) > 1, and `upper`
+  if sum(upper) < 1. The result is always finite for finite G and q.
   """
   gram = tf.cast(gram, tf.float64)
   shape = tf.shape(gram)[:1]
@@ -80,8 +81,8 @@ def _minimize(
 ) -> Minimum:
   scale = tf.reduce_max(tf.abs(gram))
   if linear is not None:
-    # On the simplex, a constant in q does not change the minimizer. Subtracting
-    # it makes q small.
+    # Subtracting a constant from q makes q small, and does not change the
+    # minimizer on the simplex.
     linear -= tf.reduce_min(linear)
     scale = tf.maximum(scale, tf.reduce_max(linear))
   scale = tf.where(scale > 0, scale, tf.ones_like(scale))
@@ -108,7 +109,7 @@ def _standardize(
   lower: tf.Tensor,
   upper: tf.Tensor,
 ) -> interior_point.Problem:
-  """Returns the program with the bounds that its feasible points attain."""
+  """Returns the program, its bounds tightened to what feasible points reach."""
   room_above = tf.nn.relu(1.0 - tf.reduce_sum(lower))
   room_below = tf.nn.relu(tf.reduce_sum(upper) - 1.0)
   tight_upper = tf.minimum(upper, lower + room_above)
@@ -131,7 +132,7 @@ class Stationarity(NamedTuple):
   """How far points are from having 0 in their convex hull.
 
   Attributes:
-    value: float64[], s in [0, 1].
+    value: float64[], s in [0, 1]; `pareto_stationarity` defines it.
     weights: float64[m], lambda, the coefficients of the point of least norm.
   """
 
@@ -168,7 +169,7 @@ def pareto_stationarity(
   gram = tf.cast(gram, tf.float64)
   if weights is None:
     weights = min_norm_point(gram, 0.0, 1.0).coefficients
-  # Scaled, so that no square leaves the range of float64.
+  # G is scaled so that no square leaves the range of float64.
   largest = tf.reduce_max(tf.linalg.diag_part(gram))
   gram = tf.math.divide_no_nan(gram, largest)
   norms = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))

@@ -1,13 +1,13 @@
 """Computes projections and linear programs on the simplex, or on a box in it.
 
-The Euclidean projection onto {x : sum x = 1, lower <= x <= upper} is
+The Euclidean projection of v onto {x : sum x = 1, lower <= x <= upper} is
 x = clip(v - tau, lower, upper), where tau is a root of the non-increasing,
 piecewise linear function sum_k clip(v_k - tau, lower_k, upper_k) - 1 (for the
 simplex itself: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient projections
 onto the l1-ball for learning in high dimensions", ICML 2008). Its kinks are at
 v - lower and v - upper, so a bisection over the sorted kinks finds the linear
-piece that contains the root. On this piece the root is exact. The projection
-takes O(m log m) operations.
+piece that contains the root, and a division gives the root on this piece. The
+projection takes O(m log m) operations.
 """
 
 import tensorflow as tf
@@ -35,9 +35,8 @@ def project_to_box_simplex(
   upper = tf.minimum(upper, 1.0)
 
   # Let b be the smallest entry of v with sum clip(v - b, lower, upper) <= 1. As
-  # bounds are in [0, 1], b - 1 <= tau <= b: entries below b are at their lower
-  # bounds, and at tau = b - 1 all others are at their upper bounds. An entry
-  # further than 1 from b is at a bound, whatever its exact value.
+  # all bounds are in [0, 1], b - 1 <= tau <= b. So if |v_k - b| > 1, x_k equals
+  # one of its bounds, whatever the exact value of v_k.
   _, base = _bracket(tf.sort(v), v, lower, upper)
   v = tf.clip_by_value(v - base, -1.0, 1.0)
 
@@ -101,9 +100,9 @@ def _bracket(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns the neighbouring thresholds tau between which a sum passes 1.
 
-  The sum is that of clip(v - tau, lower, upper); `thresholds`, float64[n], are
-  sorted. If all sums are above 1, returns the last two thresholds; if none is,
-  returns the first threshold twice.
+  The sum is `_clipped_sum`, a function of tau; `thresholds`, float64[n], are
+  sorted. If the sum is above 1 at all thresholds, returns the last two; if it
+  is at most 1 at all thresholds, returns the first one twice.
   """
   last = tf.size(thresholds) - 1
 
@@ -112,7 +111,7 @@ def _bracket(
     above = _clipped_sum(thresholds[middle], v, lower, upper) > 1.0
     return tf.where(above, middle + 1, low), tf.where(above, high, middle)
 
-  # The first index whose sum is at most 1, or `last` if there is none.
+  # The index of the first threshold with a sum of at most 1, else `last`.
   index, _ = tf.while_loop(
     lambda low, high: low < high, narrow, (tf.constant(0), last)
   )

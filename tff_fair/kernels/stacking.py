@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 # TFF takes some microseconds per client for each tensor of an accumulator,
-# which dominates if rows are small; if they are large, copying dominates.
+# which dominates if rows are small; if rows are large, copying dominates.
 _LARGE_ROW = 2**21  # Bytes.
 # The numbers of slots and of pages, by whether rows are large.
 _SIZES = {False: (16, 16), True: (64, 8)}
 
 
 class Stack(NamedTuple):
-  """Rows in slots and pages; see the module."""
+  """Rows in slots and pages, as the module's docstring explains."""
 
   # Tensors [r, d], the latest first; r is 1, or 0 if no row was pushed.
   slots: tuple[tf.Tensor, ...]
@@ -42,7 +42,7 @@ def flatten_update(update: Any) -> tf.Tensor:
 
 
 def row_spec(update_specs: Any) -> tf.TensorSpec:
-  """Returns the spec of a flattened update as a vector, [d]."""
+  """Returns the spec of a flattened update, a vector [d]."""
   flat = tf.nest.flatten(update_specs)
   dtype = max((spec.dtype for spec in flat), key=lambda d: d.size)
   return tf.TensorSpec([sum(s.shape.num_elements() for s in flat)], dtype)
@@ -102,7 +102,7 @@ def join_rows(first: Any, second: Any) -> Any:
 
 
 def are_missing(ids: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-  """Returns which of `ids`, int64[n], are not among `others`, bool[n]."""
+  """Returns, as bool[n], which of `ids`, int64[n], are not among `others`."""
   return tf.reduce_all(tf.not_equal(ids[:, tf.newaxis], others), axis=1)
 
 

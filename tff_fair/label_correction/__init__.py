@@ -1,4 +1,4 @@
-"""Corrects clients' wrong labels: the parts of FedCorr.
+"""Corrects clients' wrong labels, as FedCorr does.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
 Correction" (CVPR 2022). `noisy_labels` has NumPy functions, `federated` has

@@ -1,7 +1,7 @@
 """Builds the computations over clients that label correction needs.
 
 A client trains the received model with its own proximal weight, and reports the
-distribution over classes that the model predicts for each of its examples. In a
+distribution over classes that the trained model predicts for each example. In a
 real federation, a client would keep the predictions and send only two numbers
 computed from them: its mean local intrinsic dimension (LID) and its noise
 level. In this simulation, the program holds the predictions and clients' data.
@@ -215,7 +215,7 @@ def _predictions(
   num_classes: int,
   with_softmax: bool,
 ) -> Predictions:
-  """Returns the predictions for a client's examples; needs a `tf.function`."""
+  """Returns a model's predictions for a client; call it in a `tf.function`."""
   metrics = model.empty_metrics()
 
   def over_element(rows: Predictions, element: batches.Element) -> Predictions:

@@ -2,13 +2,14 @@
 
 FedCorr (Xu et al., CVPR 2022), Section 3, in NumPy:
 
-    noisy clients   the upper group of clients by mean local intrinsic dimension
-                    (LID) of their predictions, summed over iterations
-    mu_k            |D_k^n| / |D_k|, where D_k^n is the upper group of client
-                    k's examples D_k by loss
+    noisy clients   the upper of two groups of clients, by the mean local
+                    intrinsic dimension (LID) of a client's predictions, summed
+                    over iterations
+    mu_k            |D_k^n| / |D_k|, where D_k^n is the upper of two groups of
+                    client k's examples D_k, by loss
     beta mu_k ||w - w_k||^2    the proximal term of client k in training
-    relabelled      among the examples with the pi |D_k^n| largest losses, those
-                    with a class that the global model predicts with a
+    relabelled      of the pi |D_k^n| examples with the largest losses, those
+                    for which the global model predicts a class with a
                     confidence of at least theta
 """
 
@@ -17,14 +18,14 @@ import warnings
 import numpy as np
 from scipy.spatial import distance
 
-NEIGHBORS = 20  # k of the paper.
+NEIGHBORS = 20  # The number of neighbours, k in the paper.
 # Rows whose distances are computed at a time: all distances of a client with
 # 100,000 examples would need 80 GB.
 _ROWS_AT_A_TIME = 256
 _LEAST_PROBABILITY = np.finfo(np.float32).tiny
 _ROUNDING = 1e-9  # Tolerance of a product that should be a whole number.
 _LEAST_VARIANCE = 1e-6  # The least variance of a group, after standardization.
-_TOLERANCE = 1e-8  # EM stops at a smaller gain in mean log-likelihood.
+_TOLERANCE = 1e-8  # EM stops when the mean log-likelihood grows by less.
 _MOST_STEPS = 1000
 
 
@@ -59,7 +60,7 @@ def noise_level(example_losses: np.ndarray) -> float:
 def proximal_weights(levels: np.ndarray, beta: float) -> np.ndarray:
   """Returns mu for each client's term mu/2 ||w - theta||^2, float32[clients].
 
-  FedCorr's term is beta mu_k ||w - theta||^2 with mu_k in `levels`.
+  FedCorr's term is beta mu_k ||w - theta||^2; `levels` holds each mu_k.
   """
   return (2 * beta * levels).astype(np.float32)
 
@@ -69,8 +70,8 @@ def suspects(
 ) -> np.ndarray:
   """Returns which examples a noisy client may relabel, bool[n].
 
-  These are the examples with the largest losses: the share pi, `share`, of the
-  mu_k n examples with wrong labels, where mu_k is `level`. In a tie, earlier
+  These are the pi mu_k n examples with the largest losses, where pi is `share`
+  and mu_k is `level`, the estimated share of wrong labels. In a tie, earlier
   examples come first; an example with a NaN loss is never chosen.
   """
   in_upper_group = round(len(example_losses) * level)
@@ -105,7 +106,8 @@ def relabel(
   return np.where(is_sure, predicted, labels)
 
 
-# Functions for the local intrinsic dimension (LID) of prediction vectors.
+# The functions below compute the local intrinsic dimension (LID) of a client's
+# predictions.
 #
 # Amsaleg et al., "Estimating Local Intrinsic Dimensionality" (KDD 2015).
 # FedCorr uses it to find noisy clients: a model that learns wrong labels
@@ -117,19 +119,19 @@ def relabel(
 # same set. Choices made here, if the formula has no value:
 #
 # - A neighbour at distance 0 makes LID(x) 0, the limit of the formula.
-# - Neighbours that are all at the same distance, but not 0, would make it
+# - Neighbours that are all at the same distance, but not 0, would make LID(x)
 #   infinite: such an x has no estimate, and a client's mean excludes it.
-# - In a set of k examples or fewer, all others are neighbours.
+# - In a set of k examples or fewer, all other examples are neighbours.
 
 
 def local_dimensions(
   predictions: np.ndarray, neighbors: int = NEIGHBORS
 ) -> np.ndarray:
-  """Returns the LID of each row of float[n, d] among all rows, float64[n].
+  """Returns the LID, float64[n], of each row of `predictions`, float[n, d].
 
-  `neighbors`, 2 or more, is k. The LID is NaN without an estimate: if there are
-  fewer than three rows, or if a row's neighbours are all at the same distance
-  above 0. If any number is not finite, all LIDs are NaN.
+  `neighbors`, 2 or more, is k. A row without an estimate has the LID NaN: if
+  there are fewer than three rows, or if its neighbours are all at the same
+  distance above 0. If any number is not finite, all LIDs are NaN.
   """
   points = np.asarray(predictions, np.float64)
   n = len(points)
@@ -170,13 +172,13 @@ def _dimensions_from_distances(radii: np.ndarray) -> np.ndarray:
   furthest = radii[:, -1:]
   with np.errstate(divide="ignore", invalid="ignore"):
     mean_log = np.log(radii / furthest).mean(axis=1)
-    found = -1 / mean_log  # A distance of 0 has -inf, which gives 0.
+    found = -1 / mean_log  # A distance of 0 has log -inf, so the LID is 0.
   found[furthest[:, 0] == 0] = 0.0
   found[mean_log == 0] = np.nan
-  return found + 0.0  # No negative zero.
+  return found + 0.0  # Turns -0.0 into 0.0.
 
 
-# Functions that split numbers into two groups and find the upper group.
+# The functions below split numbers into a lower and an upper group.
 #
 # A mixture of two normal distributions in one dimension, fitted by
 # scikit-learn's EM, separates noisy from clean clients by their dimensions, and
@@ -205,12 +207,13 @@ def is_in_upper_group(values: np.ndarray) -> np.ndarray:
 def _fit_upper_group(numbers: np.ndarray) -> np.ndarray:
   if np.unique(numbers).size < 2:
     return np.zeros(len(numbers), bool)
-  # Scaled, because a sum of squares of 1e200 would overflow.
+  # Numbers are scaled, because the square of 1e200 would overflow.
   scaled = numbers / np.abs(numbers).max()
   spread = scaled.std()
   if spread == 0:
     return np.zeros(len(numbers), bool)
-  # Every run imports this module, but few need scikit-learn, which is slow.
+  # Imported here: every run imports this module, but few need scikit-learn,
+  # whose import is slow.
   from sklearn import exceptions, mixture  # noqa: PLC0415
 
   points = ((scaled - scaled.mean()) / spread)[:, np.newaxis]
@@ -240,7 +243,7 @@ def _two_means(numbers: np.ndarray) -> np.ndarray:
   """Returns which numbers are in the upper of two groups, bool[n].
 
   The groups minimize the sum of squares within groups. In one dimension, the
-  optimum is a cut of the sorted numbers, so nothing is random.
+  best groups result from a cut of the sorted numbers, so nothing is random.
   """
   levels, counts = np.unique(numbers, return_counts=True)
   number_below = np.cumsum(counts)[:-1]

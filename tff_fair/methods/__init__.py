@@ -1,4 +1,4 @@
-"""One module for each method or family of methods, and a registry of all.
+"""One module for each method or family of methods, and their registry.
 
 The registry does not import TensorFlow.
 """

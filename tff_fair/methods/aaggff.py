@@ -43,7 +43,7 @@ from tff_fair import declared, summing, types
 from tff_fair.kernels import inner_product, quadratic_program
 from tff_fair.methods import building
 
-# Cumulative distribution functions, which map a loss x_k to a response r_k / L.
+# Cumulative distribution functions, which map a relative loss x_k to r_k / L.
 _TRANSFORMS: Mapping[str, Callable[[tf.Tensor], tf.Tensor]] = MappingProxyType(
   {
     "weibull": lambda x: -tf.math.expm1(-tf.square(x)),
@@ -60,7 +60,8 @@ def responses(loss: tf.Tensor, transform: str) -> tf.Tensor:
   """Returns r_k / L = CDF(f_k / mean f), float64[m] in [0, 1]."""
   loss = tf.maximum(loss, tf.zeros_like(loss))
   largest = tf.reduce_max(loss)
-  # Divided by the largest, because the sum of huge losses could overflow.
+  # Losses are divided by the largest one, because a sum of huge losses could
+  # overflow.
   relative = loss / tf.where(largest > 0, largest, tf.ones_like(largest))
   mean = tf.reduce_mean(relative)
   return _TRANSFORMS[transform](
@@ -73,7 +74,7 @@ def newton_step(
 ) -> quadratic_program.Minimum:
   """Returns argmin 1/2 pi^T (a I + b A) pi + <v, pi> over the simplex.
 
-  A is `hessian`, float64[N, N], and v is `gradient`, float64[N].
+  A is `hessian`, float64[N, N], v is `gradient`, float64[N], a = 4, b = N/4.
   """
   size = tf.cast(tf.size(gradient), tf.float64)
   identity = tf.eye(tf.size(gradient), dtype=tf.float64)
@@ -87,8 +88,9 @@ def linearized_gradient(
 ) -> tf.Tensor:
   """Returns AAggFF-D's estimate of the gradient of l, float64[N].
 
-  `mixing` is pi, `response` holds the cohort's r_k, float64[m], and `places`
-  their clients' positions in pi, int64[m].
+  l is the loss of pi, which is `mixing`. `response`, float64[m], holds the r_k
+  of the cohort's clients, and `places`, int64[m], these clients' positions in
+  pi.
   """
   share = _share(places, mixing)
   mean = tf.reduce_mean(response)

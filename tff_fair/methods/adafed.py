@@ -40,7 +40,7 @@ _NORM_TOLERANCE = 1e-9
 # A coefficient counts as negative if it is below 0 by more than this share of
 # the sum of all magnitudes.
 _NEGATIVE_TOLERANCE = 1e-12
-# For a phi_k below this share of the largest, 1 / phi_k^2 is too large to use.
+# If phi_k is at most this share of the largest one, 1 / phi_k^2 is too large.
 _LEAST_RELATIVE_SLOPE = 1e-60
 
 
@@ -50,7 +50,7 @@ def adafed_coefficients(
   """Returns AdaFed's coefficients, float64[clients], and measurements.
 
   `gram` is M, and `loss` is f. With `hull`, the convex hull replaces the affine
-  one if a coefficient would be negative. The measurements are whether the
+  hull if a coefficient would be negative. The measurements are whether the
   convex hull was used, and ||M alpha - phi|| / ||phi|| for alpha = M^-1 phi.
   """
   # Multiplying phi by s divides c by s. So the largest loss is factored out:

@@ -10,9 +10,9 @@ Networking, 2024), Algorithms 1 to 3 and Section 4.2.
   g = sum_k w_k U_k,  hence  c_k = w_k G_k / ||Delta_k||
   C = sum_k w_k C_k
 
-Client k has the weight p_k and the loss F_k. G_k is the norm of F_k's gradient
-at theta, over all local examples. `tff_fair.finalizers.build_certain_adam`
-steps along g with certainty C.
+Client k has the weight p_k, the loss F_k and the learning rate eta. G_k is the
+norm of F_k's gradient at theta, over all local examples.
+`tff_fair.finalizers.build_certain_adam` steps along g with certainty C.
 
 Choices made here: a zero update or gradient contributes U_k = 0 with C_k = 1;
 F_k(theta^0) = 0 gives I_k = 1; if all losses are 0, g = 0 with C = 1; C is at
@@ -21,20 +21,21 @@ least 1e-3, and `certainty_floored` reports when it was raised.
 The ratio I_k is meaningful only for losses of 0 or more. Losses below 0 are set
 to 0, which makes the rule unsound for losses without a lower bound, such as
 negative log densities: a client whose loss is below 0 gets the weight 0. If all
-clients do, g = 0, but Adam still moves the model. With F_k(theta^0) <= 0,
-I_k = 1.
+clients get the weight 0, g = 0, but Adam still moves the model. With
+F_k(theta^0) <= 0, I_k = 1.
 
 N-AccAdam is Adam at the server, on the accumulated gradients of the clients:
 
   Delta_t = (x_t - SGD(x_t, eta, N)) / eta,  hence  c_k = p_k / eta
 
-The step along Delta_t is AdaFedAdam's with certainty 1, which is Adam's.
+SGD(x_t, eta, N) is the model after N steps of SGD from x_t. The server's step
+along Delta_t is AdaFedAdam's with certainty 1, which is Adam's.
 
-Choice made here: in the paper, one machine takes the N steps of SGD, and
-FedAdam, with clients that have the same data, takes the same step along their
-mean update. So here the clients' mean accumulated gradient replaces the N
-steps. Unlike `fedadam`, N-AccAdam divides by eta, and adds epsilon where the
-paper's algorithm does.
+Choice made here: in the paper, one machine takes the N steps of SGD. If all
+clients had the same data, FedAdam would take the same server step along their
+mean update. So here Delta_t is the mean of the clients' accumulated gradients.
+Unlike `fedadam`, N-AccAdam divides by eta, and adds epsilon where the paper's
+algorithm does.
 """
 
 import collections
@@ -93,7 +94,7 @@ class AdaFedAdamRule(types.SeparableRule):
   def _log_improvement(self, cohort: types.Cohort) -> tf.Tensor:
     """Returns log p_k + alpha log I_k, float64[clients]; its softmax is w.
 
-    It is -inf if w_k is 0. A constant factor of all p_k does not change w.
+    An entry is -inf if w_k is 0. A common factor of all p_k does not change w.
     """
     log_weight = tf.math.log(cohort.weight)
     if self.alpha == 0:
@@ -125,7 +126,7 @@ class AdaFedAdamRule(types.SeparableRule):
 
 
 def _log_ratio(cohort: types.Cohort, scale: tf.Tensor) -> tf.Tensor:
-  """Returns 1 - C_k, from `scale`, 1/eta'_k; 0 for a client without a step."""
+  """Returns 1 - C_k, where `scale` is 1/eta'_k; 0 if `scale` is 0."""
   moves = scale > 0
   return tf.where(
     moves,

@@ -129,7 +129,7 @@ def build_averaging(
     weights: tff.learning.models.ModelWeights,
     round_update: Any,
   ) -> Any:
-    # In a round without clients, nothing is learned, so it does not count.
+    # A round without clients does not change the model, so it does not count.
     counted = tf.cast(round_update.num_clients > 0, tf.int64)
     num_rounds = average["num_rounds"] + counted
     share = counted / tf.maximum(num_rounds, 1)
@@ -189,7 +189,7 @@ def build_averaging(
 def _with_averaged_weights(
   process: rounds.LearningProcess,
 ) -> rounds.LearningProcess:
-  """Returns a copy of the process whose model weights are the average."""
+  """Returns a copy of a process, with the average as its model weights."""
   state_type = process.initialize.type_signature.result.member
 
   @tff.tensorflow.computation(state_type)

@@ -9,7 +9,7 @@ Multi-Task Learning" (CVPR 2023), Algorithm 1.
 
 M is the Gram matrix of the m updates, and c_k client k's coefficient. Choices
 made here: eigenvalues up to 1e-12 of the largest count as 0; of the scales that
-the paper proposes, B has the smallest, as in its algorithm.
+the paper proposes for B, it has the smallest, as in the paper's algorithm.
 """
 
 import dataclasses

@@ -19,7 +19,7 @@ class Builder(Protocol):
   Attributes:
     rule: The class of the method's rule.
     hyperparameters: The method's hyperparameters, keywords of the builder.
-    make_rule: Returns the rule, from hyperparameters and options by name.
+    make_rule: Returns the rule for hyperparameters and options, by name.
   """
 
   rule: type[types.Rule]
@@ -68,7 +68,7 @@ def builder(
   *others: type[declared.Hyperparameters],
   fixed: Mapping[str, Any] = _NOTHING,
 ) -> Callable[[Callable[..., LearningProcess]], Builder]:
-  """Decorates a function, making it the builder of a method.
+  """Returns a decorator that turns a function into the builder of a method.
 
   The function's arguments are `model_fn`, instances of `rule` and `others` and,
   as keywords, `client_optimizer` and the options. A field that
@@ -77,7 +77,8 @@ def builder(
   Args:
     rule: The class of the rule.
     *others: Further classes with hyperparameters of the method.
-    fixed: Values of fields, by name, that are then not hyperparameters.
+    fixed: Values that the method sets, by field; these fields are then not
+      hyperparameters.
 
   Returns:
     A decorator that turns the function into a `Builder`.

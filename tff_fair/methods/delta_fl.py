@@ -8,15 +8,15 @@ Aggregation for Heterogeneous Data" (Machine Learning, 2023).
 
 f_k is client k's loss, p_k its weight, and c_k its coefficient. The quantile is
 the smallest f whose cumulative p reaches 1 - alpha. It is computed as the
-smallest f above which p adds up to at most alpha, up to rounding relative to
-alpha: this stays precise for alpha near 0. All clients with a loss equal to the
-quantile are kept.
+smallest f above which p adds up to at most alpha, with a tolerance proportional
+to alpha, which stays precise for alpha near 0. All clients with a loss equal to
+the quantile are kept.
 
-If the server knows only sums, four sums find the quantile. Each sum shows how
-much weight is in each of 64 equal bins of an interval, at first [-B, B], where
-B is `loss_bound`; the bin with the quantile is the next interval. Clients whose
-losses are at or above the lower end of the last bin are kept. These are the
-same clients as above, unless a smaller loss is less than 2 B / 64^4 below the
+If the server knows only sums, four sums find the quantile. Each shows how much
+weight is in each of 64 equally wide bins of an interval, at first [-B, B],
+where B is `loss_bound`; the bin with the quantile is the next interval. Clients
+whose losses are at or above the lower end of the last such bin are kept. These
+are the clients of S', unless another loss is less than 2 B / 64^4 below the
 quantile.
 """
 
@@ -45,7 +45,8 @@ def weighted_upper_quantile(
   most `share`. Weights are positive and sum to 1.
   """
   order = tf.argsort(values, direction="DESCENDING")
-  # Summed from the largest value down: sums near a small `share` are precise.
+  # Weights are summed from the largest value down, so that small sums, which
+  # decide for a small `share`, are precise.
   above = tf.cumsum(tf.gather(weights, order), exclusive=True)
   rounding = 4 * _RELATIVE_ROUNDING * tf.cast(tf.size(values), above.dtype)
   reached = above <= tf.constant(share, above.dtype) * (1.0 + rounding)
@@ -56,10 +57,11 @@ def weighted_upper_quantile(
 def quantile_bin(weights: Sequence[tf.Tensor], share: float) -> tf.Tensor:
   """Returns the bin of the (1 - share) quantile, int64[].
 
-  `weights`, float64[64] each, are the clients' weights by bin: the first item
-  divides the whole interval into bins, and each further item divides the bin
-  that contains the quantile. The result is the index of the quantile's bin
-  among all bins of the whole interval that have the last item's width.
+  Each item of `weights`, float64[64], has the sum of the clients' weights in
+  each of 64 bins: the first item's bins divide the whole interval, and each
+  further item's bins divide the previous item's bin with the quantile. The
+  result is the index that the quantile's bin has if bins of the last item's
+  width divide the whole interval.
   """
   found, weight_above = tf.zeros([], tf.int64), tf.zeros([], tf.float64)
   for of_bins in weights:
@@ -104,7 +106,10 @@ class DeltaFlRule(types.BinningRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k in f_k's bin, 0 if f_k is elsewhere."""
+    """Returns w_k in the bin of f_k, 0 in all others; see the base class.
+
+    A client whose f_k is not in the interval of this phase has only zeros.
+    """
     bins = self.bins(cohort.loss) // _BINS ** (self.num_phases - 1 - len(known))
     in_interval = tf.equal(bins // _BINS, quantile_bin(known, self.alpha))
     weight = tf.where(in_interval, cohort.weight, tf.zeros_like(cohort.weight))
@@ -114,7 +119,7 @@ class DeltaFlRule(types.BinningRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k for the clients that are kept, else 0."""
+    """Returns w_k if client k is kept, else 0; see the base class."""
     kept = self.bins(cohort.loss) >= quantile_bin(known, self.alpha)
     weight = tf.where(kept, cohort.weight, tf.zeros_like(cohort.weight))
     return weight[:, tf.newaxis]

@@ -12,10 +12,10 @@ Deng, Kamani, Mahdavi, "Distributionally Robust Federated Averaging" (NeurIPS
 
 Delta_k is client k's update, f_j client j's loss. If only some clients are
 eligible, N in v_j is their number. A learning process trains on the cohort that
-its caller draws; a client that was drawn twice appears twice in it. With
-`local_steps`, the state after a round holds theta minus theta'. The caller
-completes the round with `theta_at_snapshot` and `with_losses`, as
-`tff_fair.experiments` does.
+its caller draws; a client that was drawn twice appears twice in it. If the
+option `local_steps` is one number, the state after a round holds theta minus
+theta'. The caller completes the round with `theta_at_snapshot` and
+`with_losses`, as `tff_fair.experiments` does.
 """
 
 import collections
@@ -74,7 +74,7 @@ def build_drfa(
 
 
 def theta_at_snapshot(before: Any, after: Any) -> Any:
-  """Returns theta', `ModelWeights`, from the state before and after a round."""
+  """Returns theta', as `ModelWeights`, from a round's old and new state."""
   training = after.client_work
   training = training.get("training", training)
   weights = before.global_model_weights
@@ -95,8 +95,8 @@ def estimate_losses(
 ) -> np.ndarray:
   """Returns v, float64[N], an unbiased estimate of all clients' losses.
 
-  `losses`, float64[m], are the losses of `client_ids`, a uniform sample of the
-  `eligible` clients, bool[N].
+  `losses`, float64[m], are the losses of the clients `client_ids`, a uniform
+  sample of the clients that `eligible`, bool[N], marks.
   """
   found = np.zeros(len(eligible))
   found[list(client_ids)] = np.sum(eligible) / len(client_ids) * losses
@@ -118,7 +118,8 @@ def with_losses(
     state: The state after the round.
     losses: float64[m], f_j(theta') of the second cohort.
     client_ids: The ids of the second cohort.
-    eligible: bool[N], the clients that may take part; lambda of others is 0.
+    eligible: bool[N], whether each client may take part; if not, its lambda
+      becomes 0.
     learning_rate: gamma, the learning rate of lambda.
     num_steps: K, the number of local steps.
   """

@@ -6,8 +6,8 @@ Zhao, Joshi, "A Dynamic Reweighting Strategy for Fair Federated Learning"
   c_k = p_k f_k^q / sum_j p_j f_j^q
 
 f_k is client k's loss, p_k its weight, and c_k its coefficient. q = 0 recovers
-FedAvg. Choices made here: losses below zero, which have no powers, are set to
-zero. If all losses are 0, c = p; or c = 0 if the server knows only sums.
+FedAvg. Choices made here: losses below zero, whose powers may be undefined, are
+set to zero. If all losses are 0, c = p; or c = 0 if the server knows only sums.
 """
 
 import dataclasses
@@ -24,12 +24,13 @@ _LOG_OF_ZERO = -1000.0
 def log_power(loss: tf.Tensor, q: float) -> tf.Tensor:
   """Returns log(f_k^q), float64[clients], with a finite number for log 0.
 
-  So if all losses are 0, the softmax of log p_k + log(f_k^q) is p.
+  It is finite so that the softmax of log p_k + log(f_k^q) is p if all losses
+  are 0.
   """
   exponent = tf.constant(q, loss.dtype)
   positive = loss > 0
   log_loss = tf.math.log(tf.where(positive, loss, tf.ones_like(loss)))
-  # Below exponent * log_loss for every positive loss and every q.
+  # Less than exponent * log_loss for every positive loss and every q.
   nothing = (exponent + 1.0) * _LOG_OF_ZERO
   return tf.where(
     tf.equal(exponent, 0.0),

@@ -6,13 +6,13 @@ Federated Learning" (AAAI 2023).
   w_k <- max(0, w_k - beta (delta_k - mean_S delta)),  c_k = w_k / sum_S w_j
 
 delta_k = |G - G_k|, where G is the received model's gap between groups of
-people over the examples of the whole cohort, and G_k the model's gap over
-client k's examples. In client k's first round, w_k is its weight p_k. If its
-examples do not determine a gap, delta_k = |accuracy_k - accuracy|.
+people over all examples of the cohort S, and G_k the model's gap over client
+k's examples. In client k's first round, w_k is its weight p_k. If G or G_k is
+undefined, delta_k = |accuracy_k - accuracy|, with the accuracy over S.
 
 The deviations delta_k are part of the state. Runs of `tff_fair.experiments` set
 them before each round by `with_deviations`, from gaps on training examples.
-Without this call, delta_k is that of the last round; it is 0 at first.
+Without this call, delta_k keeps its last value, at first 0.
 
 Choices made here: a gap is the largest share of a group minus the smallest, see
 `tff_fair.metrics.group_gaps`, whereas the paper has two groups and the signed
@@ -103,10 +103,10 @@ def build_fairfed(
 def with_deviations(
   state: Any, client_ids: Sequence[int], deviations: np.ndarray
 ) -> Any:
-  """Returns the state with the deviations of the next round's clients.
+  """Returns a process's state with the next cohort's deviations replaced.
 
-  `deviations`, float64[clients], are the delta_k of `client_ids`, computed by
-  `tff_fair.metrics.group_gaps.deviations`.
+  `deviations`, float64[clients], are the delta_k of the clients `client_ids`;
+  `tff_fair.metrics.group_gaps.deviations` computes them.
   """
   values = np.array(rule_state.get(state)["deviations"])
   values[list(client_ids)] = deviations

@@ -38,7 +38,7 @@ class ParticipationCounts(NamedTuple):
 def count_participation(
   counts: ParticipationCounts, client_id: tf.Tensor
 ) -> tuple[ParticipationCounts, tf.Tensor]:
-  """Returns the counts after a round, and s_k of its clients, int64."""
+  """Returns the counts after a round, and the counts s_k of its clients."""
   ids, places = tf.unique(tf.concat([counts.client_id, client_id], 0))
   total = tf.math.unsorted_segment_sum(
     tf.concat([counts.count, tf.ones_like(client_id)], 0),
@@ -56,8 +56,8 @@ def count_participation(
 def surprisal_shares(share: tf.Tensor) -> tf.Tensor:
   """Returns -log2 of shares, float64[clients], normalized to sum 1.
 
-  Shares are clipped to [1e-6, 1]; the result is uniform if every surprisal is
-  0.
+  Shares are clipped to [1e-6, 1]; the result is uniform if -log2 is 0 for all
+  shares.
   """
   bits = -tf.math.log(tf.clip_by_value(share, _LEAST_ARGUMENT, 1.0))
   total = tf.reduce_sum(bits)
@@ -150,7 +150,7 @@ def _with_momentum(
   """Returns SGD with an optimizer's learning rate and a momentum.
 
   If the momentum is 0, returns the optimizer unchanged; otherwise it must be
-  plain SGD. `place` is "client" or "server", for errors.
+  plain SGD. `place` is "client" or "server", for error messages.
   """
   if momentum == 0:
     return optimizer
@@ -164,7 +164,7 @@ def _with_momentum(
       f"{place}_momentum to 0 to keep it.",
     )
   rate = rounds.learning_rate(optimizer)
-  assert rate is not None  # The optimizer is SGD.
+  assert rate is not None  # SGD has a learning rate.
   return tff.learning.optimizers.build_sgdm(rate, momentum)
 
 

@@ -18,9 +18,9 @@ the Gram matrix of the cohort's and the remembered updates, then
 <sum_i a_i Delta_i, Delta_j> = (M a)_j. The updates are read only twice, for M
 and for the final sum.
 
-Choices made here: client ids break ties in the order; rounds are numbered from
-0, and a round that excludes all clients is not counted; a zero update is not a
-projection target.
+Choices made here: client ids break ties between losses; rounds are numbered
+from 0, and a round that excludes all clients is not counted; a zero update is
+not a projection target.
 """
 
 import collections
@@ -33,7 +33,7 @@ from tff_fair import declared, summing, types
 from tff_fair.kernels import inner_product, stacking
 from tff_fair.methods import building
 
-# The tolerance for rounding in (m - 1)(1 - alpha), if it is a whole number.
+# The tolerance for rounding if (m - 1)(1 - alpha) should be a whole number.
 _ROUNDING = 1e-9
 # The relative rounding error in the square of a sum whose terms cancel.
 _RELATIVE_ROUNDING = 1e-13
@@ -78,11 +78,12 @@ def project_internal_conflicts(
 def project_external_conflicts(
   gram: tf.Tensor, coefficients: tf.Tensor, age: tf.Tensor, oldest: int
 ) -> tf.Tensor:
-  """Projects g, the mean, onto the normal planes of remembered updates.
+  """Projects g, the mean, away from remembered updates it conflicts with.
 
   `coefficients`, float64[n], express g by the cohort's and the remembered
-  updates; the result expresses the projected g. The updates' `age`, int32[n],
-  is in rounds, at most `oldest`, tau, and 0 for the cohort and ignored updates.
+  updates; the result expresses the projected g. `age`, int32[n], is the age of
+  each update in rounds, at most `oldest`, tau; it is 0 for the cohort's updates
+  and for those to ignore.
   """
 
   def project(step: tf.Tensor, g: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -200,7 +201,7 @@ class FedFvRule(types.Rule):
 
 
 def _norm(gram: tf.Tensor, coefficients: tf.Tensor) -> tf.Tensor:
-  """Returns a combination's norm; 0 if the norm is below the rounding error."""
+  """Returns the norm of a combination of updates; 0 if it is only rounding."""
   squared = inner_product(coefficients, tf.linalg.matvec(gram, coefficients))
   lengths = tf.abs(coefficients) * tf.sqrt(tf.linalg.diag_part(gram))
   rounding = _RELATIVE_ROUNDING * tf.square(tf.reduce_sum(lengths))

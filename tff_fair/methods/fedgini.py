@@ -6,16 +6,17 @@ Li, Zhao, Chen, Zheng, "Heterogeneity-Aware Fair Federated Learning"
   w_k = 1 + (1 - epsilon) i_k (i_k + 1) / D,  D = (m - 1) m (m + 1) / 3
   c_k = w_k / sum_j w_j
 
-with i_k = 0, ..., m - 1 the rank of client k's loss f_k from below, and D the
-sum of all i (i + 1). epsilon = 1 weights clients equally. p_k is not used.
+For m clients, i_k is the rank of client k's loss f_k, from 0 for the smallest
+to m - 1, and D is the sum of all i (i + 1). epsilon = 1 weights clients
+equally. The clients' usual weights p_k are not used.
 
 Choices made here: i_k is the rank of f_k (a published program uses the sorted
 order of the clients instead); clients with equal losses each get the mean of
 their weights.
 
 If the server knows only sums, a first sum shows clients how many losses are in
-each of 1,024 equal bins of [-B, B], where B is `loss_bound`. Losses in the same
-bin count as equal.
+each of 1,024 equally wide bins of [-B, B], where B is `loss_bound`. Losses in
+the same bin count as equal.
 """
 
 import dataclasses
@@ -30,9 +31,10 @@ from tff_fair.methods import building, gifair
 def gini_weights(
   lower: tf.Tensor, equal: tf.Tensor, number: tf.Tensor, epsilon: float
 ) -> tf.Tensor:
-  """Returns w_k, float64[m], from the numbers of losses below and equal to f_k.
+  """Returns the clients' weights w_k, float64[m].
 
-  `equal` includes f_k itself; `number` is m.
+  For each client k, `lower` counts the losses below f_k, and `equal` those
+  equal to f_k, including f_k itself; `number` is m.
   """
   share = tf.math.divide_no_nan(
     _sum_of_terms(lower + equal) - _sum_of_terms(lower),
@@ -74,7 +76,7 @@ class FedGiniRule(gifair.RankingRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k."""
+    """Returns w_k; see the base class."""
     counts, bins = tf.round(known[0]), self.bins(cohort.loss)
     lower = tf.gather(tf.cumsum(counts, exclusive=True), bins)
     equal = tf.gather(counts, bins)

@@ -17,17 +17,19 @@ the hull, g_k has the coefficient lambda_k + lambda_h h_k. Clients with Delta_k
 direction of such a short d* consists of rounding errors.
 
 With line_search = s > 0, clients report f_k(theta - eta_s 2^j d) for all j from
-s to -s. The server's step is eta_s 2^j d with the largest j such that for all k
+s to -s; eta is the clients' learning rate, eta_s the server's. The server's
+step is eta_s 2^j d with the largest j such that for all k
 
   f_k(theta) - f_k(theta - eta_s 2^j d) >= 1e-4 eta_s 2^j <Delta_k / eta, d>
 
-or, if there is none, with the j that has the least sum_k f_k. There is no step
-if no j gives losses that are finite for all k.
+or, if there is no such j, with the j for which the reported losses have the
+least sum over k. There is no step if no j gives losses that are finite for all
+k.
 
-Parts of the authors' published code that are left out: the last cohort's
-gradients join the hull when cohorts change; g_h joins it when some clients'
-losses have risen; if no step is sufficient, the longest one that lowers
-sum_k f_k is taken.
+Parts of the authors' published code that are left out: when cohorts change, the
+last cohort's gradients join the hull; when some clients' losses have risen, g_h
+joins the hull; if no step is sufficient, the longest step that lowers sum_k f_k
+is taken.
 """
 
 import collections
@@ -58,7 +60,7 @@ def guidance(
   count = tf.cast(is_included, loss.dtype)
   loss = loss * count
   largest = tf.reduce_max(tf.abs(loss))
-  loss = tf.math.divide_no_nan(loss, largest)  # Squares overflow otherwise.
+  loss = tf.math.divide_no_nan(loss, largest)  # Keeps squares finite.
   l = tf.math.divide_no_nan(loss, tf.norm(loss))  # noqa: E741
   e = tf.math.divide_no_nan(count, tf.norm(count))
   cosine = inner_product(e, l)
@@ -77,7 +79,8 @@ def fedmdfg_coefficients(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns FedMDFG's coefficients c, float64[m], and lambda_h, float64[].
 
-  `theta` is the tolerated angle, in degrees.
+  lambda_h is the weight of the guidance g_h in the point of least norm. `theta`
+  is the tolerated angle, in degrees.
   """
   length = tf.sqrt(tf.nn.relu(tf.linalg.diag_part(gram)))
   is_included = length > 0

@@ -7,9 +7,10 @@ Fairness in Federated Learning" (FAccT 2022), Algorithm 1.
   c_k = p_k
   mu <- projection of mu + gamma f_a onto the simplex, starting from mu = rho
 
-Example i is in group a(i). rho_a is group a's share of all examples, and f_a
-the mean loss of the received model over the cohort's examples of group a. The
-weights w_a are implemented in `tff_fair.client_works.group_weights`.
+Example i, one of client k's n_k examples, has the loss l_i and is in group
+a(i). rho_a is group a's share of all examples, and f_a the mean loss of the
+received model over the cohort's examples of group a. The weights w_a are
+implemented in `tff_fair.client_works.group_weights`.
 
 In a round, clients first train with the current mu; then the losses of the
 received model update mu. This is Algorithm 1, with mu = rho at the start and

@@ -12,11 +12,12 @@ Client k of m has the loss f_k and the weight p_k. |r_k| <= m - 1, so a fraction
 below 1 keeps every coefficient c_k positive.
 
 If the server knows only sums, clients have equal weights, p_k = 1/m, and a
-first sum shows them how many losses are in each of 1,024 equal bins of [-B, B],
-where B is `loss_bound`. Losses in the same bin count as equal, so the error of
-r_k is at most the number of other losses in its bin. The number of losses in
-the fullest bin is reported. If an update exceeds the bound of secure sums, the
-coefficients of the remaining clients are divided by their sum.
+first sum shows them how many losses are in each of 1,024 equally wide bins of
+[-B, B], where B is `loss_bound`. Losses in the same bin count as equal, so the
+error of r_k is at most the number of other losses in the bin of f_k. The number
+of losses in the fullest bin is reported. If an update exceeds the bound of
+secure sums, its client is excluded, and the coefficients of the remaining
+clients are divided by their sum.
 """
 
 import dataclasses
@@ -52,7 +53,7 @@ class RankingRule(types.BinningRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: 1 in the client's bin, 0 in the other bins."""
+    """Returns 1 in the bin of a client's loss, else 0; see the base class."""
     del known
     return tf.one_hot(self.bins(cohort.loss), self.num_bins, dtype=tf.float64)
 
@@ -94,7 +95,10 @@ class GiFairRule(RankingRule):
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: m c_k, with the sum m if no client is excluded."""
+    """Returns m c_k; see the base class.
+
+    If no client is excluded, the sum of these factors is m.
+    """
     counts = tf.round(known[0])
     lower = tf.cumsum(counts, exclusive=True)
     higher = tf.cumsum(counts, exclusive=True, reverse=True)

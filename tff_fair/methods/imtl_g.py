@@ -3,8 +3,8 @@
 Liu, Li, Kuang, Xue, Chen, Yang, Liao, Zhang, "Towards Impartial Multi-Task
 Learning" (ICLR 2021).
 
-In the form that allows linearly dependent updates Delta_k (Quinton and Rey,
-arXiv 2406.16232), with M their Gram matrix and c_k client k's coefficient:
+This is the form that allows linearly dependent updates Delta_k (Quinton and
+Rey, arXiv 2406.16232). M is their Gram matrix, and c_k client k's coefficient:
 
   v = M^+ s,  s_k = ||Delta_k||
   c = v / sum_k v_k

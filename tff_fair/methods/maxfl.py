@@ -9,9 +9,9 @@ Federated Learning" (TMLR 2024).
 f_k is client k's loss, and rho_k the loss that it requires: that of a model
 trained only on the client's own data. The option `loss_reference` sets rho_k;
 the default is 0. A client's weight is largest if the global model just meets
-the requirement. p_k is not used.
+the requirement. The clients' usual weights p_k are not used.
 
-The formula is from memory of the paper.
+The formula was written down from memory, not copied from the paper.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class MaxFlRule(types.SeparableRule):
     return types.RuleOutput(appeal / (tf.reduce_sum(appeal) + _EPSILON), state)
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
-    """See the base class: log q_k."""
+    """Returns log q_k; see the base class."""
     # s (1 - s) is the same for f_k - rho_k of either sign.
     distance = tf.abs(cohort.loss)
     return -distance - 2.0 * tf.math.softplus(-distance)

@@ -1,8 +1,8 @@
-"""Reads hyperparameters and papers of methods from source, without imports.
+"""Reads methods' hyperparameters and citations from source, without imports.
 
 Checking a run takes a fraction of a second, but importing TensorFlow Federated
-takes ten seconds. So this module finds in source code the hyperparameters that
-`building.builder` and `building.rule_builder` would find when they run:
+takes ten seconds. So this module finds, in source code, the hyperparameters
+that `building.builder` and `building.rule_builder` would find when they run:
 
   build_term = building.rule_builder(TermRule, "term")
 
@@ -63,7 +63,7 @@ def hyperparameters(module: str, builder: str) -> tuple[declared.Field, ...]:
 
 
 def reference(module: str) -> str:
-  """Returns a method's paper: authors, title, venue, year.
+  """Returns the citation of a method's paper: authors, title, venue, year.
 
   This is the second paragraph in the docstring of the method's module.
   """
@@ -72,7 +72,7 @@ def reference(module: str) -> str:
 
 
 def _builder_call(module: str, builder: str) -> ast.Call:
-  """Returns the call of a function in `_BUILDERS` that creates `builder`."""
+  """Finds the call of a `_BUILDERS` function that creates a builder."""
   for statement in _parse(module).body:
     candidates: list[ast.expr] = []
     match statement:
@@ -87,7 +87,7 @@ def _builder_call(module: str, builder: str) -> ast.Call:
 
 
 def _declared(definition: _Definition) -> dict[str, declared.Field]:
-  """Returns the hyperparameters of a class and its bases by name, in order."""
+  """Returns the declared fields of a class and its bases by name, in order."""
   fields: dict[str, declared.Field] = {}
   for base in reversed(definition.node.bases):
     found = _resolve(definition.module, base)
@@ -133,7 +133,7 @@ def _constants(module: str) -> dict[str, Any]:
 
 
 def _resolve(module: str, node: ast.expr) -> _Definition | None:
-  """Finds the class of this project that an expression means; else None."""
+  """Finds the class of this project that an expression names, or None."""
   match node:
     case ast.Name(id=name):
       return _find_class(module, name)
@@ -145,7 +145,7 @@ def _resolve(module: str, node: ast.expr) -> _Definition | None:
 
 
 def _find_class(module: str, name: str) -> _Definition | None:
-  """Finds a class by its name in a module, also if the module imports it."""
+  """Finds the class that a module defines, or imports, under a name."""
   if not module.startswith("tff_fair."):
     return None
   for statement in _parse(module).body:
@@ -158,9 +158,9 @@ def _find_class(module: str, name: str) -> _Definition | None:
 
 
 def _imports(module: str) -> Iterator[tuple[str, str, str]]:
-  """Yields the names of `from MODULE import NAME as BOUND` in a module.
+  """Yields (MODULE, NAME, BOUND) of each `from MODULE import NAME as BOUND`.
 
-  Each is (MODULE, NAME, BOUND); without "as", BOUND is NAME.
+  Without "as", BOUND is NAME.
   """
   for statement in _parse(module).body:
     if isinstance(statement, ast.ImportFrom) and statement.module:

@@ -11,12 +11,12 @@ estimates the Lipschitz constant of the clients' gradients; the hyperparameter
 `lipschitz` replaces 1/eta if L is tuned separately.
 
 Clients are unweighted. Choices made here: the losses are divided by the largest
-before they are raised to powers, which does not change d and keeps the powers
-finite; a loss of zero with 0 < q < 1 makes the term with f_k^(q-1) infinite,
-hence d = 0, unless that client's update is zero, too. Losses below zero, which
-the objective does not allow, are set to zero. If the server knows only sums, it
-does not know the largest loss; a client is then excluded if a power, such as
-the infinite term, exceeds the bounds of the sums.
+loss before they are raised to powers, which does not change d and keeps the
+powers finite; a loss of zero with 0 < q < 1 makes the term with f_k^(q-1)
+infinite, hence d = 0, unless that client's update is zero, too. Losses below
+zero, which the objective does not allow, are set to zero. If the server knows
+only sums, it does not know the largest loss; a client is then excluded if a
+power, such as the infinite term, exceeds the bounds of the sums.
 """
 
 import dataclasses
@@ -33,7 +33,9 @@ def qfedavg_coefficients(
 ) -> tf.Tensor:
   """Returns c_k = L f_k^q / sum_j (q f_j^(q-1) ||w_j||^2 + L f_j^q).
 
-  The arguments and c are float64[clients]; q = 0 recovers the unweighted mean.
+  w_j is L times client j's update. c, `loss` (f), `squared_norm` (of the
+  updates) and `lipschitz` (L) are float64[clients]. q = 0 recovers the
+  unweighted mean.
   """
   # Not by `tf.cast`, which would first round a Python number to float32.
   exponent = tf.constant(q, loss.dtype)
@@ -54,7 +56,8 @@ def _curvature(
 ) -> tf.Tensor:
   """Returns q (f_k/s)^(q-1) ||w_k||^2 / s; 0 if q or the update is 0.
 
-  `relative` is f_k / s, 0 or more, float64[clients]; `scale` is s, float64[].
+  `relative`, 0 or more, is f_k / s and `squared_w` is ||w_k||^2; both are
+  float64[clients]. `scale` is s, float64[].
   """
   exponent = tf.constant(q, relative.dtype)
   return tf.where(
@@ -98,11 +101,11 @@ class QFedAvgRule(types.SeparableRule):
     """See the base class."""
     loss = tf.maximum(cohort.loss, tf.zeros_like(cohort.loss))
     exponent = tf.constant(self.q, loss.dtype)
-    # All clients of a round have the same L, but different L_k would do, too.
+    # All clients of a round have the same L, but different L_k would work, too.
     return tf.math.xlogy(exponent, loss) + tf.math.log(self._lipschitz(cohort))
 
   def terms(self, cohort: types.Cohort) -> Mapping[str, tf.Tensor]:
-    """See the base class; here losses are not divided by the largest."""
+    """See the base class; losses are not divided by the largest loss."""
     squared_w = tf.square(self._lipschitz(cohort)) * cohort.squared_norm
     loss = tf.nn.relu(cohort.loss)
     one = tf.ones([], loss.dtype)

@@ -37,8 +37,10 @@ class Method:
     name: The name of the method; its builder is `build_<name>`.
     title: The method's name as papers write it.
     factory: The name of its aggregation factory, if it has one.
-    file: The module of `tff_fair.methods` that defines it; by default `name`.
-    weighs_clients: Whether the method uses p_k, which `client_weighting` sets.
+    file: The module of `tff_fair.methods` that defines the method; by default
+      `name`.
+    weighs_clients: Whether the method uses the clients' weights, which the
+      option `client_weighting` sets.
     sends_models: Whether clients send personal models to the server, so that a
       secure sum would hide nothing.
     sends_controls: Whether clients send control variates, which reveal as much
@@ -169,7 +171,7 @@ def canonical_name(name: str) -> str:
 
 
 def is_method(name: str) -> bool:
-  """Returns whether a method exists; imports it if it is a user's."""
+  """Returns whether a method exists; imports a user's method to check it."""
   try:
     method(name)
   except declared.FieldError:
@@ -178,7 +180,7 @@ def is_method(name: str) -> bool:
 
 
 def method(name: str) -> Method:
-  """Returns a method's entry; imports the method if it is a user's.
+  """Returns a method's entry in the registry; imports a user's method.
 
   Raises:
     FieldError: If there is no method of that name, or if it is a user's method
@@ -200,12 +202,12 @@ def method(name: str) -> Method:
 
 
 def short_name(name: str) -> str:
-  """Returns a method's name for folders; for user code, the part after ":"."""
+  """Returns a method's name; for user code, only the part after the ":"."""
   return name.rpartition(":")[2]
 
 
 def file_digest(name: str) -> str | None:
-  """Returns a digest of the files of a user's method; None if it is built-in.
+  """Returns a digest of a user's method's files; None for a built-in method.
 
   Raises:
     FieldError: If the file does not exist.
@@ -221,7 +223,7 @@ def is_blocked(name: str) -> bool:
 
 
 def _code(name: str) -> str | None:
-  """Returns the name of a method's user code; None if built-in or unknown."""
+  """Returns the name of a user's method's code; None for any other method."""
   if name in METHODS:
     return None
   return (
@@ -230,7 +232,7 @@ def _code(name: str) -> str | None:
 
 
 def _user_functions() -> ModuleType:
-  # Not at the top, because an aggregation factory does not need this import.
+  # Imported only here, because an aggregation factory does not need it.
   from tff_fair import user_functions  # noqa: PLC0415
 
   return user_functions
@@ -238,9 +240,9 @@ def _user_functions() -> ModuleType:
 
 @functools.cache
 def _installed_methods() -> Mapping[str, str]:
-  """Returns the names of installed packages' code, by the method's name.
+  """Returns the names of installed methods' code, by method name.
 
-  Built-in names are left out.
+  Methods with the name of a built-in method are left out.
   """
   found: Mapping[str, str] = _user_functions().entry_points(
     "tff_fair.methods", "method", tuple(METHODS)
@@ -256,7 +258,7 @@ def _load_user_method(code: str) -> building.Builder:
     return user_method.load(code)
 
 
-# The end of the title of a method that uses p_k, by `client_weighting`.
+# What each `client_weighting` adds to the title of a method with weights.
 _WEIGHTS: Mapping[str, str] = MappingProxyType(
   {
     "num_examples": "",
@@ -290,7 +292,7 @@ def title(
 
 
 def unknown_message(name: str) -> str:
-  """Returns the problem with a method's name, and a hint at valid names."""
+  """Returns why a method's name is invalid, with a hint at valid names."""
   if _code(name) is not None:
     try:
       method(name)
@@ -305,7 +307,7 @@ def unknown_message(name: str) -> str:
 
 
 def hyperparameters(name: str) -> Mapping[str, declared.Field]:
-  """Returns the hyperparameters of a method by name.
+  """Returns a method's hyperparameters by their names.
 
   This imports TensorFlow only for a user's method. The result is empty for a
   user's method that must not run at present.
@@ -323,10 +325,10 @@ def hyperparameters(name: str) -> Mapping[str, declared.Field]:
 
 
 def reference(name: str) -> str:
-  """Returns a method's paper as text, without importing TensorFlow.
+  """Returns the citation of a method's paper, without importing TensorFlow.
 
-  For a user's method, it is the second paragraph of the file's docstring, or
-  the first if there is no second.
+  For a user's method, this is the second paragraph of its file's docstring, or
+  the first if there is no second; without a docstring, the method's short name.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -345,7 +347,7 @@ def reference(name: str) -> str:
 
 
 def get(name: str) -> Algorithm:
-  """Returns a method; imports its module, and with it TensorFlow.
+  """Returns a method, ready to build; imports its module and TensorFlow.
 
   Raises:
     FieldError: If there is no method of that name.
@@ -376,16 +378,17 @@ def build(
   """Builds the learning process of a method.
 
   Args:
-    name: One of `names()`, also as papers write it, such as "FedMGDA+"; or your
-      own rule, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
+    name: One of `names()`; or a name as papers write it, such as "FedMGDA+"; or
+      your own rule, as path/to/file.py:NAME or PACKAGE.MODULE:NAME.
     model_fn: Function that returns a new `tff.learning.models.VariableModel`,
       or a `tff.learning.models.FunctionalModel`.
     client_optimizer: The optimizer of the clients' local steps.
-    hparams: The method's hyperparameters by name; others have their defaults.
+    hparams: Values of the method's hyperparameters by name; those left out have
+      their defaults.
     **options: Options that hold for every method: `server_optimizer`,
       `server_learning_rate_decay`, `server_learning_rate_decay_kind`,
-      `client_weighting`, `batch_size`, `local_epochs` (a number, or the least
-      and the greatest that clients draw, seeded by `local_epochs_seed`) or
+      `client_weighting`, `batch_size`, `local_epochs` (a number, or the bounds
+      of the number that each client draws, seeded by `local_epochs_seed`) or
       `local_steps` (likewise), `num_clients`, `aggregation`, `sum_factory`,
       `secure_bound`, `dp`, `loss_at`, `loss_reference`, `shuffle_seed`,
       `proximal_mu`, `learning_rate_decay`, `learning_rate_decay_kind`,
@@ -432,7 +435,7 @@ def make_rule(
 def _check_names(
   name: str, algorithm: Algorithm, hparams: Mapping[str, Any]
 ) -> None:
-  """Raises `FieldError` if a key of `hparams` is not one of the method's."""
+  """Raises `FieldError` if `hparams` has a name that the method lacks."""
   if unknown := [key for key in hparams if key not in algorithm.hparams]:
     advice = spelling.advice(
       unknown[0], algorithm.hparams, "hyperparameters", always_all=True

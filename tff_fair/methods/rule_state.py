@@ -10,7 +10,7 @@ from typing import Any
 
 
 def get(state: Any) -> Mapping[str, Any]:
-  """Returns the rule's state, by name, from a learning process's state."""
+  """Returns the parts of a rule's state, by name, from a process's state."""
   aggregator: Mapping[str, Any] = state.aggregator
   # If the sum has a state, too, the rule's state is under "rule".
   return aggregator.get("rule", aggregator)

@@ -5,8 +5,8 @@ Li, Beirami, Sanjabi, Smith, "Tilted Empirical Risk Minimization" (ICLR 2021).
   c_k = p_k exp(t f_k) / sum_j p_j exp(t f_j)
 
 f_k is client k's loss, p_k its weight, and c_k its coefficient. Choice made
-here: a hyperparameter may cap the losses, because secure sums need a bound, and
-exp(t f_k) has none if t > 0.
+here: the hyperparameter `loss_cap` may cap the losses, because secure sums need
+a bound on exp(t f_k), which is unbounded if t > 0.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class TermRule(types.SeparableRule):
     return types.RuleOutput(tf.nn.softmax(self.log_weight(cohort)), state)
 
   def log_weight(self, cohort: types.Cohort) -> tf.Tensor:
-    """See the base class: log p_k + t f_k, whose softmax is c."""
+    """Returns log p_k + t f_k, whose softmax is c; see the base class."""
     loss = cohort.loss
     if self.loss_cap is not None:
       loss = tf.minimum(loss, tf.constant(self.loss_cap, loss.dtype))

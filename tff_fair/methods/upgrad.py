@@ -6,10 +6,11 @@ Quinton, Rey, "Jacobian Descent for Multi-Objective Optimization" (arXiv
   w_i = argmin v^T M v  over  v >= e_i
   c = 1/m sum_i w_i
 
-M is the Gram matrix of the m updates Delta_k. sum_k w_ik Delta_k is the
-projection of Delta_i onto the dual cone of the cohort, {d : <Delta_k, d> >= 0
-for all k}. So d, the mean of these projections, raises no client's loss to
-first order, and is the mean of the updates if no two of them conflict.
+M is the Gram matrix of the m updates Delta_k, and e_i the i-th unit vector. The
+sum over k of w_ik Delta_k is the projection of Delta_i onto the dual cone of
+the cohort, {d : <Delta_k, d> >= 0 for all k}. So d, the mean of these
+projections, raises no client's loss to first order, and is the mean of the
+updates if no two of them conflict.
 
 Choice made here: M is not regularized, unlike in the authors' published code.
 """

@@ -17,7 +17,7 @@ from tff_fair import declared, rounds, summing, types, user_functions
 from tff_fair.declared import FieldError
 from tff_fair.methods import building
 
-_NUM_CLIENTS = 2  # Clients in the cohort on which a rule is tried.
+_NUM_CLIENTS = 2  # The size of the cohort on which `_try` tests a rule.
 
 
 def load(name: str) -> building.Builder:
@@ -108,7 +108,7 @@ def problems(rule: type[types.Rule]) -> Iterator[str]:
 
 
 def _try(name: str, builder: building.Builder) -> None:
-  """Raises `FieldError` if a builder's default rule fails for two clients."""
+  """Raises `FieldError` if a builder's rule fails for two identical clients."""
   path = user_functions.file_of(name)
   try:
     rule = builder.make_rule({"num_clients": _NUM_CLIENTS})
@@ -134,7 +134,7 @@ def _try(name: str, builder: building.Builder) -> None:
 
 
 def _cohort(rule: types.Rule) -> types.Cohort:
-  """Returns a cohort of identical clients with all that the rule reads."""
+  """Returns a cohort of identical clients with all data that a rule reads."""
   one = tf.ones([_NUM_CLIENTS], tf.float64)
   known: dict[str, tf.Tensor] = dict.fromkeys(rule.signals, one)
   if rule.geometry is not types.Geometry.NONE:

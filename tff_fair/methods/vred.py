@@ -65,7 +65,7 @@ class VRedRule(types.SeparableRule):
     return cohort.loss
 
   def from_sums(self, sums: types.Sums) -> types.SumsOutput:
-    """See the base class; without beta_max, which no sum determines."""
+    """See the base class; beta_max is not reported: no sum determines it."""
     mean, second = (
       tf.math.divide_no_nan(moment, sums.scale)
       for moment in (sums.first_moment, sums.second_moment)
@@ -82,7 +82,7 @@ class VRedRule(types.SeparableRule):
 class SemiVRedRule(types.ComparingRule):
   """Chooses Semi-VRed's coefficients, Eq. 12.
 
-  If the server knows only sums, a first sum shows clients f_bar.
+  If the server knows only sums, a first sum shows clients the mean loss f_bar.
   """
 
   beta: float = declared.value(
@@ -105,14 +105,14 @@ class SemiVRedRule(types.ComparingRule):
   def phase(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k and w_k f_k."""
+    """Returns w_k and w_k f_k; see the base class."""
     del known
     return tf.stack([cohort.weight, cohort.weight * cohort.loss], 1)
 
   def factors(
     self, cohort: types.Cohort, known: Sequence[tf.Tensor]
   ) -> tf.Tensor:
-    """See the base class: w_k and w_k a_k."""
+    """Returns w_k and w_k a_k; see the base class."""
     weight, weighted_loss = tf.unstack(known[0])
     mean_loss = tf.math.divide_no_nan(weighted_loss, weight)
     deviation = tf.nn.relu(cohort.loss - mean_loss)
@@ -121,7 +121,7 @@ class SemiVRedRule(types.ComparingRule):
   def levels(
     self, known: Sequence[tf.Tensor], total: tf.Tensor
   ) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-    """See the base class; without beta_max, which no sum determines."""
+    """See the base class; beta_max is not reported: no sum determines it."""
     weight, weighted_loss = tf.unstack(known[0])
     inverse = tf.math.reciprocal_no_nan(total[0])
     slope = tf.constant(2.0 * self.beta, tf.float64)

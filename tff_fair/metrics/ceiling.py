@@ -1,17 +1,18 @@
-"""Finds the least mean, tail or largest loss that a linear model can reach.
+"""Finds the least risk over clients that a linear model can reach.
 
-The risk of losses f in R^N is max over lambda in Lambda of sum lambda_k f_k,
-with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the simplex}. For
-s = 0 this is the mean with weights p, and for s = 1 the CVaR over the worst
-share of the clients. The risk is minimized over the weights W, float64[d, C],
-of a linear model with d features and C outputs, in the ball |W| <= R.
+The risk of the N clients' losses f is max over lambda in Lambda of
+sum lambda_k f_k, with Lambda = {(1 - s) p + s u: u_k <= 1 / (share N), u in the
+simplex}. For s = 0 this is the mean with weights p, and for s = 1 the CVaR: the
+mean loss of the worst share of the clients. The risk is minimized over the
+weights W, float64[d, C], of a linear model with d features and C outputs, in
+the ball |W| <= R.
 
-The certificate: for any lambda in Lambda, F = sum lambda_k f_k is convex. So
-for any W', the least F in the ball, and so the least risk, is at least
+The certificate: for any lambda in Lambda, F = sum lambda_k f_k is convex in W,
+and at most the risk. So for any W', the least risk in the ball is at least
 
     L = F(W') - <grad F(W'), W'> - R |grad F(W')|.
 
-The gap is the risk of the W found, minus L.
+The gap is the risk of the weights W found, minus L.
 
 The solver is a method of multipliers: u maximizes <u, f> - (mu / 2) |u - v|^2,
 where v is the last u (Rockafellar, "Augmented Lagrangians and Applications of
@@ -32,8 +33,8 @@ from tff_fair.declared import FieldError
 from tff_fair.metrics import vectors
 from tff_fair.metrics.client_losses import Array, ClientLosses, Derivatives
 
-_MAX_STEPS = 400  # Newton steps in all.
-_MAX_PRODUCTS = 150  # Hessian products in a step.
+_MAX_STEPS = 400  # Newton steps in total.
+_MAX_PRODUCTS = 150  # Products with the Hessian in a Newton step.
 _ACCURACY = 0.01  # Residual of a Newton step relative to the gradient.
 _MAX_INNER = 40  # Newton steps between two updates of v.
 _DAMPING = 1.0  # Damping of the first step.
@@ -48,7 +49,8 @@ class Risk:
 
   weights: Array  # p, float64[N], each client's weight in the mean.
   tail: float = 0.0  # s in [0, 1], the CVaR's weight.
-  # The tail's share of clients, in (0, 1]; 1 / N or less is one client.
+  # The share of the clients over which the CVaR is the mean, in (0, 1]; up to
+  # 1 / N, this is one client.
   share: float = 0.1
 
   @property
@@ -61,7 +63,7 @@ class Risk:
     return (1 - self.tail) * self.weights + self.tail * u
 
   def worst_multipliers(self, losses: Array) -> Array:
-    """Returns the lambda that maximizes sum lambda_k f_k."""
+    """Returns the lambda that maximizes sum lambda_k f_k, for f = `losses`."""
     return self.multipliers(worst_tail(losses, self.cap))
 
   def evaluate(self, losses: Array) -> float:
@@ -106,7 +108,7 @@ def project_to_tail(point: Array, cap: float) -> Array:
 def lower_bound(
   found: Derivatives, weights: Array, multipliers: Array, radius: float
 ) -> float:
-  """Returns L for W' = `weights`, at most the least risk in the ball."""
+  """Returns L for W' = `weights`: a lower bound on the risk in the ball."""
   gradient = multipliers @ found.gradients
   slope = gradient @ weights + radius * linalg.norm(gradient)
   # Losses are not negative, so 0 is a bound, too.
@@ -123,7 +125,7 @@ class Ceiling(NamedTuple):
 
   @property
   def gap(self) -> float:
-    """The most by which other weights in the ball could reduce the risk."""
+    """The most by which weights in the ball could reduce the risk further."""
     return max(0.0, self.value - self.bound)
 
   @property
@@ -150,7 +152,7 @@ def least_risk(
     losses: The losses of N clients.
     risk: What to minimize; its weights are float64[N].
     radius: R, above 0.
-    tolerance: The gap at which to stop. If rounding or the number of steps
+    tolerance: The gap at which to stop. If rounding or the limit on steps
       prevents that, the gap of the result is larger.
     start: Weights to begin with, float64[d, C]; by default 0.
 
@@ -222,8 +224,8 @@ class _Search:
     """Runs the minimization, and returns the best weights and bound found."""
     weights = self.best_weights
     values = self.losses.values(weights)
-    # The std may be 0, since W = 0 may give all clients equal losses; the mean
-    # may be near 0, since a good start has small losses.
+    # The losses' std may be 0, since W = 0 may give all clients equal losses;
+    # their mean may be near 0, since a good start has small losses.
     mean, enough = float(values.mean()), 10 * self.tolerance
     spread = max(float(values.std()), 0.1 * mean, enough)
     self.smoothing = spread / self.risk.cap
@@ -314,7 +316,7 @@ class _Search:
       self.best, self.best_weights = value, weights
 
   def _step(self, point: _Point) -> tuple[Array, float]:
-    """Returns a descent direction, and the function's slope along it."""
+    """Returns a descent direction of the augmented function, and its slope."""
     multipliers = self.risk.multipliers(point.u)
     # Clients with small multipliers may have large ones after the step, so each
     # client adds some curvature (Levenberg and Marquardt).
@@ -353,7 +355,7 @@ class _Search:
   def _line_search(
     self, point: _Point, direction: Array, slope: float
   ) -> _Point | None:
-    """Returns a point of smaller value, or None if rounding prevents that."""
+    """Returns a point with a smaller value; None if no step leads to one."""
     if not slope < 0:
       return None
     for exponent in range(30):

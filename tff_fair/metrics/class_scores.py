@@ -5,15 +5,17 @@ the number of examples, and they can be added over clients. With C the number of
 classes:
 
   counts        [C, 3], by class: the numbers of examples of the class, of
-                predictions of the class, and of hits, where both are the class:
-                the margins and the diagonal of the confusion matrix.
+                predictions of the class, and of hits (examples of the class for
+                which it is predicted): the margins and the diagonal of the
+                confusion matrix.
   errors        [2]: the sums of the squared error and of the log loss.
   confidences   [15, 3], by the probability of the predicted class, in bins of
-                equal width: examples, the sum of these probabilities, hits.
-  histogram     [C, 2, 4096], by class: the examples of other classes and those
-                of the class, by the log odds that the model gives the class, in
-                bins 1/64 wide from -32 to 32; the first and the last bin
-                include all values beyond.
+                equal width: the number of examples, the sum of these
+                probabilities, and the number of hits.
+  histogram     [C, 2, 4096], by class: the numbers of examples of other classes
+                and of the class, by the log odds that the model gives the
+                class, in bins 1/64 wide from -32 to 32; the first and the last
+                bin include all values beyond.
 
 All sums may have leading axes, such as [K, ...] for K clients. Scores treat
 examples in the same bin of the histogram as tied; see `histogram_error`.
@@ -29,7 +31,7 @@ from tff_fair.metrics.vectors import Vector
 
 _Counts = npt.NDArray[np.float64]
 NUM_CONFIDENCES = 15
-# The histogram's bins of log odds.
+# The number of the histogram's bins, and of bins per unit of log odds.
 NUM_BINS, BINS_PER_UNIT = 4096, 64
 
 
@@ -37,7 +39,7 @@ class ClassSums(NamedTuple):
   """The sums of one or more clients; the module defines their shapes."""
 
   counts: _Counts  # By class.
-  errors: _Counts  # The errors of probabilities.
+  errors: _Counts  # Of the predicted probabilities.
   confidences: _Counts  # By the probability of the predicted class.
   # By class and log odds; None if it was not requested.
   histogram: _Counts | None = None
@@ -55,8 +57,8 @@ def score(name: str, sums: ClassSums, positive: int | None = None) -> Vector:
 
   Returns:
     float64[...]; NaN where the score is undefined: recall, precision and F1
-    need an example of the class, AUC and average precision one of the class and
-    one of another.
+    need an example of the class; AUC and average precision need an example of
+    the class and one of another class.
   """
   if name in _OVERALL_SCORES:
     return _OVERALL_SCORES[name](sums)
@@ -118,7 +120,10 @@ def histogram_error(
 
 
 def _of_classes(by_class: Vector, positive: int | None) -> Vector:
-  """Returns the value of class `positive`; if None, the mean of those known."""
+  """Returns the value of class `positive`; if None, the mean over classes.
+
+  The mean is over the classes whose value is not NaN.
+  """
   if positive is None:
     return mean_of_known(by_class)
   return np.asarray(by_class[..., positive])

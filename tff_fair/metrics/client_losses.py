@@ -1,8 +1,8 @@
 """Computes clients' mean losses under a model that is linear in its weights.
 
 A row x of d features has C outputs, x W, with W float64[d, C]. f_k(W) is the
-mean of a convex loss over the rows of client k, one of N. A column of ones in x
-is the bias. `ceiling` minimizes these losses.
+mean of a convex loss over the rows of client k, for N clients. A column of ones
+in x gives the model a bias. `ceiling` minimizes risks of these losses.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -18,9 +18,9 @@ Loss = Literal["softmax", "logistic", "squared"]
 LOSSES: tuple[str, ...] = get_args(Loss)
 Array = npt.NDArray[np.float64]
 
-# The diagonal grows by this share, so that singular matrices can be factored.
+# Diagonals grow by this share, so that singular matrices can be factored.
 _DAMPING = 1e-9
-# The most multiplications with which each class has its own preconditioner.
+# Up to this many multiplications, each class has its own preconditioner.
 _CHEAP = 3e9
 _ROWS = 2048  # Rows to multiply at once.
 
@@ -52,7 +52,7 @@ class ClientLosses:
         float[n, t]; the loss is the mean over the t numbers.
       client: int[n], client ids from 0 to N - 1, each with at least one row.
       loss: The loss of a row.
-      num_classes: C, for "softmax".
+      num_classes: C, for "softmax"; by default, the largest class plus 1.
 
     Raises:
       FieldError: If an argument is invalid.
@@ -154,8 +154,8 @@ class ClientLosses:
     probabilities = self._probabilities(outputs)
     if self.loss == "logistic":
       return probabilities - y[:, None]
-    # For the label, p - 1 would cancel near p = 1, but it equals minus the sum
-    # of the other probabilities.
+    # The label's residual p - 1 would lose digits near p = 1. It equals minus
+    # the sum of the other probabilities, which loses none.
     at_label = np.arange(len(y)), y
     probabilities[at_label] = 0
     probabilities[at_label] = -probabilities.sum(1)
@@ -190,7 +190,10 @@ class Curvature:
     return found.ravel()
 
   def preconditioner(self, num_outputs: int, ridge: float) -> "Blocks":
-    """Factors the classes' diagonal blocks plus `ridge` times the identity."""
+    """Factors the Hessian's block of each class plus `ridge` * identity.
+
+    If that would take too long, factors the mean of the blocks instead.
+    """
     if self._probabilities is None:
       scales = self._scale
     else:
@@ -231,7 +234,7 @@ class Blocks:
 
 
 def _factor(x: np.ndarray, scale: Array, ridge: float) -> Array:
-  """Returns the Cholesky factor of x' diag(scale) x + ridge I, damped."""
+  """Returns the Cholesky factor of x^T diag(scale) x + ridge I, damped."""
   scaled = x * np.sqrt(scale)[:, None]
   matrix = (scaled.T @ scaled).astype(np.float64)
   diagonal = np.einsum("ii->i", matrix)

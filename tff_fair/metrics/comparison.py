@@ -30,10 +30,11 @@ def compare_clients(
 ) -> dict[str, float]:
   """Compares the accuracies that two runs give to the same clients.
 
-  The suffering clients are those below the mean of the baseline; all others are
-  well-performing. Clients have equal weights. Accuracies that differ by at most
-  float32's rounding (1.2e-7) are equal: such a client neither improves nor
-  degrades, and a client this close to the mean is not below it.
+  The suffering clients are those whose accuracy in the baseline is below the
+  mean; all others are well-performing. Clients have equal weights. Accuracies
+  that differ by at most float32's rounding (1.2e-7) are equal: such a client
+  neither improves nor degrades, and a client this close to the mean is not
+  below it.
 
   Source: Table 2 of Malekmohammadi and Yu, "Semi-Variance Reduction for Fair
   Federated Learning" (2024).
@@ -56,8 +57,8 @@ def compare_clients(
       well_performing_mean_change: mean of other - baseline over the
         well-performing clients.
       mean_change: mean of other - baseline over all clients.
-    If the baseline is the same for all clients, none suffers. The share and the
-    change of an empty group are 0.
+    If the baseline is the same for all clients, none suffers. The shares and
+    the mean changes of clients in an empty group are 0.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1, not finite or out of
@@ -76,9 +77,10 @@ def compare_errors(
 ) -> dict[str, float]:
   """Compares the errors that two runs give to the same clients.
 
-  The suffering clients are those above the mean error of the baseline. A client
-  improves if its error falls. Errors that differ by at most float32's rounding
-  (1.2e-7 of the smaller one) are equal.
+  The suffering clients are those whose error in the baseline is above the mean,
+  or equals inf if any error in the baseline does. A client improves if its
+  error falls. Errors that differ by at most float32's rounding (1.2e-7 of the
+  smaller one) are equal.
 
   Args:
     baseline: float[K], errors in [0, inf] of K clients in the reference run;
@@ -153,8 +155,8 @@ def share_not_worse(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
 
   Args:
     before: float[m], f_k(theta_t), losses of the cohort's m clients before the
-      round. A client whose loss is not finite was not in the cohort and is left
-      out.
+      round. A client whose loss is not finite counts as not in the cohort, and
+      is left out.
     after: float[m], f_k(theta_{t+1}), losses after the round, paired by
       position. A loss that is not finite has risen.
 

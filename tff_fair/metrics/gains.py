@@ -4,13 +4,14 @@ The test and the intervals use both models' outputs for each example.
 
 **The test.** Its null hypothesis is that the two models' outputs for an example
 are exchangeable. A draw swaps them or not, by a coin toss for each example; the
-p-value is the share of draws whose gain has at least the absolute value of the
-observed one. Under this hypothesis, the test is exact for every score. Two
-models with the same expected score but different kinds of errors, one often
-slightly wrong and the other seldom very wrong, are not exchangeable, and the
-test may detect that. A gain in accuracy depends only on examples that exactly
-one model gets right. Its test is the exact sign test (McNemar's), which needs
-no draws and assumes only equal expected accuracies.
+p-value is the share of draws whose gain is at least as large, in absolute
+value, as the observed gain. Under this hypothesis, the test is exact for every
+score. Two models with the same expected score but different kinds of errors
+(one model is often slightly wrong, the other is seldom wrong, but then very
+wrong) are not exchangeable, and the test may detect that. A gain in accuracy
+depends only on examples that exactly one model gets right. Its test is the
+exact sign test (McNemar's), which needs no draws and assumes only equal
+expected accuracies.
 
 **The interval of a gain in accuracy** is for a difference of paired
 proportions. With b examples that only the other model gets right, c that only
@@ -19,15 +20,16 @@ interval is
 
   d +- z sqrt((b + c + 2) / m - d^2) / sqrt(m),  m = n + 4,  d = (b - c) / m
 
-within [-1, 1], extended to include the gain itself. This is Agresti and Min's
-interval ("Simple improved confidence intervals for comparing matched
-proportions", 2005): Wald's, with a constant added to each of the four cells of
-the table. Their constant is 1/2, here it is 1. With 1/2, the coverage is 86 %
-for a gain of 15 points and 12 examples, if exactly one model gets 15 % of them
-right. With 1, it is at least 94 % for 3 to 60 examples, gains of 0 to 15
-points, and shares of such examples up to 90 %; Tango's score interval (1998) is
-wider and has 92 %. For three examples that both models get right, the interval
-is from -40 to 40 points.
+clipped to [-1, 1], and extended to include the gain itself. This is Agresti and
+Min's interval ("Simple improved confidence intervals for comparing matched
+proportions", 2005): Wald's interval, with a constant added to each of the four
+cells of the table. Their constant is 1/2, here it is 1. With 1/2, the coverage
+is 86 % for a gain of 15 points and 12 examples, if 15 % of the examples are
+such that exactly one model gets them right. With 1, the coverage is at least
+94 % for 3 to 60 examples, gains of 0 to 15 points, and shares of such examples
+up to 90 %; Tango's score interval (1998) is wider and has a coverage of 92 %.
+For three examples that both models get right, the interval is from -40 to 40
+points.
 
 **The interval of any other gain** is the gain +- t standard errors of the
 jackknife (Tukey, 1958; Efron and Tibshirani, "An Introduction to the
@@ -70,7 +72,7 @@ ERRORS = frozenset({"rmse", "mae", "brier", "log_loss", "calibration_error"})
 _REGRESSION_SCORES = ("rmse", "mae", "r2")
 # Scores that are means over examples, or functions of such means.
 _MEAN_SCORES = frozenset({*_REGRESSION_SCORES, "log_loss", "brier"})
-LEAST_EXAMPLES = 8  # For intervals of gains other than accuracy's.
+LEAST_EXAMPLES = 8  # For the interval of a gain in any score but accuracy.
 _MOST_GROUPS = 500  # Groups that the jackknife leaves out in turn.
 _MAX_WEIGHTS_IN_MEMORY = 2_000_000  # Example weights at a time.
 _ROUNDING = 1e-9
@@ -85,7 +87,7 @@ class Gain(NamedTuple):
   gain: float
   low: float  # Ends of the interval; NaN with too few examples.
   high: float
-  p_value: float  # Two-sided; the null hypothesis: outputs are exchangeable.
+  p_value: float  # Of the two-sided test that outputs are exchangeable.
 
 
 class Outputs(NamedTuple):
@@ -157,7 +159,7 @@ def client_gain(
   reach = _half_width(name, labels, positive, weighted_gain)
   exchanged = np.abs(_in_parts(of_exchange, draws, number))
   extreme = (exchanged >= abs(gain) - _ROUNDING).sum()
-  # The observed outputs are one more draw.
+  # The observed outputs count as one more draw.
   p_value = float((1 + extreme) / (1 + draws))
   span = math.inf if name in _UNBOUNDED else 1.0
   return Gain(gain, max(gain - reach, -span), min(gain + reach, span), p_value)
@@ -212,7 +214,7 @@ def _half_width(
   if number < LEAST_EXAMPLES:
     return math.nan
   groups = min(number, _MOST_GROUPS)
-  # Rows may be sorted, so they are assigned to groups at random.
+  # Examples may be sorted, so they are assigned to groups at random.
   place = np.random.default_rng(0).permutation(number) % groups
   values = _in_parts(
     lambda left_out: gain((place != left_out[:, None]) * 1.0), groups, number
@@ -297,7 +299,7 @@ def _terms(
   For AUC and average precision, returns each example's rank in each class.
   """
   if name in class_scores.WITH_HISTOGRAM:
-    # Computed in the outputs' dtype, as for the histograms of clients.
+    # Outputs keep their dtype, to get the same bins as clients compute.
     bins = class_scores.histogram_bins(log_odds(np.asarray(outputs)))
     return np.stack([_ranks(column) for column in bins.T], 1)
   outputs = np.asarray(outputs, np.float64)
@@ -355,7 +357,10 @@ def _terms_of_classes(labels: npt.NDArray[np.int_], logits: Vector) -> Vector:
 def _terms_of_numbers(
   labels: npt.NDArray[np.generic], outputs: Vector
 ) -> Vector:
-  """Returns, per example, 1, squared and absolute error, and label moments."""
+  """Returns a row per example: 1, squared error, absolute error, y^2 and y.
+
+  y is the example's label minus the mean label.
+  """
   y = np.asarray(labels, np.float64).reshape(len(labels), -1)
   error = y - outputs.reshape(len(labels), -1)
   y = y - y.mean(0)

@@ -7,8 +7,8 @@ classes is the positive one.
   accuracy_parity      the share of correct predictions
   demographic_parity   the share of positive predictions
   equal_opportunity    the share of positive predictions among positive examples
-  equalized_odds       the same among positive or among negative examples,
-                       whichever differs more
+  equalized_odds       the share of positive predictions among positive or
+                       among negative examples, whichever has the larger gap
 
 A gap is the largest minus the smallest share of a group: 0 is equal treatment
 (Hardt, Price and Srebro, "Equality of Opportunity in Supervised Learning",
@@ -42,7 +42,7 @@ class GroupCounts(NamedTuple):
     hits: Examples that the model predicts correctly.
     positives: Examples of the positive class.
     predicted: Examples that are predicted to be of the positive class.
-    true_positives: Examples of the positive class that are predicted so.
+    true_positives: Examples that are in both `positives` and `predicted`.
   """
 
   examples: _Counts
@@ -79,7 +79,8 @@ def count(
 ) -> GroupCounts:
   """Counts examples by group, from classes and groups, int[n] each.
 
-  Groups are below `num_groups`; `positive` is the positive class, if any.
+  Group numbers are below `num_groups`; `positive` is the positive class, if
+  there is one.
   """
   y, found = np.asarray(labels), np.asarray(predicted)
 
@@ -208,9 +209,9 @@ def deviations(name: str, counts: Sequence[GroupCounts]) -> _Deviations:
     counts: The counts of each client, for the same groups.
 
   Returns:
-    float64[clients], |G - G_k|, with G the gap of the sums over clients. If G
-    is undefined, or a client does not have examples of two groups to compare,
-    its deviation is |accuracy_k - accuracy|.
+    float64[clients], |G - G_k|, where G is the gap over the sums of all counts,
+    and G_k client k's gap. If G is undefined, or a client does not have
+    examples of two groups to compare, its deviation is |accuracy_k - accuracy|.
   """
   total = GroupCounts(
     *(np.sum(column, 0) for column in zip(*counts, strict=True))

@@ -6,14 +6,16 @@ succession, and statistical inference", 1927).
 
 A statistic T, such as the std or the worst 10 %, is over K clients, each with
 n_k test examples. Both the clients and their examples are samples. A draw takes
-K clients with replacement, and draws c*_k correct test examples for each:
+K clients with replacement, and draws the number c*_k of correct test examples
+of each:
 
   c*_k ~ Binomial(n_k, q_k)     a*_k = c*_k / n_k     T* = T(a*_1 ... a*_K)
 
 The measured accuracies a_k already include the noise of one draw of examples.
-With q_k = a_k, a draw would add it a second time: spreads would be too large,
-the worst clients too bad. So the q_k are shrunk towards the mean accuracy a, to
-the variance without noise (V and N are defined in `metrics.noise`):
+With q_k = a_k, a draw would add noise a second time: spreads would be too
+large, the worst clients too bad. So the q_k are shrunk towards the mean
+accuracy a, to the variance without noise (V and N are defined in
+`metrics.noise`):
 
   q_k = a + sqrt(max(0, V - N) / V) (a_k - a)
 
@@ -166,7 +168,7 @@ def bootstrap_intervals(
   are 1,000 draws; fewer with more than 10,000 clients, but at least 200.
 
   Args:
-    statistics: Functions by name, of values and weights, float64[K] each.
+    statistics: By name, functions of values and weights, float64[K] each.
     values: float[K], one value for each client: accuracies, losses, errors.
     num_examples: float[K], n_k, if values are shares of n_k examples; otherwise
       None, and only the clients are drawn.
@@ -210,7 +212,7 @@ def bootstrap_intervals(
       draw = centers[clients]
       if sizes is not None:
         draw = generator.binomial(sizes[clients], draw) / sizes[clients]
-      draw.sort()  # Statistics sort the draw, faster if it is sorted already.
+      draw.sort()  # Statistics sort faster if it is sorted already.
       row[:] = [statistic(draw, once) for statistic in statistics.values()]
     estimates = [
       float(statistic(value, once)) for statistic in statistics.values()
@@ -225,9 +227,9 @@ def bootstrap_intervals(
 
 
 def _denoise(accuracy: Vector, sizes: np.ndarray) -> Vector:
-  """Returns q_k, the accuracies shrunk to the variance that is not noise."""
+  """Returns q_k: the accuracies, shrunk until their variance has no noise."""
   found = noise.sampling_noise(accuracy, sizes)
-  # No estimate means that every client has one example: all may be noise.
+  # Without an estimate, every client has one example: all spread may be noise.
   shrink = 0.0
   if found is not None and found.variance > 0:
     shrink = found.true_std / math.sqrt(found.variance)

@@ -1,13 +1,13 @@
 r"""Estimates how much of the spread between clients is due to small test sets.
 
 The model gets c_k of client k's n_k test examples right. The measured accuracy
-a_k = c_k / n_k differs from the accuracy p_k on infinitely many examples: given
-p_k, c_k is binomial, so Var(a_k) = p_k (1 - p_k) / n_k. Clients with the same
-true accuracy would still show a spread.
+a_k = c_k / n_k differs from the true accuracy p_k, on infinitely many examples:
+given p_k, c_k is binomial, so Var(a_k) = p_k (1 - p_k) / n_k. Clients with the
+same true accuracy would still show a spread.
 
-Let s_k be client k's weight, 1 / K or n_k / sum n, and a = sum_k s_k a_k. The
-variance between clients, V = sum_k s_k (a_k - a)^2, has for given p_k the
-expected value
+Let s_k be client k's weight, 1 / K or n_k / sum n, a = sum_k s_k a_k, and
+p = sum_k s_k p_k. The variance between clients, V = sum_k s_k (a_k - a)^2, has
+for given p_k the expected value
 
   E[V] = sum_k s_k (p_k - p)^2 + sum_k s_k (1 - s_k) p_k (1 - p_k) / n_k.
 
@@ -21,8 +21,9 @@ estimates the noise, and V - N the variance of the true accuracies. The share of
 the noise is N / V, at most 1.
 
 A single example does not show its noise. If n_k = 1, the estimate of
-p_k (1 - p_k) is pooled over all other clients, sum n_k a_k (1 - a_k) /
-sum (n_k - 1): the mean square within groups, as in an analysis of variance.
+p_k (1 - p_k) is pooled over the clients with several examples:
+sum n_k a_k (1 - a_k) / sum (n_k - 1), the mean square within groups, as in an
+analysis of variance.
 
 The noise of a mean loss or a mean error cannot be computed: the mean does not
 show how much the examples vary.
@@ -144,8 +145,8 @@ def equality_p_value(
   Pearson's test of homogeneity tests that all true accuracies are the same. The
   statistic is sum_k n_k (a_k - a)^2 / (a (1 - a)), with a the accuracy over
   all examples. Its chi-squared approximation fails for small n_k, so the
-  p-value comes from draws of c_k ~ Binomial(n_k, a): the share of draws with at
-  least the observed statistic, counting the observation as a draw
+  p-value comes from draws of c_k ~ Binomial(n_k, a): it is the share of draws
+  with at least the observed statistic, counting the observation as a draw
   (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
   4.2).
 

@@ -1,4 +1,4 @@
-"""Computes the Pareto stationarity of updates from a Gram matrix in NumPy.
+"""Computes the Pareto stationarity of updates from a NumPy Gram matrix.
 
 This function is for users; rounds call `tff_fair.kernels.pareto_stationarity`.
 """

@@ -92,9 +92,10 @@ def _mean_over(
 ) -> Vector:
   """Returns the mean accuracy over a span of the ranked clients.
 
-  Accuracies are float64[K]. The ranked clients cover [0, K], each by the length
-  of its weight, 1 on average. `span` maps K to the start and the end of the
-  span; only the part of a client inside counts. Weights are float64[..., K].
+  Accuracies are float64[K], weights float64[..., K] with mean 1. The clients,
+  in ascending order of accuracy, divide [0, K] into pieces as long as their
+  weights. `span` maps K to the start and the end of a span in [0, K]; each
+  client counts by the length of its piece in the span.
   """
   start, stop = span(accuracy.size)
   order = np.argsort(accuracy)
@@ -185,7 +186,7 @@ RATIOS = (
   "gini",
   "entropy",
 )
-# The statistics of values of any sign; `RATIOS` are NaN.
+# The statistics of values of any sign, of which `RATIOS` are always NaN.
 SIGNED_STATISTICS: Mapping[str, Statistic] = {
   **STATISTICS,
   "variance": _signed_variance,

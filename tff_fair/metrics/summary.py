@@ -9,11 +9,11 @@ of client k of K, six statistics depend only on the ratios r_k = a_k / mean:
   jain = 1 / (1 + relative_std^2)
   gini = mean over pairs of |r_k - r_j| / 2
 
-These equal the usual definitions: arccos(sum a / (sqrt(K) ||a||)),
+These formulas equal the usual definitions: arccos(sum a / (sqrt(K) ||a||)),
 KL(a / sum a || uniform), (sum a)^2 / (K sum a^2), Gini's coefficient and the
-Shannon entropy of a / sum a. But they neither cancel for nearly equal a_k nor
-leave the domain of arccos. If all accuracies are zero, r_k = 1: the clients
-are equal, as in the limit of equal accuracies that tend to zero.
+Shannon entropy of a / sum a. But the formulas neither lose digits for nearly
+equal a_k, nor leave the domain of arccos. If all accuracies are zero, r_k = 1:
+the clients are equal, as in the limit of equal accuracies that tend to zero.
 
 Errors of regressions have the same statistics. The worst clients are those with
 the largest errors. The six statistics above need nonnegative numbers but no
@@ -46,9 +46,10 @@ def fairness_summary(
   """Summarizes how evenly accuracy is spread over clients.
 
   Without `num_examples`, clients have equal weights. With it, their weights are
-  w_k = K n_k / sum n in every mean below, and tails and percentiles are shares
-  of the examples, not of the clients. Only the proportions of `num_examples`
-  matter; equal numbers have the same result as None.
+  w_k = K n_k / sum n in every mean below, and the worst, the best and the
+  percentiles are shares of the examples, not of the clients. Only the
+  proportions of `num_examples` matter; equal numbers give the same result as
+  None.
 
   Args:
     accuracies: float[K], a_k in [0, 1], in any order.
@@ -63,7 +64,7 @@ def fairness_summary(
         accuracies, q = 5 %, …; weighted, mean over the share ceil(q K) / K of
         the examples with the lowest accuracies, with the client at the edge
         counted in part.
-      best_5, best_10, best_20, best_30: the same for the highest.
+      best_5, best_10, best_20, best_30: the same for the highest accuracies.
       relative_std: std / mean.
       angle: between the accuracies and the all-ones vector, in degrees, in the
         inner product that the weights define.
@@ -76,9 +77,9 @@ def fairness_summary(
       entropy: log K - kl_uniform, in nats; unweighted, the Shannon entropy of
         a / sum a.
       percentile_10, percentile_50, percentile_90: linearly interpolated, as in
-        `numpy.percentile`; weighted, the mean over the 1/K of the examples that
-        starts at the share (1 - 1/K) p from the lowest, which for equal weights
-        is that interpolation.
+        `numpy.percentile`; weighted, the mean over the share 1/K of the
+        examples that follows the share (1 - 1/K) p with the lowest accuracies,
+        p = 10 %, …; for equal weights, this mean is the interpolation.
     If all accuracies are zero, so are relative_std, angle, kl_uniform and
     gini; jain is 1 and entropy log K.
 
@@ -115,11 +116,11 @@ def error_summary(
         `fairness_summary` defines them, for errors. `min` is the best client.
       worst_5, worst_10, worst_20, worst_30: mean of the ceil(q K) largest
         errors, q = 5 %, ...
-      best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest.
-    mean, std, min, max, tails and percentiles have the unit of the errors. If
-    an error is inf, then mean, max, and the tails and percentiles that include
-    such a client are inf; std, variance and the six statistics of the ratios
-    are NaN.
+      best_5, best_10, best_20, best_30: mean of the ceil(q K) smallest errors.
+    mean, std, min, max, the worst, the best and the percentiles have the unit
+    of the errors. If an error is inf, then mean and max are inf, and so are the
+    worst, the best and the percentiles that include such a client; std,
+    variance and the six statistics of the ratios are NaN.
 
   Raises:
     ValueError: If an argument is empty, not of rank 1 or out of range, if an
@@ -163,7 +164,7 @@ def signed_summary(
   value = vectors.per_client("values", values)
   weight = _weights(num_examples, values=value)
   if np.isinf(value).any():
-    # Only `error_summary` handles infinities, here of the errors 1 - value.
+    # Only `error_summary` handles infinities, so it gets the errors 1 - value.
     errors = error_summary(1 - value, num_examples)
     opposite = {"min": "max", "max": "min"}
     opposite |= {f"percentile_{p}": f"percentile_{100 - p}" for p in (10, 90)}
@@ -194,7 +195,8 @@ def _ranked_with_infinities(error: Vector, weight: Vector) -> dict[str, float]:
 def _weights(num_examples: npt.ArrayLike | None, **values: Vector) -> Vector:
   """Returns the clients' weights, float64[K], with mean 1.
 
-  `values` has one vector, by its name in errors; `num_examples` must match it.
+  `values` is one vector, under its name in error messages; `num_examples` must
+  have as many entries.
   """
   (value,) = values.values()
   if num_examples is None:

@@ -17,7 +17,10 @@ GOALS = ("accuracy", "balanced_accuracy", "f1")
 def histogram(
   is_positive: npt.ArrayLike, log_odds: npt.ArrayLike
 ) -> npt.NDArray[np.int64]:
-  """Counts negatives (row 0) and positives (1) by log odds, int64[2, 4096]."""
+  """Counts examples by class and log odds, int64[2, 4096].
+
+  Row 0 counts the negative examples, row 1 the positive ones.
+  """
   place = class_scores.histogram_bins(log_odds)
   is_positive_class = np.asarray(is_positive, bool)
   return np.stack(
@@ -31,9 +34,9 @@ def histogram(
 def choose(goal: str, counts: npt.ArrayLike) -> float:
   """Returns the least probability at which to predict the positive class.
 
-  It is the edge of a bin, in (0, 1); among equally good edges, the nearest to
-  1/2. `counts` is the sum of `histogram` over clients, `goal` one of `GOALS`;
-  F1 is that of the positive class.
+  This threshold, in (0, 1), is the edge of a bin: among equally good edges, the
+  nearest to 1/2. `counts` is the sum of `histogram` over clients, `goal` one of
+  `GOALS`; F1 is that of the positive class.
   """
   # Each edge is a threshold: all bins above it are predicted to be positive.
   others, own = np.asarray(counts, np.float64)
@@ -58,7 +61,7 @@ def score_of_counts(
   true_positives: npt.ArrayLike,
   false_positives: npt.ArrayLike,
 ) -> npt.NDArray[np.float64]:
-  """Returns the score `goal` of decisions, from counts broadcast together.
+  """Returns the score `goal` of decisions from their counts.
 
   The score is NaN under the conditions of `class_scores.score`.
   """

@@ -1,13 +1,13 @@
 """Computes a lower bound on the scores of most future clients.
 
-The measured and the future clients are drawn independently from one population.
-Nothing is assumed about the distribution of their scores X. Let Q be the
-largest number with P(X >= Q) >= share. Each measured client's score is at most
-Q with a probability of at least 1 - share, so the number of such clients is at
-least Binomial(K, 1 - share): the r-th lowest score is at most Q with confidence
-P(Binomial(K, 1 - share) >= r). The largest r with the required confidence gives
-the bound (Wilks, "Determination of Sample Sizes for Setting Tolerance Limits",
-1941).
+The K measured clients and the future clients are drawn independently from one
+population. Nothing is assumed about the distribution of their scores X. Let Q
+be the largest number with P(X >= Q) >= share. Each measured client's score is
+at most Q with a probability of at least 1 - share, so the number of such
+clients is at least Binomial(K, 1 - share): the r-th lowest score is at most Q
+with confidence P(Binomial(K, 1 - share) >= r). The largest r with the required
+confidence gives the bound (Wilks, "Determination of Sample Sizes for Setting
+Tolerance Limits", 1941).
 
 A score that is a share of n_k test examples differs from the client's score on
 infinitely many examples. It is replaced by the lower bound of Clopper and
@@ -46,9 +46,9 @@ def unseen_client_bound(
     confidence: The probability, in (0, 1), over the draw of the K clients and
       of their test examples, that the bound holds.
     num_examples: int[K], the clients' numbers of test examples, if scores are
-      the shares of these that the model gets right. The bound is then on a
-      client's accuracy on infinitely many examples; without it, on measured
-      scores.
+      the shares of these examples that the model gets right. The bound is then
+      on a client's accuracy on infinitely many examples; without it, on
+      measured scores.
 
   Returns:
     The bound, or NaN if there are too few clients: at least
@@ -104,6 +104,6 @@ def _rank_and_miss(
   # Imported here because few programs need it.
   from scipy import optimize  # noqa: PLC0415
 
-  # A little below the root, which may have a rounding error.
+  # Stays a little below the root, which may have a rounding error.
   found = optimize.brentq(excess, _LEAST_MISS, 1.0, xtol=1e-9)
   return rank, max(_LEAST_MISS, found - 1e-8)

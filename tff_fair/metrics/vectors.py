@@ -1,7 +1,7 @@
 """Checks vectors with an entry for each of K clients; computes their mean.
 
-The other modules of `metrics` use these functions. They take lists, tuples,
-arrays and pandas Series of any real dtype, and compute in float64.
+These functions, for the other modules of `metrics`, take lists, tuples, arrays
+and pandas Series of any real dtype, and compute in float64.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ _RANGE_SLACK = 1e-6
 def per_client(name: str, values: npt.ArrayLike) -> Vector:
   """Returns `values` as float64[K], K > 0, or raises `ValueError`.
 
-  Values need not be finite. `name` is the argument's name in errors.
+  Values need not be finite. `name` is the argument's name in error messages.
   """
   try:
     vector = np.asarray(values, dtype=np.float64)
@@ -88,7 +88,7 @@ def check_same_clients(**vectors: Vector) -> None:
 
 
 def mean(values: Vector, weights: Vector | None = None) -> Vector:
-  """Returns the mean over clients, float64[...], of float64[..., K].
+  """Returns the mean over clients, float64[...], of `values`, float64[..., K].
 
   Weights are float64[..., K], 0 or more. The mean of equal values is exact: in
   a plain sum, rounding could put it above all of them, so that every client

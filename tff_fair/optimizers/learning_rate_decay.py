@@ -30,7 +30,7 @@ class LearningRateDecay:
   r: float  # In (0, 1] for exponential decay, 0 or more for inverse time.
   kind: str  # "exponential" or "inverse_time".
   rounds: int = 1  # n: the rate decays every n rounds.
-  option: str = "learning_rate_decay"  # The name of the option in errors.
+  option: str = "learning_rate_decay"  # The option to name in errors.
 
   def apply(self, hparams: Hparams, round_num: tf.Tensor) -> Hparams:
     """Returns `hparams` with the learning rate of round `round_num`, int64[].
@@ -58,8 +58,9 @@ def build(
 ) -> LearningRateDecay | None:
   """Builds the decay that three options set; returns None if `r` is None.
 
-  The option `name` has the value `r`, `<name>_kind` is `kind`, `<name>_rounds`
-  is `rounds`. Raises `TypeError` or `FieldError` for an invalid value.
+  The options are called `name`, with the value `r`, `<name>_kind`, with the
+  value `kind`, and `<name>_rounds`, with the value `rounds`. Raises `TypeError`
+  or `FieldError` for an invalid value.
   """
   declared.check_choice(f"{name}_kind", kind, KINDS)
   declared.check_integer(f"{name}_rounds", rounds, minimum=1)

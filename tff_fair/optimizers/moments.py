@@ -1,4 +1,4 @@
-"""Builds two optimizers with moments that TFF does not have.
+"""Builds two optimizers that TFF lacks: Nesterov's SGD and AMSGrad.
 
 SGD with Nesterov's momentum: Sutskever, Martens, Dahl, Hinton, "On the
 Importance of Initialization and Momentum in Deep Learning" (ICML 2013), in the
@@ -35,7 +35,7 @@ _STEP = "step"
 
 
 class _MomentOptimizer(tff.learning.optimizers.Optimizer):
-  """Updates each weight with its gradient and moments of its gradients."""
+  """Updates each weight with its gradient and the moments of its gradients."""
 
   def __init__(
     self,
@@ -45,7 +45,7 @@ class _MomentOptimizer(tff.learning.optimizers.Optimizer):
     counts_steps: bool = False,
     **hparams: float,
   ) -> None:
-    """Stores the parts in which the module's optimizers differ.
+    """Stores what differs between the optimizers of this module.
 
     `step` takes the state, a weight, the weight's gradient and its moments, and
     returns the new weight and moments. `moments` are the names of the moments.

@@ -12,7 +12,7 @@ _RATE = tff.learning.optimizers.LEARNING_RATE_KEY
 def check_optimizer(
   name: str, optimizer: tff.learning.optimizers.Optimizer
 ) -> None:
-  """Raises unless `optimizer` is a TFF optimizer whose state can be set.
+  """Raises unless `optimizer` is a TFF optimizer with a valid `set_hparams`.
 
   Args:
     name: The name of the option in the error.
@@ -45,7 +45,7 @@ def check_optimizer(
 def server_optimizer_or_default(
   optimizer: tff.learning.optimizers.Optimizer | None,
 ) -> tff.learning.optimizers.Optimizer:
-  """Checks and returns the server optimizer; `None` becomes SGD of rate 1."""
+  """Checks and returns the server optimizer; `None` means SGD of rate 1."""
   if optimizer is None:
     return tff.learning.optimizers.build_sgdm(1.0)
   check_optimizer("server_optimizer", optimizer)
@@ -70,7 +70,7 @@ def learning_rate(
 def is_plain_sgd(optimizer: tff.learning.optimizers.Optimizer) -> bool:
   """Returns whether an optimizer is TFF's SGD without momentum.
 
-  Then its step is the rate times the gradient.
+  The step of such an optimizer is its learning rate times the gradient.
   """
   return isinstance(
     optimizer, type(tff.learning.optimizers.build_sgdm(1.0))

@@ -4,13 +4,14 @@ Google's package dp-accounting does the computation.
 
 The runs of this project draw cohorts of a fixed size without replacement. Wang,
 Balle, Kasiviswanathan, "Subsampled Renyi Differential Privacy and Analytical
-Moments Accountant" (AISTATS 2019) bound epsilon for such cohorts, if neighbours
-differ in the data of one client. Replacing this data changes the sum by up to
-2 C, twice the clip C, so the noise multiplier z counts as z / 2.
+Moments Accountant" (AISTATS 2019) bound epsilon for such cohorts, if
+neighbouring data sets differ in the data of one client. Replacing this data
+changes the sum by up to 2 C, twice the clip C, so the noise multiplier z counts
+as z / 2.
 
 Mironov, Talwar, Zhang, "Renyi Differential Privacy of the Sampled Gaussian
 Mechanism" (2019) bound epsilon for cohorts in which each client takes part
-independently, if neighbours differ in the presence of one client.
+independently, if neighbouring data sets differ in the presence of one client.
 """
 
 from tff_fair import declared
@@ -42,10 +43,11 @@ def epsilon(
     num_clients: N, the size of the population.
     rounds: The number of rounds.
     delta: The delta of the guarantee; `None` for `default_delta`.
-    sampling: "fixed_size": draws `clients_per_round` of N clients without
-      replacement; neighbours differ in the data of one client. "poisson": draws
-      each client independently, with probability `clients_per_round` / N;
-      neighbours differ in the presence of one client.
+    sampling: "fixed_size": a round draws `clients_per_round` of N clients
+      without replacement, and neighbouring data sets differ in the data of one
+      client. "poisson": a round draws each client independently, with
+      probability `clients_per_round` / N, and neighbouring data sets differ in
+      the presence of one client.
 
   Returns:
     Epsilon, infinite without noise.
@@ -133,7 +135,7 @@ def noise_for(
     )
 
   enough, too_low = 1.0, 0.0
-  if is_enough(too_low):  # There are no rounds.
+  if is_enough(too_low):  # True only if there are no rounds.
     return too_low
   while not is_enough(enough):
     enough, too_low = 2 * enough, enough

@@ -26,8 +26,8 @@ class DifferentialPrivacy:
   Attributes:
     noise_multiplier: z, the standard deviation of the noise divided by the
       clip; 0 adds no noise, and protects no client.
-    clients_per_round: m, the size of a cohort; the sum is divided by it,
-      however many clients report back.
+    clients_per_round: m, the size of a cohort; the sum is divided by m, however
+      many clients report back.
     clip: C, the largest norm of a client's contribution to the sum.
   """
 
@@ -56,13 +56,13 @@ class DifferentialPrivacy:
     return self.noise_multiplier * self.clip
 
 
-dp = DifferentialPrivacy  # The option `dp` of a builder or a factory.
+dp = DifferentialPrivacy  # Named after builders' and factories' option `dp`.
 
 
 def scale_and_clip(
   update: types.TensorStructure, factor: tf.Tensor, clip: float
 ) -> types.TensorStructure:
-  """Returns `factor` times `update`, scaled to the norm `clip` if it is longer.
+  """Returns `factor` times `update`, shortened to the norm `clip` if longer.
 
   The norm is computed in float64: TFF's own clipping uses float32, in which an
   update with entries of 1e30 has an infinite norm and becomes NaN.

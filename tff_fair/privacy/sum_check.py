@@ -1,7 +1,8 @@
 """Checks whether an aggregation factory returns a sum.
 
 A rule chooses coefficients for a sum. With a factory that returns the mean over
-m clients, the server's step would be m times too short, without an error.
+m clients, the server's step would be m times too short, and no error would
+occur.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def check_sums(factory: object) -> None:
     factory: The factory.
 
   Raises:
-    TypeError: If it is not a factory of TFF.
+    TypeError: If it is not an aggregation factory of TFF.
     FieldError: If it is weighted, divides the sum, returns only some of the
       values or sums only integers; a `ValueError`.
   """
@@ -77,7 +78,7 @@ def _parts(value: object, seen: set[int]) -> Iterator[object]:
   """Yields a factory, and all factories and queries that it contains.
 
   `seen` holds the ids of parts already visited. Closures are searched, too,
-  since `tff.aggregators.add_measurements` keeps the inner factory in one.
+  since `tff.aggregators.add_measurements` keeps the inner factory in a closure.
   """
   if id(value) in seen:
     return

@@ -1,8 +1,9 @@
 """Composes a learning process from a rule, or from a user's client work.
 
 All methods share one client work, which trains and reports signals; one
-aggregation factory, which applies the rule; and, unless a method has its own,
-one finalizer for the server step. A line search may set the step's length.
+aggregation factory, which applies the rule; and one finalizer for the server
+step, unless a method has its own finalizer. A line search may set the step's
+length.
 """
 
 import collections
@@ -73,8 +74,9 @@ def compose(
     client_optimizer: Trains at the clients. Its state is initialized in each
       round, unless `keeps_optimizer_state`.
     server_optimizer: Applies the direction; `None` is SGD of learning rate 1.
-    server_learning_rate_decay: Like `learning_rate_decay`, for the server's
-      rate, with t the number of server steps so far; `None` keeps it constant.
+    server_learning_rate_decay: Decay of the server's learning rate, set like
+      `learning_rate_decay`, but with t the number of server steps so far;
+      `None` keeps the rate constant.
     server_learning_rate_decay_kind: "exponential" or "inverse_time".
     num_clients: Size of the population, for methods that need it.
     personal_lam: Trains personal models (Ditto), with this pull towards the
@@ -83,8 +85,8 @@ def compose(
       in the client's last round, and so keeps its momentum.
     local_correction: "scaffold" corrects the drift of clients' steps by
       control variates, which clients keep; see
-      `tff_fair.client_works.control_variates`. The clients' optimizer is then
-      SGD without momentum.
+      `tff_fair.client_works.control_variates`. The client optimizer must then
+      be SGD without momentum.
     num_participants: How many clients may take part, for SCAFFOLD; `None` is
       `num_clients`.
     objective: What clients minimize, a function of a minibatch's mean loss;
@@ -302,7 +304,7 @@ def _build_aggregation(
   *,
   updates_checked: bool = False,
 ) -> tff.templates.AggregationProcess:
-  """Builds the aggregation of the client work's results."""
+  """Builds the process that aggregates the results of the client work."""
   result_type: Any = client_work.next.type_signature.result.result.member
   return factory.create_for_rounds(
     result_type.update,
@@ -314,7 +316,7 @@ def _build_aggregation(
 def _build_distributor(
   work: client_works.MethodWork,
 ) -> tff.learning.templates.DistributionProcess:
-  """Builds the distributor, which also sends the initial weights if needed."""
+  """Builds the distributor; it sends initial weights if a signal needs them."""
   weights_type = work.info.weights_type
   if "initial_loss" in work.signals:
     return build_with_initial_weights(weights_type)

@@ -29,8 +29,8 @@ class Trials(NamedTuple):
       rule's measurement `slopes`. NaN for a client whose update is zero.
     trial_loss: float64[m, t], f_k(theta - eta_s a d); NaN if a client did
       not report it.
-    factor: float64[t], a, in descending order.
-    learning_rate: float64[], eta_s.
+    factor: float64[t], the factors a, in descending order.
+    learning_rate: float64[], eta_s, the server's learning rate.
   """
 
   loss: tf.Tensor
@@ -44,7 +44,7 @@ class Choice(NamedTuple):
   """The factor that a search chose.
 
   Attributes:
-    factor: float64[], a; 0 means no step.
+    factor: float64[], the factor a; 0 means no step.
     is_sufficient: bool[], whether the factor meets the search's condition.
   """
 
@@ -147,7 +147,7 @@ def _build_choose(
 ) -> tff.Computation:
   """Builds the second phase, which searches and takes the server step.
 
-  After the arguments of `next`, it takes the result of the first phase.
+  The phase takes the arguments of `next`, then the result of the first phase.
   """
   try_steps = parts.work.build_trial_losses(search.factors)
   summed_type = first_type.member["summed"]

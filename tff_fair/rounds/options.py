@@ -76,7 +76,7 @@ def with_proximal_term(options: ComposeOptions, mu: float) -> ComposeOptions:
     mu: The weight of the method's proximal term; 0 does not change the options.
 
   Raises:
-    FieldError: If the options set a proximal term of their own.
+    FieldError: If `mu` is not 0, and the options set `proximal_mu`, too.
   """
   if mu == 0:
     return options

@@ -7,16 +7,17 @@ In two phases, first all clients measure, then all clients train:
   second:  clients train and scale their updates; the server applies the sum
 
 No sum of a phase depends on another sum of the same phase. Each phase takes
-O(d) memory. If clients are excluded only in the second phase, both phases run
-again without these clients, as if they had not taken part.
+O(d) memory. If a client is excluded only in the second phase, both phases run
+again without it, as if it had not taken part.
 
-If clients compare themselves by secure sums, each of these sums is a phase.
-Clients train in each phase, so that a client whose update fails can exclude
-itself from every sum: the sums do not show the server which client has failed.
+If clients compare with each other by secure sums, each of these sums is a
+phase. Clients train in each phase. So a client whose update is not finite can
+exclude itself from every sum; the server could not exclude it, because the sums
+do not show which client it is.
 
-If clients keep state, the program keeps the tables of all clients. It sends
-each client only its own rows, along with its data, and gets the cohort's rows
-back. So a call moves only the cohort's rows each way, not the whole tables.
+If clients keep state, the program keeps the tables of all clients. In a call,
+it sends each client only the client's own rows, along with the data, and gets
+the cohort's new rows back. So no call moves a whole table.
 """
 
 import collections
@@ -58,8 +59,8 @@ def end_round(
 ) -> tff.learning.templates.LearningProcessOutput:
   """Applies the finalizer; returns the output that `tff.learning` would return.
 
-  `sent`, `trained` and `summed` are the outputs of the earlier parts; `further`
-  are more metrics by name.
+  `sent`, `trained` and `summed` are the outputs of the distributor, the client
+  work and the aggregation; `further` are more metrics by name.
   """
   stepped = parts.finalizer.next(
     state.finalizer, state.global_model_weights, summed.result
@@ -84,7 +85,7 @@ def end_round(
 
 @dataclasses.dataclass(frozen=True)
 class CohortRowsProcess:
-  """A process whose rounds move only the cohort's rows of the clients' tables.
+  """A process whose rounds move only the cohort's rows, not the whole tables.
 
   Results equal those of `process`, bit for bit, in less time: moving a table of
   84 MB to the runtime and back took as long as the rest of a round of Ditto.
@@ -92,8 +93,8 @@ class CohortRowsProcess:
 
   process: tff.learning.templates.LearningProcess
   next_with_rows: tff.Computation  # From `build_next_with_rows`.
-  # The runtime cuts cohorts with more clients into parts, and then moves only
-  # the cohort's rows anyway; 0 cuts no cohorts.
+  # The runtime cuts a cohort with more clients into parts, and then moves only
+  # the cohort's rows anyway. 0 if the runtime never cuts cohorts.
   clients_per_part: int
 
   def initialize(self) -> Any:
@@ -260,7 +261,7 @@ def build_phases(
 
 
 def with_all_clients(args: Sequence[Any]) -> Sequence[Any]:
-  """Returns the arguments of a first phase that leaves no client out."""
+  """Returns the first phase's arguments if no client is to be left out."""
   return [*args, np.zeros([0], np.int64)]
 
 
@@ -320,7 +321,7 @@ def with_phases(
   parts: RoundParts,
   aggregation: tff.templates.AggregationProcess,
 ) -> tff.learning.templates.LearningProcess:
-  """Returns the process, with phases of `next` if its parts allow phases."""
+  """Returns the process; its `next` has phases if `parts` allow phases."""
   parameter = process.next.type_signature.parameter
   kept = bool(parts.work.persistent_state)
   build_single_phase = functools.cache(

@@ -3,8 +3,8 @@
 A context may compute all clients in one graph, or cut a cohort into parts. The
 result equals TFF's only if each operation that is moved or repeated is
 deterministic and has no side effects. So the runtime rewrites only computations
-whose operations are all listed here. Others run step by step, and a debug
-message in the log gives the reason.
+whose operations are all listed in this module. Other computations run step by
+step, and a debug message in the log gives the reason.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ _MERGEABLE = _names(
 _AGGREGATE = "federated_aggregate"
 
 # TensorFlow declares these operations stateful, most of them because they may
-# raise errors or call functions. `check_graph` also checks those functions.
+# raise errors or call functions. `check_graph` checks these functions, too.
 _CONTROL_OPS = _names(
   """
   Assert Case CheckNumerics CheckNumericsV2 DeviceIndex If
   StatefulPartitionedCall StatelessRandomGetAlg While
   """
 )
-# Each run of a graph has its own copies of the variables that it initializes.
+# Operations on variables: each run of a graph has its own copies of the
+# variables that it initializes.
 VARIABLE = "VarHandleOp"
 _VARIABLE_OPS = _names(
   """
@@ -265,8 +266,8 @@ def check_graph(graph_def: Any, known: frozenset[str] = _KNOWN) -> None:
   known = known | {function.signature.name for function in functions}
   _check_operations((node.op for node in graph_def.node), known)
   for function in functions:
-    # In loops, a function that XLA has compiled fails with "inputs from
-    # different frames".
+    # Within a loop, a function that XLA compiles would fail with the error
+    # "inputs from different frames".
     if _COMPILED in function.attr and function.attr[_COMPILED].b:
       raise NotAdmittedError("a function that XLA compiles")
     operations = {node.op for node in function.node_def}
@@ -290,7 +291,7 @@ def check_function(message: Message) -> None:
 def check_function_runs_once(message: Message) -> None:
   """Checks all TensorFlow graphs in a function that runs once per graph run.
 
-  Unlike in `check_function`, graphs may draw random numbers without a seed.
+  Unlike `check_function`, it allows `RANDOM_OPS` that have no seed.
   """
   for graph_def in _graphs(message):
     check_graph(graph_def, _KNOWN | RANDOM_OPS)
@@ -330,7 +331,7 @@ def _graphs(message: Message) -> Iterator[Any]:
 
 
 def check_aggregates(comp: tff.Computation) -> None:
-  """Checks that a computation's sums over parts of clients can be merged."""
+  """Checks that a computation's sums over parts of a cohort can be merged."""
   for part in _subcomputations(tff.framework.serialize_computation(comp)):
     kind = part.WhichOneof("computation")
     if kind == "intrinsic" and part.intrinsic.uri not in (
@@ -362,8 +363,10 @@ def has_intrinsic(comp: tff.Computation, uris: Iterable[str]) -> bool:
   """Returns whether a computation uses one of the TFF intrinsics `uris`."""
   message = tff.framework.serialize_computation(comp)
   content = message.SerializeToString()
+  # This search is fast, and usually finds nothing. A match may be only the name
+  # of a field.
   if not any(uri.encode() in content for uri in uris):
-    return False  # Usually. A match may be only the name of a field.
+    return False
   return any(part.intrinsic.uri in uris for part in _subcomputations(message))
 
 
@@ -390,7 +393,7 @@ def _subcomputations(message: Message) -> Iterator[Message]:
 
 
 def is_plain_array(value: Any, type_spec: tff.Type) -> bool:
-  """Returns whether a value is a numeric NumPy array of exactly this type."""
+  """Returns whether a value is a numeric NumPy array of type `type_spec`."""
   return (
     isinstance(type_spec, tff.TensorType)
     and type(value) is np.ndarray

@@ -22,7 +22,7 @@ def cores() -> float:
       *_read(folder / "cpu.cfs_quota_us").split(),
       *_read(folder / "cpu.cfs_period_us").split(),
     ]
-    with contextlib.suppress(ValueError):  # The quota is "max" or not given.
+    with contextlib.suppress(ValueError):  # The quota is "max", or is missing.
       microseconds, period = map(int, quota)
       if microseconds > 0:  # Version 1 has -1 for no quota.
         found.append(microseconds / period)

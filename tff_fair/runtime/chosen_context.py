@@ -1,4 +1,4 @@
-"""The context that a program has chosen; it lasts until the next choice.
+"""Keeps the context that a program has chosen until it chooses another one.
 
 TFF keeps one default context per thread. This module keeps the context that
 `use_local` or `use_dask` set last, in any thread.
@@ -28,7 +28,8 @@ class _Choice(NamedTuple):
       contexts.
     takes_native_form: Whether the context accepts natively compiled
       computations.
-    run_on_workers: See `run_on_workers`; `None` if there are no workers.
+    run_on_workers: Calls a function in each worker; `None` if there are no
+      workers.
   """
 
   context: Any = None
@@ -49,9 +50,10 @@ def replace(
   takes_native_form: bool = False,
   run_on_workers: Callable[..., Mapping[str, Any]] | None = None,
 ) -> None:
-  """Makes TFF's current context the chosen one; closes the one chosen before.
+  """Makes TFF's current context the chosen one; closes the former choice.
 
-  Closing `resources` closes the context; the other arguments go to `_Choice`.
+  Closing `resources` closes the new context; the other arguments are explained
+  in `_Choice`.
   """
   global _choice  # noqa: PLW0603
   context = tff.framework.get_context_stack().current
@@ -140,8 +142,8 @@ def stop() -> None:
   global _choice  # noqa: PLW0603
   _choice = _Choice()
   _current.close()
-  # Drops the previous context, which may be TFF's own: TFF can only end its
-  # worker while the interpreter is intact.
+  # Drops the previous context, which may be TFF's own: TFF can end its worker
+  # only while the interpreter is intact.
   tff.framework.set_default_context(
     _UnusableContext(part_by_part.CLOSED_MESSAGE)
   )

@@ -123,10 +123,10 @@ def use_local(
 
 
 def use_default() -> None:
-  """Sets the context of the last `use_local` or `use_dask` in this thread.
+  """Sets, in this thread, the context of the last `use_local` or `use_dask`.
 
-  That call may have been in another thread, whose default context TFF does not
-  share. Without such a call, calls `use_local`.
+  TFF has one default context per thread, and that call may have been in another
+  thread. If there was no such call, this function calls `use_local`.
   """
   if not chosen_context.use():
     use_local()

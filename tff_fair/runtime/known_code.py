@@ -1,6 +1,6 @@
-"""Detects a user's code: files outside this project, Python and packages.
+"""Detects user code: any file not from this project, Python or a package.
 
-Programs with such code do not use the compilation cache.
+Programs with user code do not use the compilation cache.
 """
 
 from __future__ import annotations

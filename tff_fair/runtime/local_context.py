@@ -1,4 +1,4 @@
-"""Computes in this process: the context of `use_local` and Dask's workers."""
+"""Computes in this process: the context of `use_local` and Dask workers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _MOST_HEAPS = 4
 # TensorFlow's own, which is already registered.
 atexit.register(threads.exit_if_computing)
 
-# The id of the process that computed first: this one, or one that it was forked
-# from.
+# The id of the process that computed first: this process, or one from which it
+# was forked.
 _computing_process: int | None = None
 
 
@@ -110,7 +110,7 @@ class LocalContext(part_by_part.PartsContext):
     return super()._cut(comp, arg)
 
   def put(self, value: Any, type_spec: tff.Type) -> values.TypedValue:
-    """Converts a value to the form of arguments that `call` takes."""
+    """Converts a value to the form that `call` takes as an argument."""
     found = values.ingest(value, type_spec)
     return values.TypedValue(found, type_spec)
 
@@ -167,7 +167,7 @@ def _steps(comp: tff.Computation) -> stepwise.StepwiseComputation:
 
 
 _Parts: TypeAlias = Sequence[tuple[values.Value, tff.Type]]
-# TensorFlow's message for a label without a model output.
+# TensorFlow's message if a model has no output for a label.
 _OUT_OF_RANGE = re.compile(
   r"Received a label value of (-?\d+) which is outside the valid range of "
   r"\[0, (\d+)\)"

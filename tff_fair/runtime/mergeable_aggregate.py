@@ -25,9 +25,9 @@ def build(
 
   Its type is ({client_type}@CLIENTS -> R@SERVER), where `report` returns R. If
   `accumulate` adds rows, the type of `zero`'s result must allow any number of
-  rows, as for `stacking.no_rows`. Since the runtime may cut the clients into
-  parts, `merge` must agree with `accumulate`. If one of its arguments equals
-  the result of `zero`, `merge` must return the other argument.
+  rows, as the type of `stacking.no_rows` does. Since the runtime may cut the
+  clients into parts, `merge` must agree with `accumulate`. If one argument of
+  `merge` equals the result of `zero`, `merge` must return its other argument.
   """
   compute = tff.tensorflow.computation
   no_clients = compute(zero)

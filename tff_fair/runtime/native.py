@@ -1,8 +1,9 @@
 """Compiles computations into the form that TFF's native backend executes.
 
 TFF compiles a computation at its first call: it flattens the computation and
-optimizes each TensorFlow graph in it. For a method's `next` this takes as long
-as building it. Here a program can compile ahead, and store the result.
+optimizes each TensorFlow graph in it. For a method's `next`, compiling takes as
+long as building. With this module, a program can compile a computation before
+its first call, and store the result.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SECURE_INTRINSICS = (
 
 
 class Origin:
-  """Access to the uncompiled computation, and to results derived from it."""
+  """Gives access to an uncompiled computation and results derived from it."""
 
   def __init__(self, traced: Callable[[], tff.Computation]) -> None:
     """Takes a function that returns the computation before compilation."""
@@ -51,7 +52,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
     content: bytes,
     annotate: Callable[[tff.FunctionType], tff.FunctionType],
   ) -> NativeComputation:
-    """Reads a compiled computation; `annotate` adds containers to its type."""
+    """Reads a computation; `annotate` adds Python containers to its type."""
     # TFF has no public name for the class of its messages.
     message = type(tff.framework.Placement(tff.SERVER).proto)()
     message.ParseFromString(content)
@@ -62,7 +63,7 @@ class NativeComputation(tff.framework.ConcreteComputation):
     )
 
   def content(self) -> bytes:
-    """Returns the serialized computation, without its type's containers."""
+    """Returns the serialized computation, without Python containers."""
     return tff.framework.serialize_computation(self).SerializeToString()
 
 

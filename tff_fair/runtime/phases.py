@@ -20,7 +20,7 @@ WRITTEN_FOR_PARTS = "aggregate_for_parts_of_tff_fair"
 
 
 class Conversions(NamedTuple):
-  """Functions that convert a call's arguments for its phases, and their result.
+  """Functions that convert between a call and the phases that compute it.
 
   Each attribute is a module-level function of Python values.
 
@@ -104,7 +104,7 @@ class PhasedComputation(tff.framework.ConcreteComputation):
 
   @functools.cached_property
   def single_phase(self) -> tff.Computation | None:
-    """One computation that does the work of all phases; None if not given."""
+    """One computation that does the work of all phases; may be None."""
     return (
       None if self._build_single_phase is None else self._build_single_phase()
     )

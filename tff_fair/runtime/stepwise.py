@@ -2,8 +2,8 @@
 
 A computation that TFF has compiled for native workers consists of intrinsics,
 calls of TensorFlow computations, and expressions around them. This module runs
-them in order, and those at clients once for each client, as TFF's executors do.
-It is for computations that cannot become one graph.
+these in order, as TFF's executors do; calls at clients run once per client. The
+module is for computations that cannot become one graph.
 """
 
 from __future__ import annotations

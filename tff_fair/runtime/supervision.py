@@ -71,7 +71,7 @@ def wait(call: threads.Call) -> Any:
       return call.result.result()
     supervision.check()
     while True:
-      with contextlib.suppress(TimeoutError):  # Or the call raised it.
+      with contextlib.suppress(TimeoutError):  # The call may raise it, too.
         call.result.result(timeout=_POLL_SECONDS)
       if call.result.done():  # The call may have ended after the timeout.
         return call.result.result()
@@ -83,7 +83,7 @@ def wait(call: threads.Call) -> Any:
     raise
 
 
-# Counts the clients that have begun, whether in a graph or step by step.
+# Counts the clients whose computation has begun, in a graph or step by step.
 
 
 @functools.cache

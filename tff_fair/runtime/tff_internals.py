@@ -117,11 +117,11 @@ class _GraphOptimizer:
 
 
 def install_graph_optimizer() -> None:
-  """Stops TFF's graph optimizer filling inputs and recomputing activations.
+  """Keeps the graph optimizer from filling inputs and recomputing activations.
 
-  The optimizer fills a tensor for each input in a graph's signature, though it
-  uses only the input's name. It does the same for each placeholder that no node
-  reads; TFF leaves these when it inserts one graph into another. A graph for
+  TFF's optimizer fills a tensor for each input in a graph's signature, though
+  it uses only the input's name. It also fills one for each placeholder that no
+  node reads; TFF leaves these if it inserts one graph into another. A graph for
   stacked updates of a 4 MB model had 73 inputs of one row each and 1,003 such
   placeholders. Filling them took 3.4 GB, and more than doubled the time. The
   nodes of a graph determine its shapes, so the optimized graph is the same.

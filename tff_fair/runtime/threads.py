@@ -1,6 +1,6 @@
-"""Threads that compute, so that the calling thread stays free for signals.
+"""Computes in threads, so that the calling thread stays free for signals.
 
-All are daemons, so a program can end in the middle of a round.
+All these threads are daemons, so a program can end in the middle of a round.
 """
 
 from __future__ import annotations
@@ -168,5 +168,5 @@ def num_cores() -> int:
 
 
 def threads_per_operation() -> int:
-  """Returns the threads per operation: few, since clients run in parallel."""
+  """Returns how many threads an operation gets: few, as clients run at once."""
   return max(1, num_cores() // 8)

@@ -1,8 +1,8 @@
 """Converts values of computations to the runtime's form, and back.
 
-In this form, a structure is a tuple, clients' values are a list, and the leaves
-are arrays, `tf.Tensor`s, `tf.data.Dataset`s, or `SerializedData`. The names of
-fields and the Python containers are only in the TFF types.
+In the runtime's form, a structure is a tuple, clients' values are a list, and
+leaves are arrays, `tf.Tensor`s, `tf.data.Dataset`s, `SerializedData` or
+`DataAtWorker`. Only the TFF types have field names and Python containers.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ def to_structs(value: Value, type_spec: tff.Type) -> Any:
   if not isinstance(value, bytes):  # NumPy would drop trailing zeros.
     value = np.asarray(value)[()]
   if isinstance(value, np.ndarray):
-    value.flags.writeable = False  # As in TFF: it may share a tensor's memory.
+    # As in TFF, since the array may share a tensor's memory.
+    value.flags.writeable = False
   return value
 
 
@@ -187,7 +188,7 @@ def to_containers(value: Value, type_spec: tff.Type) -> Any:
 def placed_parts(
   value: Value, type_spec: tff.Type | None
 ) -> Iterator[tuple[Value, tff.Type]]:
-  """Yields each part of an argument that is not a structure, and its type."""
+  """Yields the values inside an argument's structures, each with its type."""
   if isinstance(type_spec, tff.StructType):
     for member, member_type in zip(value, type_spec, strict=True):
       yield from placed_parts(member, member_type)

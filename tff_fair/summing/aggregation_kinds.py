@@ -29,7 +29,7 @@ class Options(NamedTuple):
 
   client_weighting: str | ClientNumbers
   aggregation: Aggregation | None  # `None` is the cheapest kind.
-  sum_factory: SumFactory | None  # `None` is the kind's default.
+  sum_factory: SumFactory | None  # `None` takes the default sum.
   secure_bound: float | None
   dp: privacy.DifferentialPrivacy | None
   defence: defences.Defence | None
@@ -73,11 +73,11 @@ def why_not_secure(rule: types.Rule | type[types.Rule]) -> str:
 def choose(
   rule: types.Rule, options: Options
 ) -> tuple[Aggregation, SumFactory | None]:
-  """Returns the kind of aggregation, and its sum factory or `None`.
+  """Returns the kind of aggregation, and its sum factory.
 
-  `None` stands for the kind's default sum. Raises `TypeError` if `sum_factory`
-  is not a factory, and `FieldError` if the options do not fit each other or the
-  rule.
+  A sum factory of `None` stands for the default sum. Raises `TypeError` if the
+  option `sum_factory` is not a factory, and `FieldError` if the options
+  contradict each other or do not fit the rule.
   """
   _check_each(rule, options)
   aggregation = options.aggregation
@@ -111,7 +111,7 @@ def choose(
 
 
 def _check_each(rule: types.Rule, options: Options) -> None:
-  """Checks each option by itself."""
+  """Checks each option without regard to the other options."""
   if options.loss_reference is not None and not rule.takes_gaps:
     raise declared.FieldError(
       "loss_reference",
@@ -186,7 +186,7 @@ def _check_with_gram(options: Options) -> None:
 
 
 def _check_private(rule: types.Rule, options: Options) -> None:
-  """Checks that no client can change another's term, as privacy requires."""
+  """Checks that no client can change another client's term of the sum."""
   if not (isinstance(rule, types.SeparableRule) and rule.own_factor):
     raise declared.FieldError(
       "dp",

@@ -1,7 +1,7 @@
 """Reads each client's scalars, and collects the scalars of a cohort.
 
-A client's scalars travel as one row, so that ids, signals and norms cannot be
-mixed up, whatever order clients arrive in.
+A client's scalars travel as one row. So the client's id, signals and norm stay
+together, in whichever order the clients report.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ class ScalarRows(NamedTuple):
   """The scalars of m clients, one row each."""
 
   client_id: tf.Tensor  # int64[m]; 0 for clients that report no id.
-  columns: tf.Tensor  # float64[m, s], for the s `ScalarReader.columns`.
+  columns: tf.Tensor  # float64[m, s]; `ScalarReader.columns` has their s names.
   num_excluded: tf.Tensor  # int32[], the number of excluded clients.
 
 
@@ -63,7 +63,8 @@ class ScalarReader:
   # Whether clients already report 0 examples for an update that is not finite,
   # so that the server skips this check.
   updates_checked: bool = False
-  # f_k*: the rule gets f_k - f_k* as the loss. `None` stands for zeros.
+  # The clients' reference losses f_k*: the rule gets f_k - f_k* as the loss.
+  # `None` stands for zeros.
   loss_reference: ClientNumbers | None = None
 
   @classmethod
@@ -159,7 +160,7 @@ class ScalarReader:
     return ScalarRows(ids, columns, 1 - tf.cast(counts, tf.int32))
 
   def signals(self, rows: ScalarRows) -> types.ClientSignals:
-    """Returns the signals of the rows' clients, as vectors."""
+    """Returns the signals of the clients in `rows`, as vectors."""
     named = self._by_name(rows)
     return types.ClientSignals(
       client_id=rows.client_id,
@@ -167,7 +168,7 @@ class ScalarReader:
     )
 
   def unordered_cohort(self, rows: ScalarRows) -> types.Cohort:
-    """Returns the cohort in the rows' order, with unnormalized weights."""
+    """Returns the cohort in the order of `rows`, with unnormalized weights."""
     named = self._by_name(rows)
     weight = self._weight(rows.client_id, named["num_examples"])
     if self.loss_reference is not None:
@@ -199,7 +200,8 @@ def _is_scalar(type_spec: Any, kinds: tuple[type, ...]) -> bool:
 def _remedy(missing: str, found: Sequence[str], fields: Sequence[str]) -> str:
   """Returns advice on how to supply the signals that a weight lacks.
 
-  `found` are the signals in the weight, and `fields` those in named fields.
+  `found` are the signals in the weight. `fields` are the same, or empty if the
+  weight is a scalar.
   """
   if missing == "learning_rate" and fields:
     return (

@@ -26,7 +26,8 @@ from tff_fair.types import SumsOutput, TensorStructure
 Factory: TypeAlias = tff.aggregators.UnweightedAggregationFactory
 Terms: TypeAlias = Mapping[str, Any]
 
-# Names of sums. Every round has the first two; sums of scalars have the others.
+# Names of sums. Every round sums counts and updates; the other two names are
+# for sums of scalars.
 COUNTS, UPDATE = "counts", "update"
 SCALARS, _WHOLE_PARTS = "scalars", "whole_parts"
 
@@ -36,13 +37,13 @@ SCALAR_BOUND = 2**20
 
 
 class Counts(NamedTuple):
-  """One client's status, one-hot; or the number of clients by status."""
+  """A client's status, one-hot; if summed, the number of clients by status."""
 
   counted: tf.Tensor  # float32[], 1 if the client is included.
   # float32[], 1 if the client has no examples, if its update or a signal is not
   # finite, or if a signal that must not be negative is negative.
   excluded: tf.Tensor
-  out_of_bounds: tf.Tensor  # float32[], 1 if its terms exceed the bounds.
+  out_of_bounds: tf.Tensor  # float32[], 1 if the terms exceed their bounds.
 
 
 def with_counts(
@@ -82,7 +83,7 @@ class Transport:
   def from_options(
     cls, sum_factory: Factory | None, bound: float | None
   ) -> Self:
-    """Returns the transport of the options `sum_factory`, `secure_bound`."""
+    """Returns the transport for the options `sum_factory`, `secure_bound`."""
     if sum_factory is None:
       bound = float(DEFAULT_BOUND if bound is None else bound)
     return cls(sum_factory, bound)
@@ -184,7 +185,7 @@ def end_round(
 ) -> rule_application.RoundOutput:
   """Returns the state, the result and the measurements of a round.
 
-  The direction is the sum of `factors` times the update sums in `totals`.
+  The direction adds up the update sums in `totals`, each times its factor.
   """
   direction = rule_application.weighted_sum(
     specs, [*zip(factors, totals[UPDATE], strict=True)]
@@ -207,8 +208,8 @@ def end_round(
 class Sums:
   """Sums clients' terms by name; no sum depends on another.
 
-  `inner` is the type of the update sum's measurements, and empty if there is no
-  update sum.
+  `inner` is the type of the measurements of the update sum; it is empty if
+  updates are not summed.
   """
 
   def __init__(
@@ -235,7 +236,7 @@ class Sums:
     )
 
   def add(self, state: Any, terms: Any) -> tff.templates.MeasuredProcessOutput:
-    """Sums the terms; the output has the update sum's measurements."""
+    """Sums the terms; the output's measurements are those of the update sum."""
     outputs = {
       name: process.next(state[name], terms[name])
       for name, process in self._processes.items()

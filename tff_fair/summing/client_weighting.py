@@ -29,7 +29,7 @@ class ClientNumbers(NamedTuple):
   numbers: tuple[float, ...]
 
   def lookup(self, client_id: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of m clients, float64[m]; fails if one has none."""
+    """Returns m clients' numbers, float64[m]; fails if a client has none."""
     ids = tf.constant(self.ids, tf.int64)
     place = tf.minimum(tf.searchsorted(ids, client_id), len(self.ids) - 1)
     is_known = tf.equal(tf.gather(ids, place), client_id)
@@ -44,7 +44,7 @@ class ClientNumbers(NamedTuple):
 
 
 def read_client_weighting(given: ClientWeighting) -> str | ClientNumbers:
-  """Checks the option `client_weighting`, and returns it in a standard form.
+  """Checks the option `client_weighting`; converts numbers to `ClientNumbers`.
 
   Raises `TypeError` if the weighting is neither a string nor one number per
   client, and `FieldError` if a value is wrong.
@@ -90,7 +90,10 @@ def read_loss_reference(
 
 
 def _read_numbers(option: str, given: Any) -> ClientNumbers:
-  """Checks and returns an option's numbers: by id, or in order from id 0."""
+  """Checks and returns an option's numbers.
+
+  `given` maps client ids to numbers, or has the numbers of clients 0, 1, ...
+  """
   by_id: dict[Any, Any] = dict(
     given.items() if isinstance(given, Mapping) else enumerate(given)
   )

@@ -1,4 +1,4 @@
-"""Builds successive secure sums, by which clients compare themselves.
+"""Builds successive secure sums, by which clients compare with each other.
 
   phase i:  s_i = sum_k t_ki
   last:     E_j = sum_k e_kj,  S_j = sum_k e_kj Delta_k
@@ -206,7 +206,7 @@ class _Computations:
   def terms(
     self, row: client_scalars.ScalarRows, known: Sequence[tf.Tensor]
   ) -> client_sums.Terms:
-    """Returns a client's terms in the phase after the sums `known`.
+    """Returns a client's terms in a phase; `known` are the earlier sums.
 
     They are zeros if the client is excluded, or a scalar in this or an earlier
     phase exceeds its bound.
@@ -227,7 +227,7 @@ class _Computations:
     row: client_scalars.ScalarRows,
     known: Sequence[tf.Tensor],
   ) -> client_sums.Terms:
-    """Returns a client's terms in the last phase, with its status."""
+    """Returns a client's terms in the last phase, with the client's status."""
     cohort = self.reader.unordered_cohort(row)
     factors = tf.reduce_sum(self.rule.factors(cohort, known), axis=0)
     scaled = tuple(

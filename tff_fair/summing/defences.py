@@ -9,16 +9,16 @@
 Zeroing and clipping happen before a rule sees the update, so they work with
 every rule and every kind of aggregation. Their bounds are TFF's adaptive ones
 (`tff.learning.robust_aggregator`; Andrew et al., "Differentially Private
-Learning with Adaptive Clipping", NeurIPS 2021). The other two replace the sum,
-and so need two-phase aggregation. They keep a few clients from moving a
-coordinate far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust Distributed
-Learning: Towards Optimal Statistical Rates", ICML 2018). Of m values
-x_1 <= ... <= x_m of a coordinate, the trimmed sum is
+Learning with Adaptive Clipping", NeurIPS 2021). Trimmed mean and median replace
+the sum, and so need two-phase aggregation. They keep a few clients from moving
+a coordinate far (Yin, Chen, Ramchandran, Bartlett, "Byzantine-Robust
+Distributed Learning: Towards Optimal Statistical Rates", ICML 2018). Of m
+values x_1 <= ... <= x_m of a coordinate, the trimmed sum is
 
-  m / (m - 2 t) (x_(t+1) + ... + x_(m-t)),   t = floor(share m),
+  m / (m - 2 t) (x_(t+1) + ... + x_(m-t)),   t = floor(share m);
 
-and for a share of 1/2, m times the median. Without outliers, it is close to the
-plain sum.
+for a share of 1/2, it is m times the median. Without outliers, the trimmed sum
+is close to the plain sum.
 """
 
 import collections
@@ -47,8 +47,8 @@ class Defence:
 
   Attributes:
     kind: "zeroing", "clipping", "trimmed_mean" or "median".
-    trimmed_share: For "trimmed_mean", the share of the cohort whose values are
-      left out at each end of each coordinate, in (0, 1/2).
+    trimmed_share: For "trimmed_mean", the share of each coordinate's values to
+      leave out at the low end, and again at the high end, in (0, 1/2).
   """
 
   kind: str
@@ -88,7 +88,7 @@ class Defence:
     """
     inner = _ProcessFactory(process)
     if self.kind == CLIPPING:
-      # The settings of `tff.learning.robust_aggregator`.
+      # Both bounds have the settings of `tff.learning.robust_aggregator`.
       bound = _Estimate.no_noise(
         initial_estimate=1.0, target_quantile=0.8, learning_rate=0.2
       )
@@ -127,7 +127,7 @@ def _with_flat_measurements(
   value_type: tff.Type,
   weight_type: tff.Type,
 ) -> tff.templates.AggregationProcess:
-  """Returns `process` with the measurements of its inner process unnested."""
+  """Moves the inner process's measurements to the level of the outer ones."""
 
   @tff.tensorflow.computation(
     process.next.type_signature.result.measurements.member
@@ -149,7 +149,7 @@ def _with_flat_measurements(
 
 
 class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
-  """Sums values without the least and the greatest of each coordinate.
+  """Sums values, leaving out each coordinate's least and greatest entries.
 
   The process has the type
 
@@ -157,7 +157,7 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
                                   measurements=()@SERVER>)
 
   where V is a structure of floats of known shapes. A client whose value is all
-  zeros does not change a plain sum, so the client is excluded here, as is one
+  zeros does not change a plain sum, so it is excluded here. So is a client
   whose value is not finite. The server sees and stores each client's value.
   """
 
@@ -165,8 +165,8 @@ class TrimmedSumFactory(tff.aggregators.UnweightedAggregationFactory):
     """Initializes the factory.
 
     Args:
-      share: The share of the values to leave out at each end, in (0, 1/2];
-        with 1/2, only the median is left.
+      share: The share of each coordinate's values to leave out at the low end,
+        and again at the high end, in (0, 1/2]; with 1/2, only the median stays.
 
     Raises:
       FieldError: If the share is out of range.
@@ -221,7 +221,7 @@ def trimmed_sum(rows: tf.Tensor, share: float) -> tf.Tensor:
     tf.floor(tf.constant(share, tf.float64) * tf.cast(count, tf.float64)),
     tf.int32,
   )
-  # The median is always left: one value if m is odd, two values if m is even.
+  # The median always stays: one value if m is odd, two values if m is even.
   cut = tf.maximum(tf.minimum(share_of_rows, (count - 1) // 2), 0)
   kept = tf.cast(tf.sort(rows, axis=0)[cut : count - cut], tf.float64)
   factor = tf.math.divide_no_nan(

@@ -1,4 +1,4 @@
-"""Remembers the latest update of each client that took part in the last rounds.
+"""Remembers the latest update of each client of the last few rounds.
 
 The memory's size depends on the numbers of rounds and of clients per round, not
 on the number of all clients.
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 
   # One cohort for each round, the latest first.
   cohorts: tuple[RememberedCohort, ...]
-  # float64[r, r], the inner products of the cohorts' r updates, in this order.
+  # float64[r, r], the inner products of all r updates, in the cohorts' order.
   # They are kept because they take longer to compute than the rest of a round.
   gram: tf.Tensor
 

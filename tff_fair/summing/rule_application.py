@@ -1,6 +1,6 @@
 """Applies a rule to a collected cohort, and builds the round's measurements.
 
-All kinds of aggregation use it.
+All kinds of aggregation use this module.
 """
 
 import collections
@@ -33,13 +33,13 @@ def apply_rule(
 ) -> types.RuleOutput:
   """Applies a rule to a cohort of m clients, whose rows may be in any order.
 
-  `gram` is float64[m, m] in the order of `rows`, if the rule or the certificate
-  needs it. `remembered` holds the client ids, int64[r], and the ages, int32[r],
-  of r remembered updates; `gram` is then float64[m + r, m + r]. The output's
-  coefficients are in the order of `rows`. Its measurements are those that every
-  method reports; the certificate, if there is a `gram`; those of the rule; and
-  with `tape`, which needs `gram`, those of `tff_fair.summing.tape`. An empty
-  cohort does not change the state.
+  `gram`, float64[m, m] in the order of `rows`, is given if the rule or the
+  certificate needs it. `remembered` holds the client ids, int64[r], and the
+  ages, int32[r], of r remembered updates; `gram` is then float64[m + r, m + r].
+  The output's coefficients are in the order of `rows`. Its measurements are
+  those that every method reports; the certificate, if there is a `gram`; those
+  of the rule; and with `tape`, which needs `gram`, those of
+  `tff_fair.summing.tape`. An empty cohort does not change the state.
   """
   num_clients = tf.size(rows.client_id)
   num_remembered = 0 if remembered is None else tf.size(remembered[0])
@@ -202,7 +202,8 @@ def _unless_empty(
 ) -> types.RuleOutput:
   """Returns `apply()` if there are clients, otherwise an empty output.
 
-  An empty output has `no_coefficients`, the old state and missing measurements.
+  The empty output has `no_coefficients`, the old state, and measurements that
+  are NaN or 0.
   """
   reported: list[Mapping[str, tf.Tensor]] = []
 
@@ -213,13 +214,13 @@ def _unless_empty(
     return output.coefficients, output.state, values
 
   def unchanged() -> tuple[types.TensorStructure, ...]:
-    # The other branch is traced first: it determines what to report.
+    # `applied` is traced first; it determines what to report.
     measured, for_finalizer = (group.values() for group in reported)
     return (
       no_coefficients,
       tf.nest.map_structure(tf.identity, state),
       (
-        # A vector has an entry for each client, so here it is empty.
+        # A vector has one entry per client, so without clients it is empty.
         tuple(tf.fill([0] * v.shape.rank, missing_value(v)) for v in measured),
         tuple(tf.zeros([0] * v.shape.rank, v.dtype) for v in for_finalizer),
       ),
@@ -278,7 +279,7 @@ def _certificate(
 
 
 def missing_value(value: tf.Tensor) -> tf.Tensor:
-  """Returns a measurement's value without clients: NaN, or integer 0."""
+  """Returns a measurement's value in an empty round: NaN, or integer 0."""
   zero = tf.zeros([], value.dtype)
   return zero * math.nan if value.dtype.is_floating else zero
 

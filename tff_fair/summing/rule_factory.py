@@ -48,10 +48,10 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   certificate follows: `directional_derivative_min` (min_k <update_k, d>),
   `share_descending` (of clients with <update_k, d> > 0), `pareto_stationarity`
   and `blocking_weights` (s and lambda of
-  `tff_fair.kernels.pareto_stationarity`). The rule adds its measurements, an
-  inner sum adds its own as `sum`, and a tape adds those of
-  `tff_fair.summing.tape`, prefixed with "tape_". Secure and private sums report
-  nothing about single clients: only `num_clients`, `num_clients_excluded`,
+  `tff_fair.kernels.pareto_stationarity`). The rule adds its own measurements.
+  Those of an inner sum are under `sum`; those of a tape begin with "tape_", see
+  `tff_fair.summing.tape`. Secure and private sums report nothing about single
+  clients: only `num_clients`, `num_clients_excluded`,
   `num_clients_out_of_bounds`, `direction_norm`, and the measurements of the
   rule that follow from sums.
   """
@@ -234,7 +234,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
   ) -> tff.templates.AggregationProcess:
     """Builds the process of `create_for_rounds` for the chosen aggregation."""
     if self._options.dp is not None:
-      from tff_fair.summing import secure  # noqa: PLC0415  Few rounds have it.
+      from tff_fair.summing import secure  # noqa: PLC0415  Few rounds need it.
 
       return secure.build_private(
         reader,
@@ -245,7 +245,7 @@ class RuleFactory(tff.aggregators.WeightedAggregationFactory):
         securely=self._aggregation == aggregation_kinds.SECURE,
       )
     if self._aggregation == aggregation_kinds.SECURE:
-      from tff_fair.summing import comparison_sums, secure  # noqa: PLC0415  As above.
+      from tff_fair.summing import comparison_sums, secure  # noqa: PLC0415  Few need it.
 
       compares = isinstance(self._rule, types.ComparingRule)
       return (comparison_sums.build if compares else secure.build_secure)(

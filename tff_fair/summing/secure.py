@@ -5,23 +5,25 @@ In secure aggregation,
   e_k = exp(l_k - r),  c_k = e_k (u + v x_k),  hence
   d = u sum_k e_k Delta_k + v sum_k e_k x_k Delta_k
 
-Each client adds the vector e_k Delta_k, the scalars w_k, e_k, e_k x_k and
-e_k x_k^2, and the rule's own terms to secure sums; if the rule has a covariate,
-also the vector e_k x_k Delta_k. The rule computes u and v from these sums
+`types.SeparableRule` explains l_k, r, u, v and the covariate x_k. Each client
+adds the vector e_k Delta_k, the scalars w_k, e_k, e_k x_k and e_k x_k^2, and
+the rule's own terms to secure sums; if the rule has a covariate, also the
+vector e_k x_k Delta_k. The rule computes u and v from these sums
 (`types.SeparableRule.from_sums`). One round and O(d) memory suffice, and no
 client sends a number in the clear.
 
 A client whose terms exceed the bounds of secure sums adds zeros instead, and a
-separate sum counts such clients. Clipping only the client's update would change
-its coefficient.
+separate sum counts such clients. Clipping the client's update instead would in
+effect change the client's coefficient.
 
 With noise (`tff_fair.privacy.differential`) the denominator is fixed:
 
   d = (sum_k clip(s_k Delta_k) + noise) / m
 
-This requires rules whose c_k / p_k = s_k depends only on client k, and equal
-client weights: then no client can change another client's term. The server
-takes a step even if all clients are excluded: a missing step would reveal that.
+This requires equal client weights p_k, and a rule for which s_k = c_k / p_k
+depends only on client k: then no client can change another client's term. The
+server takes a step even if all clients are excluded, because a missing step
+would reveal that.
 """
 
 import collections
@@ -98,8 +100,8 @@ def client_terms(
 ) -> Mapping[str, tf.Tensor]:
   """Returns one client's terms for the sums of scalars, float64[] by name.
 
-  They are the terms of `types.Sums`, with a `weight` that is not normalized,
-  and the rule's own terms. All are zero if the client is excluded.
+  They are the terms of the sums in `types.Sums`, including the rule's own
+  terms. All are zero if the client is excluded.
   """
   reference = tf.constant(rule.log_reference(), tf.float64)
   e = tf.exp(rule.log_weight(cohort) - reference)
@@ -112,7 +114,7 @@ def client_terms(
     "second_moment": e * tf.square(x),
     **rule.terms(cohort),
   }
-  # The vectors have one entry, or none if the client is excluded.
+  # A vector has one entry, or no entry if the client is excluded.
   return {name: tf.reduce_sum(value) for name, value in of_one.items()}
 
 

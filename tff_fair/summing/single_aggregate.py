@@ -1,8 +1,8 @@
 """Builds aggregations that consist of one mergeable aggregate.
 
-Stacked and streaming sums are such aggregations. Scalars and updates travel
-together, so that they cannot be matched wrongly, and several workers can share
-the clients.
+Stacked and streaming sums are such aggregations. A client's scalars and update
+travel together, so that they cannot be matched with those of another client.
+Several workers can share the clients.
 """
 
 import collections
@@ -37,8 +37,8 @@ def build_single_aggregate(
   """Builds an aggregation process from TensorFlow functions.
 
   `prepare` maps a client's `update` and `weight` to the value that `accumulate`
-  adds; `None` leaves them unchanged. `prepare` runs for clients in parallel,
-  `accumulate` for one client after the other.
+  adds; if it is `None`, `accumulate` gets `update` and `weight`. `prepare` runs
+  for clients in parallel, `accumulate` for one client after the other.
   """
   client_type = tff.to_type(
     collections.OrderedDict(update=value_type, weight=weight_type)

@@ -8,8 +8,8 @@ with weights e_k = exp(l_k), a covariate x_k, updates Delta_k, and
   C = sum e_k (x_k - x_bar) (Delta_k - T / W)
 
 The server computes u and v once it knows all scalars. This works for each
-`SeparableRule`, in one mergeable aggregate. Its memory is O(d), the size of an
-update, plus each client's scalars.
+`SeparableRule`, in one mergeable aggregate. The server's memory is O(d), the
+size of an update, plus each client's scalars.
 
 Weights are stored relative to the largest one seen, so that no exp overflows.
 C is merged pairwise (Chan, Golub, LeVeque, "Updating Formulae and a Pairwise
@@ -31,7 +31,7 @@ _LEAST_SHARE = 1e-30
 
 
 class Moments(NamedTuple):
-  """The moments of a set of clients' updates; the module defines them."""
+  """Moments of several clients' updates, defined in the module's docstring."""
 
   # float64[], the largest l_k; -inf if no client has a positive weight.
   log_scale: tf.Tensor
@@ -214,9 +214,9 @@ def _scaled_sum(
 ) -> TensorStructure:
   """Returns a * first + b * second, for shares a, b in [0, 1].
 
-  A share that is too small for float32 may still matter, if its update is close
-  to float32's maximum. So the sum is then computed in float64, in twice the
-  time.
+  A share that is too small for float32 may still matter if its update is close
+  to float32's maximum. In that case, the sum is computed in float64, which
+  takes twice as long. Sums of 16-bit floats are always computed in float64.
   """
   shares = tf.stack([a, b])
   in_range = tf.reduce_all(

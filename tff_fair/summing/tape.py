@@ -2,9 +2,9 @@
 
 A tape holds all that a rule may know about a round: the cohort's scalars and
 the Gram matrix M of the cohort's updates, in float64. It also holds the choice
-of the rule that ran. Any other rule can then be applied to the same rounds,
-without training: the other rule's direction is d = sum_k c_k Delta_k, and its
-slope for client k is <Delta_k, d> = (M c)_k.
+of the rule that ran. Another rule can then be applied to the same rounds
+without training. With the other rule's coefficients c, the direction is
+d = sum_k c_k Delta_k, and the slope for client k is <Delta_k, d> = (M c)_k.
 """
 
 import collections
@@ -74,8 +74,8 @@ class ReplayedStep(NamedTuple):
   coefficients: np.ndarray  # float64[clients], c_k of the cohort.
   slopes: np.ndarray  # float64[clients], <Delta_k, d>.
   direction_norm: float  # ||d||.
-  # The angle between d and the direction that the round took, in degrees; NaN
-  # if one of them is zero.
+  # The angle between d and the recorded direction, in degrees; NaN if one of
+  # the two is zero.
   angle: float
 
 
@@ -97,7 +97,7 @@ class Replay:
     self.has_state = self.needs_updates or bool(tf.nest.flatten(self._state))
 
   def next(self, taped: TapedRound) -> ReplayedStep | None:
-    """Applies the rule to the next round; an empty cohort returns `None`."""
+    """Applies the rule to the next round; `None` for an empty cohort."""
     if not taped["client_id"].size:
       return None
     if self.needs_updates:
@@ -137,7 +137,7 @@ class Replay:
     remembered = [of_round.updates for of_round in memory.cohorts]
     ids, ages = memory_lib.ids_and_ages(memory)
     if _has_remembered(taped, ids.numpy(), ages.numpy()):
-      # If computed again, the matrix might round differently on this machine.
+      # A matrix computed again on this machine might be rounded differently.
       gram = tf.constant(taped["gram"])
     else:
       gram = memory_lib.gram_with(
@@ -194,7 +194,7 @@ def gram_of_cohort(taped: TapedRound) -> np.ndarray:
 def _has_remembered(
   taped: TapedRound, ids: np.ndarray, ages: np.ndarray
 ) -> bool:
-  """Returns whether the taped rule remembered exactly these updates."""
+  """Returns whether the taped rule remembered updates of these ids and ages."""
   return np.array_equal(taped.get("remembered_id", []), ids) and np.array_equal(
     taped.get("remembered_age", []), ages
   )

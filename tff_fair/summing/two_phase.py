@@ -5,7 +5,8 @@
 The server sees the clients' scalars, but never a single update: an inner
 aggregation factory computes the sum, possibly with secure aggregation or
 differential privacy. This works for rules that need no Gram matrix, in O(d)
-memory. It is not mergeable: the second aggregate depends on the first.
+memory. The aggregation is not mergeable: its second aggregate depends on the
+first.
 
 The round can also run as two computations, each split among several workers:
 
@@ -14,9 +15,9 @@ The round can also run as two computations, each split among several workers:
   second:  d = sum_k (c_k Delta_k) over the clients included after training
 
 If all clients of the first phase are included in the second, the result is the
-same. A client whose update is not finite is not part of d, but it affected the
-coefficients of the others. So the second phase returns the ids of such clients,
-and both phases run again without them.
+same as that of one computation. A client whose update is not finite is not part
+of d, but it has affected the other clients' coefficients. So the second phase
+returns the ids of such clients, and both phases run again without them.
 """
 
 import collections
@@ -185,15 +186,15 @@ class SumPhases(NamedTuple):
   # The first phase, of the type (<S@SERVER, W@CLIENTS> -> C@SERVER): maps the
   # state and the clients' signals to C, the `CohortCoefficients`.
   choose: tff.Computation
-  # The second, of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> ->
-  # <M, L>): maps state, updates, signals and coefficients to M, the output of
-  # the whole process's `next`, and L, of `LEFT_OUT_TYPE`, the ids of clients
-  # that `choose` included but `add` excluded.
+  # The second phase, of the type (<S@SERVER, V@CLIENTS, W@CLIENTS, C@SERVER> ->
+  # <M, L>): maps state, updates, signals and C to M and L. M is the output of
+  # the undivided process's `next`. L, of `LEFT_OUT_TYPE`, has the ids of the
+  # clients that `choose` included but `add` excluded.
   add: tff.Computation
   # Of the type (<W, L> -> W): sets the number of examples in a client's signals
-  # to 0 if its id is in L.
+  # to 0 if the client's id is in L.
   leave_out: tff.Computation
-  # Of the type (C -> ClientSignals): returns the cohort's signals, vectors.
+  # Of the type (C -> ClientSignals): returns the cohort's signals, as vectors.
   signals: tff.Computation
 
 
@@ -205,7 +206,7 @@ def build_sum_phases(
 ) -> SumPhases:
   """Builds the two phases of the process that `build_two_phase` builds.
 
-  `reader` must not need updates.
+  `reader` must read all scalars from the clients' signals, without the updates.
   """
   sum_process = sum_factory.create(value_type)
   sum_output = sum_process.next.type_signature.result
@@ -297,7 +298,8 @@ def finish_second_phase(
   """Returns the state, the result and the measurements of a round.
 
   `rows` holds the clients included after training, and `chosen` those included
-  before training. `direction` and `inner` are the sum and its measurements.
+  before training. `direction` is the sum of the scaled updates, and `inner` are
+  the measurements of that sum.
   """
   output = rule_application.apply_rule(reader, rows, state)
   used = coefficients_of(rows.client_id, chosen)

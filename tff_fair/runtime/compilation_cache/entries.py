@@ -1,7 +1,7 @@
 """Converts compiled computations to file content, and back.
 
 An entry is a zip file with two members for each computation: the TFF message,
-and the Python containers of its type as JSON. Reading them does not execute
+and the Python containers of its type as JSON. Reading an entry does not execute
 code. The checksums of the zip file reveal damage.
 """
 
@@ -25,13 +25,15 @@ _CONTAINERS = ".json"
 # TFF's messages keep the types of tensors and the names of fields, but drop a
 # structure's container, such as a list or `LearningAlgorithmState`. A process
 # returns its results in these containers, and the layout of checkpoints depends
-# on them. So an entry lists the containers of a type by name, outer ones first.
+# on them. So an entry lists the names of a type's containers; a container comes
+# before those inside it.
 Containers: TypeAlias = Sequence[str | None]
 
 _BUILT_IN: dict[str, type[object]] = {
   c.__name__: c for c in (list, tuple, dict, collections.OrderedDict)
 }
-# A file may name only classes of these packages; `read` imports no others.
+# An entry may name only classes of these packages; `read` imports no other
+# packages.
 _PACKAGES = ("tensorflow_federated", "tff_fair")
 
 
@@ -77,7 +79,7 @@ def read(content: bytes) -> dict[str, native.NativeComputation]:
 
 
 def _containers_of(type_spec: tff.Type) -> Containers:
-  """Returns the names of the containers in a type, outer ones first."""
+  """Returns the names of a type's containers, the outermost container first."""
   is_structure = isinstance(type_spec, tff.StructType)
   outer = [_name(type_spec.python_container)] if is_structure else []
   inner = [n for part in type_spec.children() for n in _containers_of(part)]
@@ -87,7 +89,7 @@ def _containers_of(type_spec: tff.Type) -> Containers:
 def _with_containers(
   type_spec: tff.Type, containers: Iterator[str | None]
 ) -> tff.Type:
-  """Returns a type whose structures have the named containers, in order."""
+  """Returns a type with the Python containers that `containers` names."""
 
   def convert(part: tff.Type) -> tff.Type:
     return _with_containers(part, containers)

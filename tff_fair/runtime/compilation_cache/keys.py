@@ -42,7 +42,8 @@ def digest(value: object) -> str:
     raise NotCacheableError("The program has code of a user.")
   content = io.BytesIO()
   pickler = pickle.Pickler(content)
-  # Equal values give equal bytes, whether or not parts are the same object.
+  # With `fast`, an object is pickled again each time it occurs, so that equal
+  # values give equal bytes.
   pickler.fast = True
   try:
     pickler.dump((value, SOURCE_DIGEST, _environment()))

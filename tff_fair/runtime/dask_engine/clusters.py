@@ -20,7 +20,8 @@ from tff_fair.runtime import threads, version
 from tff_fair.runtime.dask_engine import tasks
 
 _SECONDS_TO_CLOSE = 3.0
-_SECONDS_TO_END = 30.0  # To end a cluster; Dask kills busy workers after 4 s.
+# The time in which a cluster must end; Dask kills busy workers after 4 s.
+_SECONDS_TO_END = 30.0
 # The loggers of Dask, and of its library Tornado, that set their own levels.
 _LOGGERS = ("distributed", "distributed.client", "tornado.application")
 # Dask warns of large values in tasks, and advises loading them in the workers.

@@ -79,7 +79,8 @@ class DaskEngine:
     if parameter is not None:
       whole = part_by_part.pack_arguments(args)
       arg = self._pack_argument(whole, parameter)
-      # Workers take turns with parts. A merge runs best where its sums are.
+      # Workers take turns with parts. A merge runs best on a worker that has
+      # its sums.
       worker = next(self._turns, None) if _has_clients(whole) else None
     future = self._submit(
       name,
@@ -87,7 +88,7 @@ class DaskEngine:
       self._versions,
       content,
       arg,
-      # If the preferred worker is lost or busy, another may compute the call.
+      # If the preferred worker is lost or busy, another worker may compute it.
       workers=worker and [worker],
       allow_other_workers=worker is not None,
     )

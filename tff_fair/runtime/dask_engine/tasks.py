@@ -25,7 +25,7 @@ class VersionError(RuntimeError):
 
 def prepare() -> None:
   """Prepares a worker for `compute`: imports TFF and creates the context."""
-  # Imported in this function and in `compute`, since it imports TensorFlow
+  # Only functions import `worker_execution`, since that imports TensorFlow
   # Federated, which Dask's scheduler must not do.
   from tff_fair.runtime.dask_engine import worker_execution  # noqa: PLC0415
 
@@ -46,7 +46,7 @@ def compute(versions: Mapping[str, str], content: bytes, arg: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-  """Unpickles a `PickledValue`, or each one within nested tuples."""
+  """Unpickles a `PickledValue`, or each `PickledValue` within nested tuples."""
   if isinstance(value, PickledValue):
     return pickle.loads(value.content)
   if isinstance(value, tuple):
@@ -57,7 +57,7 @@ def unpack(value: Any) -> Any:
 def version_difference(
   expected: Mapping[str, str], found: Mapping[str, str]
 ) -> str | None:
-  """Returns a phrase about a worker's first wrong version, or None."""
+  """Describes a worker's first wrong version; None if no version is wrong."""
   for name, of_program in expected.items():
     of_worker = found.get(name, "none")
     if of_worker != of_program:

@@ -1,7 +1,8 @@
 """Computes calls in a Dask worker, in its own process.
 
 Arguments and results have a portable form, which Dask can pickle and move: the
-form of `values`, but with arrays for tensors, and graphs for datasets.
+form that `values` describes, but with arrays in place of tensors, and with
+serialized graphs in place of datasets.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tff_fair.runtime import local_context, native, values
 
 # A run has several computations for its rounds, and several for evaluations.
 _MOST_COMPUTATIONS = 64
-# How many clients' datasets a worker keeps: it does not build these again, and
-# the runtime recognizes them.
+# How many clients' datasets a worker keeps, so that it need not build them
+# again, and the runtime recognizes them.
 _MOST_DATASETS = 256
 # The graphs of datasets, cached since a client may be sampled again.
 _graphs: weakref.WeakKeyDictionary[tf.data.Dataset, values.SerializedData] = (
@@ -33,7 +34,7 @@ def compute(content: bytes, arg: Any) -> Any:
   return to_portable(found.value)
 
 
-# Returns the same object for the same content, so its graph is built once.
+# For the same content, this returns the same object, whose graph is built once.
 @functools.lru_cache(_MOST_COMPUTATIONS)
 def _read(content: bytes) -> tff.Computation:
   return native.NativeComputation.read(content, lambda type_spec: type_spec)

@@ -1,9 +1,9 @@
 """Converts arguments to the inputs of a graph that computes all clients.
 
 For each dataset and each tensor in a client's value, the graph takes a column:
-a vector with a variant for each client. For datasets that shuffle, it contains
-serialized graphs instead: each function that reads such a dataset rebuilds it
-from its graph, as in TFF's executors.
+a vector with a variant for each client. For datasets that shuffle, the column
+contains serialized graphs instead: each function that reads such a dataset
+rebuilds it from its graph, as in TFF's executors.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Columns:
   """The graph's inputs for an argument at clients: one column per leaf."""
 
   def __init__(self, member: tff.Type, required_limit: ReadLimit) -> None:
-    """Takes the type of a client's value, and how often its data are read."""
+    """Takes the type of a client's value, and how often datasets are read."""
     self._member = member
     self._types = inlining.leaf_types(member)
     self._required_limit = required_limit

@@ -1,7 +1,8 @@
 """Rewrites `Dataset.reduce` as a loop over the dataset's elements.
 
 TensorFlow optimizes the function of a `ReduceDataset` again in each call, which
-takes longer than training a client. In a loop it is optimized only once.
+takes longer than training a client. In a loop, the function is optimized only
+once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def with_loops(graph_def: Any) -> Any:
 
 
 def _call_loops(graph_def: Any, nodes: Any, library: Any) -> set[str]:
-  """Turns reductions among `nodes` into calls of loops; returns the names."""
+  """Turns reductions in `nodes` into calls of loops; returns their names."""
   found = {node.name for node in nodes if node.op == REDUCE}
   for node in nodes:
     if node.name in found:

@@ -21,7 +21,7 @@ from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import dataset_loops
 
 Value: TypeAlias = Any
-# Takes a value, or no argument; returns a value.
+# A Python function of one value, or of no arguments, that returns a value.
 Function: TypeAlias = Callable[..., Value]
 # Maps the names in an expression to values.
 Bindings: TypeAlias = Mapping[str, Value]
@@ -88,8 +88,9 @@ def evaluate(
 ) -> Value:
   """Evaluates a TFF expression; `known` has the values of its variables.
 
-  `evaluate_other` evaluates calls, and all other kinds without a case here;
-  `select` returns an element, by index, of a value that is not a tuple.
+  `evaluate_other` evaluates calls and all other expressions without a case
+  below. `select` returns the element at an index of a value that is not a
+  tuple.
   """
 
   def value(part: admission.Message, known: Bindings = known) -> Value:
@@ -178,7 +179,7 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
   In a TFF session, the optimizer works within one computation and knows only
   the types of its inputs. Across computations, it would simplify 0 times NaN to
   0, replace division by multiplication with a reciprocal, and reorder
-  additions. A placeholder stops it; an identity op does not.
+  additions. A placeholder prevents that; an identity op does not.
   """
   if not isinstance(leaf, tff.TensorType):
     if value.dtype == tf.string:  # A serialized dataset.
@@ -190,7 +191,7 @@ def _optimization_barrier(value: tf.Tensor, leaf: tff.Type) -> tf.Tensor:
 def _wait_for_all(
   results: Sequence[tf.Tensor], variables: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-  """Returns `results`, but none of them before all are computed.
+  """Returns `results`; each becomes available only when all are computed.
 
   So an error in one result is raised even if only another result is used. The
   computation's `variables` are deleted before the results become available.
@@ -295,7 +296,7 @@ def dtype_of(leaf: tff.TensorType) -> Any:
 
 
 def leaf_types(type_spec: tff.Type | None) -> list[tff.Type]:
-  """Returns the tensor and sequence types in a type; none for `None`."""
+  """Returns the tensor and sequence types in a type; no types for `None`."""
   if isinstance(type_spec, tff.StructType):
     return [leaf for part in type_spec for leaf in leaf_types(part)]
   return [] if type_spec is None else [type_spec]

@@ -35,14 +35,14 @@ class GraphBuilder:
     *,
     clients_at_a_time: int,
   ) -> None:
-    """Takes the plan and its arguments: server values, or client readers."""
+    """Takes a plan, and its arguments: server values and `ClientReader`s."""
     self._result = plan.result
     self._needed = plan.needed_steps
     self._num_clients = num_clients
     self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
     self._at_server: dict[steps.Step, inlining.Value] = {}
-    # Readers of arguments at clients, and of values kept for a later loop.
+    # Functions that read a client's arguments, and values kept for later loops.
     self._of_client: dict[steps.Step, client_values.ClientReader] = {}
     for step, argument in zip(plan.arguments, arguments, strict=True):
       (self._of_client if step.at_clients else self._at_server)[step] = argument

@@ -3,7 +3,8 @@
 A compiled computation calls intrinsics, which apply a function at the server or
 at each client, send a value from the server to the clients, or aggregate. Each
 call is a step that takes the values of other steps. A step waits for as many
-loops over the clients as there are aggregates on the longest path to it.
+loops over the clients as there are aggregates on the longest path from an
+argument to the step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tensorflow_federated as tff
 from tff_fair.runtime import admission
 from tff_fair.runtime.one_graph import inlining
 
-# A step, or a tuple of placed values.
+# A step, or a nested tuple of steps.
 Placed: TypeAlias = Any
 
 _APPLY_INTRINSICS = (
@@ -76,7 +77,7 @@ class Selection(Step):
 
 
 class FunctionCall(Step):
-  """The result of a function, applied to the source if there is one."""
+  """The result of a function, applied to the step's source if it has one."""
 
 
 class Aggregation(Step):
@@ -197,7 +198,7 @@ def _read_call(message: admission.Message, known: inlining.Bindings) -> Placed:
     function = getattr(call.function, "lambda")
     named = [(function.parameter_name, arg) for arg in placed]
     return _read(function.result, {**known, **dict(named)})
-  # An unplaced value, such as the first accumulator.
+  # The call returns a value without a placement, such as the first accumulator.
   return _call_function(call.function, [*map(_zip, placed)], type_spec)
 
 
@@ -211,7 +212,7 @@ def _read_intrinsic(
     result = _call_function(argument, [], member)
     if not uri.endswith("clients"):
       return result
-    admission.check_function(argument)  # All clients share its one result.
+    admission.check_function(argument)  # All clients share one result.
     return _broadcast(result)
   if uri in _BROADCAST_INTRINSICS:
     return _broadcast(_zip(_read(argument, known)))
@@ -256,7 +257,7 @@ def _zip(placed: Placed) -> Step:
 def _computed(
   kind: type[_Step], type_spec: tff.Type, sources: Sequence[Step], **fields: Any
 ) -> _Step:
-  """Returns a computed step; it is at clients if any of its sources is."""
+  """Returns a computed step, at clients if any of its sources is at clients."""
   at_clients = any(source.at_clients for source in sources)
   loops = max((source.loops for source in sources), default=0)
   return kind(type_spec, at_clients, loops, sources, **fields)

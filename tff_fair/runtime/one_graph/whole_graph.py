@@ -1,8 +1,8 @@
 """Converts a computation over clients into one graph.
 
 TFF's executors make a separate call for each client and for each addition. For
-small models these calls take as long as the arithmetic. Here a TFF computation
-becomes a single TensorFlow graph, with loops over the clients.
+small models, these calls take as long as the arithmetic. This module turns a
+TFF computation into a single TensorFlow graph, with loops over the clients.
 """
 
 from __future__ import annotations

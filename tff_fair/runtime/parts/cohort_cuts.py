@@ -6,7 +6,7 @@ second merges the sums of two parts, and the third computes the result from the
 merged sums.
 
 TFF takes a second to derive this form for a phase. So the form is derived only
-if the cache lacks the computations built from it.
+if the cache does not have the computations that are built from the form.
 """
 
 from __future__ import annotations
@@ -262,14 +262,17 @@ def _find(comp: tff.Computation) -> Phases:
 
 
 def function_names(conversions: phases.Conversions) -> str:
-  """Returns the conversions' names as text; "" if one is not in tff_fair."""
+  """Returns the conversions' names; "" if a function is not in tff_fair."""
   names = [f"{f.__module__}:{f.__qualname__}" for f in conversions]
   ours = all(_OURS.fullmatch(name) for name in names)
   return " ".join(names) if ours else ""
 
 
 def functions_by_name(text: str) -> phases.Conversions | None:
-  """Returns the functions named in `text`; `None` if one is not in tff_fair."""
+  """Returns the functions that `function_names` named; `None` for "".
+
+  Also returns `None` if a name is not in tff_fair.
+  """
   names = text.split()
   if not names or not all(map(_OURS.fullmatch, names)):
     return None
@@ -280,7 +283,7 @@ def functions_by_name(text: str) -> phases.Conversions | None:
 
 
 def num_clients(comp: tff.Computation, arg: Any) -> int:
-  """Returns the number of clients in `arg`; 0 without a common list length."""
+  """Returns the number of clients in `arg`; 0 unless its lists agree on it."""
   parameter = comp.type_signature.parameter
   if not isinstance(parameter, tff.StructType) or arg is None:
     return 0
@@ -315,7 +318,7 @@ _has_warned = False
 
 @contextlib.contextmanager
 def in_parts_of(clients_per_part: int) -> Iterator[None]:
-  """Sets the size of parts for the block, in place of the context's size.
+  """Sets the size of parts within the block, in place of the context's size.
 
   Args:
     clients_per_part: The most clients in a part; 0 never cuts.
@@ -347,7 +350,7 @@ def part_size_or_default(clients_per_part: int | None) -> int:
 def cut(
   comp: tff.Computation, arg: Any, clients_per_part: int
 ) -> tuple[Phases, int] | None:
-  """Returns the phases, and the size of parts; None if one call takes all."""
+  """Returns phases and a part's size; None if one call takes all clients."""
   global _has_warned  # noqa: PLW0603
   size = clients_per_part if _size is None else _size
   number = num_clients(comp, arg)

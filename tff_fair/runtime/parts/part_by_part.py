@@ -1,7 +1,7 @@
 """Computes rounds with large cohorts in parts, on any engine.
 
 The sums of parts are merged in a fixed tree, by groups of neighbours, until few
-sums are left. The call that ends the phase merges these.
+sums remain. The call that ends the phase merges the remaining sums.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class Engine(Protocol):
     Returns a handle for the result, which `call` and `fetch` accept. An engine
     gets the same `comp` repeatedly, and compiles and sends it only once. A
     user's computation has one argument, as in TFF's contexts. A computation of
-    a `cohort_cuts.Phase` has one for each element of its parameter: a value, a
-    handle from `put` or another `call`, or a `Struct` of these.
+    a `cohort_cuts.Phase` has one argument for each element of its parameter: a
+    value, a handle from `put` or another `call`, or a `Struct` of values and
+    handles.
     """
 
   def fetch(self, result: Any) -> Any:
@@ -50,7 +51,7 @@ class PartsContext(tff.framework.SyncContext):
     *,
     simulate_secure_sums: bool,
   ) -> None:
-    """Takes the engine, and the maximum clients per part; 0 never cuts."""
+    """Takes the engine, and the most clients in a part; 0 never cuts."""
     self._engine = engine
     self._clients_per_part = clients_per_part
     self._with_sums = native.secure_sum_transform(simulate_secure_sums)
@@ -133,7 +134,7 @@ def _sum(
   parts: Sequence[tff.structure.Struct],
   node: _Node,
 ) -> Any:
-  """Returns the sum of a part or group; sums a group before the next begins."""
+  """Returns the sum of a part or group; sums a group's members in order."""
   if isinstance(node, int):
     return engine.call(phase.up_to_merge, server, parts[node])
   sums = _struct([_sum(engine, phase, server, parts, each) for each in node])
