@@ -1,11 +1,11 @@
-"""Measures how often fair-bench finds differences, over thousands of pairs.
+"""Measures how often fair-bench calls methods different, on many federations.
 
   python -m benchmarks.bench_levels --draws=20 --data_dir=data/federations
 
-Follows the protocol of `sweeps.bench` for twelve of its methods on the tables
-of a calibration. The methods are in NumPy (float64), which takes a hundredth of
-the time. Data, splits, initial weights and settings are those of the bench; the
-order of examples differs, and RMSE is in standard deviations of the label. With
+Follows the protocol of `sweeps.bench` on the tables of its calibrations, but
+with the methods of `numpy_methods`, which take a hundredth of the time. Data,
+splits, initial weights and settings are those of the bench; the order of
+examples differs, and RMSE is in standard deviations of the label. With
 --calibration=none, tables are unchanged, and --check=RESULTS.csv compares the
 results with those of the bench. The folder --output_dir gets a file of results
 for each federation and seed; existing files are reused.
@@ -149,9 +149,9 @@ def detectable_difference(
   """Returns the true difference that would be significant in 80 % of draws.
 
   Estimates are drawn from a normal distribution around this difference, with
-  the variance of `difference` for `num_seeds` seeds; each part of the variance
-  is estimated with its degrees of freedom. Holm's correction tests the only
-  method that differs at the level divided by `num_methods`.
+  the variance of `difference` for `num_seeds` seeds; an estimate of each part
+  of the variance is drawn, too, with the part's degrees of freedom. Since only
+  one method differs, Holm's correction divides its level by `num_methods`.
   """
   rng, level = np.random.default_rng(0), _LEVEL / num_methods
   variance, squared = 0.0, np.zeros(draws)
@@ -194,7 +194,7 @@ def detectable_table(found: pd.DataFrame) -> str:
 
 
 def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
-  """Returns the shares of rows that agree with the file `results`, as text."""
+  """Returns a text table of the shares of rows that agree with `results`."""
   keys = ["federation", "method", "seed", "client"]
   both = found.merge(pd.read_csv(results), on=keys, suffixes=("", "_bench"))
   gap = (both["score_worst_10"] - both["score_worst_10_bench"]).abs()
@@ -220,7 +220,7 @@ def all_results(folder: pathlib.Path) -> pd.DataFrame:
 
 
 def main() -> None:
-  """Computes missing results, and shows how often methods differ."""
+  """Computes missing results, and prints how often methods differ."""
   if _DETECTABLE.value is not None:
     print(detectable_table(pd.read_csv(_DETECTABLE.value)))
     return

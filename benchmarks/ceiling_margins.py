@@ -2,14 +2,14 @@
 
   python -m benchmarks.ceiling_margins --data_dir=data/federations
 
-Trains short runs of linear models for each federation, method, rate and seed,
-and evaluates them on their training rows. A run's margin is its mean loss, its
-CVaR over the worst 10 % of the clients, or its largest loss, minus the lower
-bound of the ceiling: a negative margin would refute the proof. For each method,
-the program shows how far the best rate ends above the least possible values. It
-writes a CSV file of all runs for each federation and method; when restarted, it
-continues with the missing files. Personal models, such as Ditto's, have no such
-ceiling.
+Trains short runs of linear models for each federation, method, learning rate
+and seed, and evaluates them on their training rows. A run's margin is its mean
+loss, its CVaR over the worst 10 % of the clients, or its largest loss, minus
+the lower bound of the ceiling: a negative margin would refute the proof. For
+each method, the program shows how far above the least possible losses the best
+learning rate ends. It writes a CSV file of all runs for each federation and
+method; when restarted, it continues with the missing files. Personal models,
+such as Ditto's, have no such ceiling.
 """
 
 import dataclasses
@@ -98,7 +98,7 @@ def _row(
   evaluation: RoundEvaluation,
   least_losses: pd.DataFrame,
 ) -> dict[str, Any]:
-  """Returns a run's margins, and its final excess over the least values."""
+  """Returns a run's margins, and how far it ends above the least losses."""
   losses = np.asarray(evaluation.clients["loss"], np.float64)
   weights = np.full(losses.size, 1 / losses.size)
   setting = {"rate": spec.client_learning_rate, "seed": spec.seed}
@@ -118,7 +118,7 @@ def _row(
 
 
 def main() -> None:
-  """Trains missing runs, and shows margins and distances."""
+  """Trains missing runs; prints margins, and excesses over the least losses."""
   of_tables = Bench(
     folder=pathlib.Path(_OUTPUT_DIR.value),
     data_dir=pathlib.Path(_DATA_DIR.value),

@@ -6,16 +6,17 @@ r"""Measures how often the chosen method is the best, and the cost if it is not.
 Runs `experiments.choose` with five methods in NumPy (`numpy_methods`), and
 without replay. With --calibration=null, rows go to clients at random: a method
 is then better for the worst clients by luck, or because it converges faster.
-With power, the labels of --share of the clients are also inverted. With none,
-federations are unchanged, and a draw is a data seed.
+With --calibration=power, the labels of --share of the clients are also
+inverted. With --calibration=none, federations are unchanged, and a draw is a
+data seed.
 
-The truth of each draw is computed from the whole grid of fair-bench, eight
+The program computes true values from the whole grid of fair-bench, eight
 settings per method, on --seeds further seeds. A method's true value is the mean
 test score of the worst 10 % of the clients, with the setting for which this
 mean is best on validation rows. The regret of a choice is the best true value
 minus the value of the recommended setting, on the same rows and seeds.
-Existing draws are reused. The program prints a line for each draw, then shares
-with 95 % intervals by Clopper and Pearson.
+Draws in --output_dir are reused. The program prints a line for each draw, then
+shares with 95 % intervals by Clopper and Pearson.
 """
 
 import pathlib
@@ -55,7 +56,7 @@ _SEEDS = _FLAGS.integer("seeds", 10, "Seeds of the truth.")
 _BUDGET = _FLAGS.integer("budget", 90, "Runs of a choice.")
 
 METHODS = ("fedfv", "adafedadam", "qfedavg", "term", "fedmdfg")
-_FIRST_SEED = 10_000  # The first seed of the truth; choices use smaller seeds.
+_FIRST_SEED = 10_000  # The first seed for true values; choices use lower ones.
 _LARGE_GAIN = 5.0  # A gain that counts as large, in percentage points.
 
 
@@ -63,7 +64,7 @@ class NumPyRunner(choice_runs.ChoiceRunner):
   """Trains runs in NumPy, and keeps them only in memory."""
 
   def __init__(self, table: bench.Table, base: RunSpec) -> None:
-    """Reads the data of the task of `base`, which `table` describes."""
+    """Reads the data of the task in `base`; `table` names the score."""
     super().__init__(pathlib.Path(), progress=False)
     self._base = base
     self._first: dict[int, np.ndarray] = {}  # Initial weights by seed.
@@ -103,7 +104,7 @@ class NumPyRunner(choice_runs.ChoiceRunner):
     return [found[k] for k in range(len(specs))]
 
   def has_groups(self, spec: RunSpec) -> bool:
-    """Returns False, since no federation has groups of people."""
+    """Returns False, since the federations do not define groups of people."""
     del spec
     return False
 
@@ -124,8 +125,8 @@ def worst_10(runner: NumPyRunner, specs: Sequence[RunSpec]) -> np.ndarray:
   """Returns the scores of `specs` in the worst 10 % of clients, [2, specs].
 
   The first row is on validation rows, the second on test rows. Values are means
-  over the seeds of the truth, in the unit of tables, with the sign changed if
-  lower is better.
+  over the seeds for true values, in the unit of tables, with the sign changed
+  if lower is better.
   """
   seeds = range(_FIRST_SEED, _FIRST_SEED + _SEEDS.value)
   measure = measures.by_name(runner.score)["worst_10"]
@@ -192,7 +193,7 @@ def compare_with_hindsight(
 
 
 def share(name: str, hits: Sequence[bool]) -> str:
-  """Returns the share of hits and its interval, as text."""
+  """Returns a line with the share of hits and its interval."""
   number, total = sum(hits), len(hits)
   if not total:
     return f"{name}: there is no such draw."
@@ -204,7 +205,7 @@ def share(name: str, hits: Sequence[bool]) -> str:
 
 
 def summary(found: pd.DataFrame) -> str:
-  """Returns the shares and the mean regret over all draws, as text."""
+  """Returns lines with the shares and the mean regret over all draws."""
   of_all = share("A fair method is recommended", [*found["is_fair"]])
   if "regret" not in found:
     return of_all

@@ -3,10 +3,10 @@
 All three do the same local training: one epoch of SGD on every client's
 examples. Plain TensorFlow runs it as one compiled function over the clients'
 arrays and averages the updates, without transport or signals. This project is
-timed with the losses f_k from a separate pass ("before"), and without that pass
-("training"). Stock TFF is timed in this project's runtime, and in TFF's own. A
-round without training shows TFF's overhead: clients return the weights that
-they receive, and TFF sums them.
+timed with the clients' losses from a separate pass before training ("before"),
+and with those of the training steps ("training"). Stock TFF is timed in this
+project's runtime, and in TFF's own. A round without training shows TFF's
+overhead: clients return the weights that they receive, and TFF sums them.
 
 All rounds have the same cohort, except that a "fresh cohort" is drawn from
 `--population` clients in each round.

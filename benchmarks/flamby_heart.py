@@ -1,4 +1,4 @@
-r"""Repeats FLamby's benchmark on four hospitals, and compares both results.
+r"""Repeats FLamby's benchmark on four hospitals, and compares the results.
 
   python -m benchmarks.flamby_heart --heart=heart_disease_4hospitals.tar.gz \
     --results=DIR
@@ -137,7 +137,7 @@ def _train(
 
 
 def _adagrad(rate: float) -> _ServerStep:
-  """Returns FLamby's server step of FedAdagrad, which keeps its own state."""
+  """Returns FLamby's FedAdagrad step, which keeps state between its calls."""
   first, second = [0.0, 0.0], [0.0, 0.0]
 
   def step(before: _Weights, after: _Weights) -> _Weights:

@@ -14,15 +14,15 @@ these shares, and the mean width.
 sets; the true gain is that on 100,000 examples. A label is positive with
 probability 0.3; both models observe its log odds with a shared noise and with
 noises of their own, given by `KINDS`. The table has the coverage among clients
-that have an interval (averaged over three true gains, the lowest over the
-kinds), and the share of such clients; for numbers, also with heavy-tailed
-errors.
+that have an interval: the mean over three true gains, for the kind with the
+lowest mean. In brackets is the largest share of clients that have an interval.
+Scores of numbers have a second row, with heavy-tailed errors.
 
 **tests**: in each federation, five clients test two models. The table has the
 percentage of federations in which any client's test reports a gain or loss,
 with p below 0.05 after Holm's correction: for models with exchangeable outputs,
-and for models with equal expected scores but different errors. Of the latter
-models, one has mostly small errors, and sometimes large ones.
+and for models with equal expected scores but different errors: one model's
+errors are mostly small but sometimes large.
 """
 
 import functools
@@ -111,7 +111,7 @@ SCORES = (
 )
 _SCORES = flags.DEFINE_multi_enum("of_score", SCORES, SCORES, "Of --of=scores.")
 SCORE_SIZES = (8, 12, 20, 40)
-IMPROVEMENTS = (0.0, 0.4, 0.8)  # Better log odds, or less noise, in model two.
+IMPROVEMENTS = (0.0, 0.4, 0.8)  # Of model two, in log odds or less noise.
 _TRUTH = 100_000
 _OF_NUMBERS = ("rmse", "mae", "r2")
 
@@ -198,7 +198,7 @@ def unlike_numbers(generator: np.random.Generator, size: int) -> Outputs:
 
 
 def unlike_classes(score: str) -> Callable[[np.random.Generator, int], Outputs]:
-  """Returns a function that draws outputs of unlike models of equal score."""
+  """Returns a function that draws outputs of unlike models of equal scores."""
   shift = float(
     optimize.brentq(
       lambda x: true_gain(score, HEAVY_TAILS, x), -2.0, 4.0, xtol=1e-3

@@ -3,7 +3,8 @@
 Each layer trains in a small model with FedAvg, once with one client at a time
 and once with several, in a child process that may crash. Kernels that keep
 state between calls lead to different weights or a crash; `runtime.admission`
-lists their operations, and graphs with these compute one client at a time.
+lists their operations, and graphs with such an operation compute one client at
+a time.
 
   python -m benchmarks.keras_layers [--rounds=200] [--layers=LSTM2d] [--all]
 
@@ -192,7 +193,7 @@ def _model(name: str) -> tf.keras.Model:
   tf.keras.utils.set_random_seed(1)
   shape, build = _set_ups()[name]
   x = L.Input(shape)
-  # Dense layers on both sides have weights, which the layer between affects.
+  # The layer may have no weights, but it affects those of the dense layers.
   hidden = build(L.Dense(shape[-1], "tanh")(x))
   return tf.keras.Model(x, L.Dense(_CLASSES)(L.Flatten()(hidden)))
 
@@ -214,7 +215,7 @@ def _clients(shape: tuple[int, ...]) -> list[tf.data.Dataset]:
 
 
 def _outcome(name: str) -> str:
-  """Trains a layer with one client and with four at a time; compares both."""
+  """Trains one client and four at a time, and compares the weights."""
   shape, _ = _set_ups()[name]
   spec = (
     tf.TensorSpec([None, *shape], tf.float32),
@@ -263,8 +264,8 @@ def _outcome(name: str) -> str:
 def _in_child(compute: Callable[[], Any]) -> Any:
   """Calls `compute` in a child process; returns its result, or a crash report.
 
-  The result must be JSON. The parent process must not have computed before the
-  call: a child of a process with TensorFlow's threads would fail.
+  The result must be JSON. The parent process must not have run TensorFlow
+  computations: a child of a process with TensorFlow's threads would fail.
   """
   reading, writing = os.pipe()
   child = os.fork()

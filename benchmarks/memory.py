@@ -59,7 +59,7 @@ def _sampler(task: tasks.Task) -> sampling.Sampler:
 
 
 def _population() -> None:
-  """Writes the files, samples cohorts and prints a line after some rounds."""
+  """Writes the files and samples cohorts; after some rounds, prints a line."""
   _report("before")
   blocks = sys.getallocatedblocks()
   with tempfile.TemporaryDirectory() as directory:

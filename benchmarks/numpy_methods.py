@@ -34,7 +34,7 @@ class Data(NamedTuple):
 
   @property
   def mask(self) -> np.ndarray:
-    """Returns which rows are examples, [K, n]."""
+    """Returns which rows are examples and not padding, [K, n]."""
     return np.arange(self.x.shape[1]) < self.num_examples[:, None]
 
 
@@ -83,10 +83,10 @@ def gradient(x: np.ndarray, residual: np.ndarray) -> np.ndarray:
 
 
 class Objective(NamedTuple):
-  """What a method changes in the steps of its clients."""
+  """What a method changes in the local steps of plain SGD."""
 
-  pull: np.ndarray | float = 0.0  # [S, 1], the weight of a proximal term
-  center: np.ndarray | None = None  # towards these weights, [K, F, S, C].
+  pull: np.ndarray | float = 0.0  # [S, 1], weight of a proximal term.
+  center: np.ndarray | None = None  # [K, F, S, C], to which the term pulls.
   momentum: float = 0.0
   utility: np.ndarray | None = None  # [S], PropFair's M.
   correction: np.ndarray | None = None  # [K, F, S, C], added to gradients.
@@ -139,7 +139,7 @@ class _Controls:
     return self._of_server - self._of_clients
 
   def update(self, mean_gradient: np.ndarray) -> None:
-    """Moves the controls by each client's mean gradient in the round."""
+    """Updates the control variates with each client's mean gradient."""
     change = mean_gradient - self._of_server
     self._of_clients += change
     self._of_server = self._of_server + change.mean(0)

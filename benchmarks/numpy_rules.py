@@ -13,7 +13,7 @@ from scipy import optimize, special
 
 
 class Round(NamedTuple):
-  """A round in S settings: updates of clients [S, K, P], and other signals."""
+  """A round in S settings: the clients' updates [S, K, P] and their signals."""
 
   update: np.ndarray
   loss: np.ndarray  # [S, K], losses before training.
@@ -126,7 +126,7 @@ def _fedmgda_plus(r: Round) -> np.ndarray:
 
 
 def _adafed(r: Round) -> np.ndarray:
-  """Returns AdaFed's step, from the affine or, if needed, the convex hull."""
+  """Returns AdaFed's step by the affine or, if that fails, the convex hull."""
   is_finite = np.isfinite(r.update).all((1, 2)) & np.isfinite(r.loss).all(1)
   update = np.where(is_finite[:, None, None], r.update, 0)
   slope = np.where(is_finite[:, None], r.loss ** r.value[:, None], 1)
@@ -169,10 +169,10 @@ def _minimize_quadratic(
   lower: np.ndarray,
   upper: np.ndarray,
 ) -> np.ndarray:
-  """Returns the x, [S, m], of S least x'Gx / 2 + b'x, G [S, m, m], b [S, m].
+  """Returns the x [S, m] that minimize x'Gx / 2 + b'x; G is `gram`, b `linear`.
 
-  The x have the sum 1 and lie within bounds. An interior-point method solves
-  the S problems at once.
+  Each x has the sum 1 and lies within its bounds. An interior-point method
+  solves the S problems at once.
   """
   largest = np.einsum("smm->sm", gram).max(1)
   scale = np.where(largest > 0, largest, 1)[:, None]
@@ -223,7 +223,7 @@ def _adafedadam(r: Round) -> np.ndarray:
 
 
 def _adam(r: Round, g: np.ndarray, *, tffs: bool = False) -> np.ndarray:
-  """Returns Adam's step; with `tffs`, epsilon is added before a correction."""
+  """Returns Adam's step; `tffs` adds epsilon before v's bias correction."""
   memory = r.memory
   memory["t"] = memory.get("t", 0) + 1
   memory["m"] = 0.9 * memory.get("m", 0) + 0.1 * g
@@ -279,7 +279,7 @@ def _afl(r: Round) -> np.ndarray:
 def _delta_fl(r: Round) -> np.ndarray:
   order = np.argsort(-r.loss, axis=1)
   weight = r.weight[order]
-  # Of larger losses, by rank, up to the share of weights that is covered.
+  # Keeps clients in order of falling loss, until their weights reach the share.
   is_kept = weight.cumsum(1) - weight <= r.value[:, None] + 1e-9
   least = np.where(is_kept, np.take_along_axis(r.loss, order, 1), np.inf)
   c = r.weight * (r.loss >= least.min(1, keepdims=True))
@@ -327,7 +327,7 @@ def _fedfa(r: Round) -> np.ndarray:
 
 
 def _response(r: Round) -> np.ndarray:
-  """Returns AAggFF's responses: Gumbel's CDF of losses over their mean."""
+  """Returns AAggFF's responses: the Gumbel CDF of losses / their mean."""
   relative = r.loss / r.loss.mean(1, keepdims=True)
   return np.exp(-np.exp(1 - relative))
 
@@ -368,7 +368,7 @@ def _upgrad(r: Round) -> np.ndarray:
 
 
 def _upgrad_of_one(update: np.ndarray) -> np.ndarray:
-  """Returns the mean of the updates' projections onto their dual cone."""
+  """Returns the mean of the updates after projection onto their dual cone."""
   norms = np.linalg.norm(update, axis=1)
   if not np.isfinite(norms).all():
     return np.full(update.shape[1], np.nan)
@@ -380,7 +380,7 @@ def _upgrad_of_one(update: np.ndarray) -> np.ndarray:
 
 
 def _singular_vectors(r: Round) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns left vectors, their singular values, and which are not 0."""
+  """Returns left singular vectors, values, and which values are not 0."""
   update = np.where(np.isfinite(r.update), r.update, 0)
   left, values, _ = np.linalg.svd(update, full_matrices=False)
   return left, values, values > 1e-6 * values.max(1, keepdims=True)
@@ -471,7 +471,7 @@ RULES: dict[str, Callable[[Round], np.ndarray]] = {
   "nash_mtl": _nash_mtl,
   "aligned_mtl": _aligned_mtl,
 }
-# Rules that need no losses and norms of gradients, which take time to compute.
+# Rules that need neither losses nor gradient norms, which take time to compute.
 WITHOUT_SIGNALS = (
   *("fedavg", "fedprox", "propfair", "scaffold", "ditto", "fedavg_n"),
   *("fedadam", "fednova", "fedfa", "fedmgda_plus", "fedmgda", "mgda_prox"),

@@ -7,7 +7,7 @@ worst_clients  The picture in the README: the accuracy of the worst clients by
                round, for the finished runs in FOLDER, such as those of a sweep.
                A line is a METHOD with its client WEIGHTS (fedavg:uniform): the
                mean over its seeds, with a band of one standard deviation. The
-               picture needs no other file, and fits light and dark mode.
+               picture needs no other file, and adapts to dark mode.
 stationarity   The picture in docs/certificates.md: three runs and their
                certificates. Runs missing in FOLDER are trained first, with all
                clients of a small task in every round, and without minibatches,
@@ -61,7 +61,7 @@ text { fill: var(--quiet); font-size: 11.5px; }
 def curve(
   folder: pathlib.Path, title: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns rounds, and a method's mean accuracy and std over seeds, in %."""
+  """Returns rounds, and accuracy (mean and std over a method's seeds) in %."""
   runs = [r for r in discovery.find([folder]) if r.title == title]
   seeds = [run.seed for run in runs]
   if not seeds or len(set(seeds)) < len(seeds):

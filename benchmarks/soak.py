@@ -8,7 +8,7 @@ of an undisturbed run; then the job begins a new run. The disturbances are
           for the signal, and without a traceback.
   kill    SIGKILL.
   full    A limit on the size of files, which acts like a full disk: the run
-          must end with one line of error.
+          must end with a one-line error.
 
 However a run ends, all its processes must be gone ten seconds later.
 
@@ -58,7 +58,7 @@ _COMMAND = (
 )
 _SECONDS_TO_END = 10.0
 _LONGEST = 300.0  # Seconds in which a program must end if it gets no signal.
-_SECONDS_OF_START = 8.0  # About the time to import and build.
+_SECONDS_OF_START = 8.0  # About the time until training begins.
 _SECONDS_OF_TRAINING = 15.0
 _LIMITS_OF_FILES = (2_000, 400_000)  # The range of size limits, in bytes.
 _STATUSES = {
@@ -176,8 +176,8 @@ def _signal(folder: pathlib.Path, draw: random.Random) -> str:
   start = time.monotonic()
   status = program.end(_SECONDS_TO_END)
   seconds = math.ceil(time.monotonic() - start)
-  # Before the program's first line runs, Python itself handles the signal, and
-  # may print a traceback.
+  # Until the program's first line runs, Python handles the signal and may print
+  # a traceback.
   ours = (_ROOT / "binaries", _ROOT / "tff_fair")
   if "Traceback" in program.said and not any(
     f"{path}{os.sep}" in program.said for path in ours

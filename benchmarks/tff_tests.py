@@ -78,7 +78,7 @@ class _CheckoutFinder:
 def run_here(
   checkout: pathlib.Path, file: pathlib.Path, context: str, log: pathlib.Path
 ) -> None:
-  """Runs a test file in this process, which then exits."""
+  """Runs a test file in this process; does not return."""
   # TFF stops its worker with SIGINT, and waits for its end. A background script
   # ignores SIGINT, and its worker would inherit that.
   signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -159,7 +159,7 @@ def _end(text: str) -> str:
 
 
 def differences(theirs: Outcomes, others: Outcomes) -> Mapping[str, str]:
-  """Returns both outcomes, as text, of the tests for which they differ."""
+  """Maps each test whose outcomes differ to a text with both outcomes."""
 
   def kind(outcome: str) -> str:
     return outcome if outcome in (_PASSED, _SKIPPED) else "failed"

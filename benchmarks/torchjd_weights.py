@@ -6,8 +6,8 @@ r"""Compares the coefficients of Gram rules with those of TorchJD 0.18.
 
 TorchJD needs another version of NumPy than TensorFlow 2.14. So the first
 command, which writes TorchJD's answers for random updates, runs where TorchJD
-is installed, and the second one where this project is. The sets of updates are
-of five kinds, equally often: linearly independent, linearly dependent (more
+is installed, and the second one where this project is. Five kinds of sets of
+updates are drawn equally often: linearly independent, linearly dependent (more
 clients than weights), or with an update equal or opposite to another, or zero.
 
 For each rule, the table has the number of sets for which TorchJD has an answer,

@@ -9,8 +9,8 @@ mnist  `python -m binaries.train` on label shards, with an MLP 784-200-200-10
        the same training and evaluation, but writes nothing. The latter always
        trains FedAvg, so the tables include the extra cost of other methods.
        With --before, another checkout of this project takes turns. The tables
-       also have the median time of rounds, without the first. With 1,000
-       clients, a round draws nearly only clients that are not loaded yet.
+       also have the median time of all rounds but the first. With 1,000
+       clients, few clients of a round are loaded already.
 start  The time until a run on the digits writes the first line of timing.csv
        in a new folder: without the cache of compiled computations, with an
        empty cache, and with a filled one. Imports are also timed separately.
@@ -166,7 +166,7 @@ def _median_round(seconds: Sequence[float]) -> float:
 
 
 def _measure(row: Row, data_dir: pathlib.Path) -> dict[str, list[Timed]]:
-  """Runs the programs in turns; returns each program's times by name."""
+  """Runs the programs in turns; maps each program's name to its times."""
   checkouts = {_NOW: _ROOT}
   if _BEFORE.value is not None:
     before = pathlib.Path(_BEFORE.value).resolve()
@@ -239,7 +239,7 @@ def _first_round_seconds(cache: str | None = None) -> float:
 
 
 def _show_start() -> None:
-  """Prints the median seconds of starts."""
+  """Prints the median seconds of imports and of the start of a run."""
   seconds: dict[str, list[float]] = {}
   for _ in range(_REPETITIONS.value):
     with tempfile.TemporaryDirectory() as cache:

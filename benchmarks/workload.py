@@ -1,4 +1,4 @@
-"""Models, random clients and rounds, which the benchmarks of rounds share."""
+"""Models, random clients and rounds that several benchmarks share."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ import sys
 from tff_fair import shadowing
 
 _TRAINING = ("binaries.train", "tff-fair-train")
-_SHOWING = ("--help", "--list")  # Flags that do not import TensorFlow.
+_SHOWING = ("--help", "--list")  # With these, programs import no TensorFlow.
 
 
 def _is_starting() -> bool:

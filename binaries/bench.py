@@ -148,7 +148,7 @@ def main() -> None:
     for flag in (_RESULTS, _PICTURE)
     if flag.value is not None
   }
-  for name, path in outputs.items():  # Before the training.
+  for name, path in outputs.items():  # Check them before training.
     with prefixing_errors(f"--{name}=", OSError):
       atomic.check_regular(path)
   if _READ.value is not None:
@@ -247,7 +247,7 @@ def _bench_of_flags() -> bench.Bench:
 
 
 def _report_left_out(asked: bench.Bench) -> None:
-  """Reports the methods without results on federations with numeric labels."""
+  """Reports methods that have no results on federations with numeric labels."""
   done = {(item.table.federation, item.method.name) for item in asked.items()}
   for name in asked.federations:
     names = [m.name for m in asked.swept_methods if (name, m.name) not in done]
@@ -259,7 +259,7 @@ def _report_left_out(asked: bench.Bench) -> None:
 
 
 def _show(asked: bench.Bench) -> None:
-  """Prints each method's settings by label type, and the number of runs."""
+  """Prints the methods' settings for each type of label, and the run count."""
   _report_left_out(asked)
   kinds: dict[str, bench.Table] = {}
   for table in asked.tables():
@@ -341,7 +341,7 @@ def _titles(found: pd.DataFrame) -> dict[str, str]:
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:
-  """Returns text with the percentage of significant differences per measure.
+  """Returns a line per measure with the percentage of significant differences.
 
   The baseline is always FedAvg weighted by numbers of examples: a choice of the
   better FedAvg would depend on the same results as the comparison.

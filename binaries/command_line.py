@@ -44,7 +44,7 @@ class OptionalValueFlag(flags.Flag):
   """A flag with an optional value: --list, --list=X or --list X."""
 
   def __init__(self, *args: object, **kwargs: object) -> None:
-    # absl allows only boolean flags without a value.
+    # absl allows a flag without a value only if it is boolean.
     super().__init__(*args, boolean=True, **kwargs)
 
 
@@ -60,7 +60,7 @@ class _Parser(flags.ArgumentParser):
       return argument
     try:
       return self._setting.read(argument)
-    except FieldError as error:  # absl adds the flag's name and the text.
+    except FieldError as error:  # absl adds the flag's name and value.
       raise ValueError(error.problem) from error
 
   def flag_type(self) -> str:
@@ -71,7 +71,7 @@ class _Parser(flags.ArgumentParser):
 def define(
   setting: Field, namespace: flags.FlagValues = flags.FLAGS
 ) -> flags.FlagHolder[Any]:
-  """Defines the flag of a declared value."""
+  """Defines the flag that sets a declared value."""
   if setting.annotation is bool:
     return flags.DEFINE_boolean(
       setting.name, setting.default, setting.meaning, flag_values=namespace
@@ -227,10 +227,10 @@ def shorten(text: str) -> str:
 
 
 def _check_words(words: Sequence[str]) -> None:
-  """Checks that the working directory exists, and all arguments are UTF-8.
+  """Checks that the working directory exists, and that arguments are UTF-8.
 
-  Libraries need the directory, and records and pages contain its path and the
-  arguments.
+  Libraries need the directory. Its path and the arguments must be UTF-8, since
+  records and pages contain them.
   """
   try:
     place = os.getcwd()
@@ -253,7 +253,7 @@ def _check_words(words: Sequence[str]) -> None:
 def error_line(
   error: Exception, flag_names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-  """Returns the one-line report of a mistake, with its flag at the start."""
+  """Returns one line about a mistake, which starts with the flag at fault."""
   if isinstance(error, DataError):
     is_flag = error.setting in ("data_dir", "task")
     flag = error.setting if is_flag else f"task_option={error.setting}"

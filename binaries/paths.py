@@ -48,7 +48,7 @@ def parse(flag: str, text: str) -> pathlib.Path:
   except OSError as error:
     number = error.errno or 0
     if any(len(os.fsencode(name)) > _LONGEST_NAME for name in found.parts):
-      number = errno.ENAMETOOLONG  # A missing folder above hides this error.
+      number = errno.ENAMETOOLONG  # A missing parent folder hides this error.
     if number in _NO_PATHS:
       raise UsageError(
         f"{given}{text}: {os.strerror(number)}; give another path."

@@ -44,7 +44,7 @@ _OUTPUT = _FLAGS.text(
 
 
 class RuleChoice(NamedTuple):
-  """A method whose rule is applied, and the hyperparameters that flags set."""
+  """A method whose rule is replayed, and the hyperparameters that flags set."""
 
   algorithm: str
   hparams: Mapping[str, Value] | None

@@ -76,7 +76,7 @@ def _baseline(
   spec: experiments.RunSpec,
   output_dir: pathlib.Path | None,
 ) -> experiments.Run:
-  """Returns a finished baseline; trains it unless its folder contains it."""
+  """Returns a baseline's run; trains it unless its folder is finished."""
   if output_dir is None:
     return compute(spec)
   folder = output_dir.with_name(f"{output_dir.name}-{spec.weighted_algorithm}")

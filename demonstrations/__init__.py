@@ -83,7 +83,7 @@ class Demonstration:
 
   Attributes:
     title: The figure or theorem.
-    setting: Sentences on how the numbers are chosen.
+    setting: Sentences that say how the numbers are chosen.
     checks: The claims.
     draw: A function that draws into an empty figure.
   """
@@ -113,7 +113,7 @@ class Demonstration:
 
   def save(self, path: pathlib.Path) -> None:
     """Writes the drawing to an image file."""
-    # pyplot would look for a display.
+    # Do not use pyplot, which would look for a display.
     from matplotlib import figure  # noqa: PLC0415
 
     drawing = figure.Figure(figsize=(9, 4), layout="constrained")

@@ -44,7 +44,7 @@ def _descend(rule: typing.Any, theta: np.ndarray) -> np.ndarray:
 
 
 def adafed_figure_1() -> Demonstration:
-  """Shows where MGDA and AdaFed end, and how lengths rotate MGDA's step."""
+  """Shows where MGDA and AdaFed end, and how gradient norms affect MGDA."""
   paths = {
     name: [_descend(rule, start) for start in _STARTS]
     for name, rule in (("MGDA", rounds.MGDA), ("AdaFed", _ADAFED))

@@ -141,7 +141,7 @@ def _right_side(problem: _Problem, path: _Path) -> float:
 def _pseudo_gradient(
   problem: _Problem, rule: Rule, num_steps: tuple[int, ...]
 ) -> _PseudoGradient:
-  """Returns a function from weights to a rule's pseudo-gradient, certainty."""
+  """Returns a function from weights to pseudo-gradient and certainty."""
 
   def pseudo_gradient(x: np.ndarray) -> tuple[np.ndarray, float]:
     updates = np.stack([problem.local_update(x, n) for n in num_steps])

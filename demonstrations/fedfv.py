@@ -92,7 +92,7 @@ def _count_harmed() -> tuple[int, int]:
 
 
 def fedfv_theorem_2() -> Demonstration:
-  """Shows the bounds on conflicts, which decrease in the order of projections.
+  """Shows bounds on conflicts; they fall in the order of projection targets.
 
   Theorems 1 and 2 are about sets of gradients in which each projection resolves
   a conflict. Both bound how much the projected mean opposes each gradient.
@@ -182,7 +182,8 @@ def _bounds_of_conflicts(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the bounds of Theorems 1 and 2 for each gradient, float64[m].
 
-  Theorem 1 bounds -g_k g' / ||g_k||, Theorem 2 -g_k g'; g' is the direction.
+  With the direction g', Theorem 1 bounds -g_k g' / ||g_k||, and Theorem 2
+  bounds -g_k g'.
   """
   m = len(gradients)
   units = np.stack([rounds.unit_vector(g) for g in gradients])

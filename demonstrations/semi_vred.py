@@ -138,9 +138,9 @@ def semi_vred_example_1() -> Demonstration:
 
 
 def _class_losses(threshold: float) -> np.ndarray:
-  """Returns a logistic model's loss on each class, float64[2]; its slope is 2.
+  """Returns the loss of a logistic model of slope 2 on each class, float64[2].
 
-  The classes' inputs are normal with means -1 and 1 and unit variance.
+  The inputs of the classes are normal with means -1 and 1 and unit variance.
   """
   first = np.logaddexp(0, 2 * (_POINTS - 1 - threshold)) @ _WEIGHTS
   second = np.logaddexp(0, -2 * (_POINTS + 1 - threshold)) @ _WEIGHTS

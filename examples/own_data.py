@@ -38,7 +38,7 @@ def model_fn() -> tff.learning.models.VariableModel:
 
 
 evaluate = tff_fair.evaluation.build_client_evaluation(model_fn)
-# At rates from 0.05 to 1, the methods have the same order of accuracy for C.
+# The methods have the same order by C's accuracy at all rates from 0.05 to 1.
 for method, weighting, hparams in (
   ("fedavg", "num_examples", {}),
   ("fedavg", "uniform", {}),

@@ -2,7 +2,7 @@
 
 Only `model_aggregator` differs from federated averaging. Ten clients have two
 digits each; some have four and eight times as many images as others. In this
-example, equal weights help the small clients more than FedMGDA+.
+example, equal weights help the small clients more than FedMGDA+ does.
 
     python examples/stock_tff.py
 """

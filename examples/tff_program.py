@@ -1,6 +1,7 @@
 """A fair method in TensorFlow Federated's own training program.
 
-`train_model` saves a state after each round. With more rounds, it resumes.
+`train_model` saves a state after each round, and resumes from the last one if
+the script is started again with more rounds.
 
     python examples/tff_program.py --output_dir=outputs/program --rounds=10
 """

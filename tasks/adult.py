@@ -131,7 +131,7 @@ def load(
 
 
 def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
-  """Returns the path of `name`, one of the two files of the data set."""
+  """Returns the path of the file `name`, "adult.data" or "adult.test"."""
   names = [
     f"{folder}{name}{ending}"
     for folder in ("", "adult/")
@@ -141,12 +141,12 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read(path: pathlib.Path, missing: str) -> Table:
-  """Reads one of the two files; `missing` is the option of the same name."""
+  """Reads the training or the test file; `missing` is the task's option."""
   rows, labels = [], []
   num_left_out = 0
   with data_files.open_file(path) as file:
     for line_number, line in enumerate(file, 1):
-      # The test file begins with a comment, and both end with empty lines.
+      # The test file begins with a comment; both files end with empty lines.
       if not line.strip() or line.startswith(b"|"):
         continue
       try:
@@ -192,13 +192,13 @@ class _Encoder:
     ]
     numbers = rows[:, _NUMBERS].astype(np.float64)
     self._mean = numbers.mean(axis=0)
-    # A constant column carries no information, and becomes 0.
+    # Divides a constant column by 1, so that its training values become 0.
     deviation = numbers.std(axis=0)
     self._deviation = np.where(deviation > 0, deviation, 1)
     self._with_numbers = features == "all"
 
   def __call__(self, rows: np.ndarray) -> np.ndarray:
-    """Returns the features of rows, float32[rows, features]."""
+    """Returns the features of `rows`, float32[len(rows), features]."""
     features = [
       rows[:, column, np.newaxis] == values for column, values in self._values
     ]

@@ -50,7 +50,7 @@ class Options(row_task.RowOptions):
 def load(
   config: Options, *, data_dir: pathlib.Path | None, seed: int, model_seed: int
 ) -> task.Task:
-  """Builds the task; y is int32[n], or for numbers float32[n] or [n, t]."""
+  """Builds the task; y is int32[n] (classes), or float32[n] or [n, t]."""
   path = reading.locate(config.file, data_dir)
   if path.suffix.lower() in _TABLES:
     raise DataError(
@@ -83,7 +83,7 @@ def load(
     source_of_split=lambda row: f"{path}, split of {example_checks.place(row)}",
   )
   x = arrays["x"]
-  # Unlike the task `table`, this one does not standardize numbers.
+  # Unlike the task `table`, this task does not standardize numeric labels.
   of_label = (
     labels.Labels(y=y.astype(np.float32))
     if classes is None
@@ -112,7 +112,7 @@ def load(
 def _weights(
   path: pathlib.Path, arrays: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, str] | None:
-  """Returns each example's client weight, and the place that errors name.
+  """Returns each example's client weight, and the source for error messages.
 
   Returns None if the file has no weights.
   """

@@ -30,7 +30,7 @@ if typing.TYPE_CHECKING:
 
 _HALVES = ("train", "test")
 _SHAPE = "shape"  # The feature in which `prepare_data` writes images' shapes.
-_CHANNELS = (1, 3)  # Numbers of channels to try without a shape.
+_CHANNELS = (1, 3)  # Numbers of channels to try if no shape is given.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def _linear(
 
 
 def _left_out(path: pathlib.Path, num_clients: int) -> str:
-  """Describes left-out splits, and `num_clients` clients in only one half."""
+  """Describes what is left out: clients in only one half, and other splits."""
   with sqlite_file.connect(path) as connection:
     splits = sqlite_file.split_names(connection)
   others = [split for split in splits if split not in _HALVES]
@@ -127,7 +127,7 @@ def _roles(
 ) -> tuple[str, str]:
   """Returns the names of the features that become x and y."""
   labels = [k for k in example if k in LABELS and example[k].size == 1]
-  # Another label must not become x: CIFAR-100 has label and coarse_label.
+  # Further labels must not become x: CIFAR-100 has label and coarse_label.
   inputs = [k for k in example if k != _SHAPE and "label" not in k]
   inputs = [k for k in inputs if k not in labels]
   if len(labels) != 1 or len(inputs) != 1:

@@ -3,8 +3,8 @@
 source = tasks.ClientSource(task="mnist", options={"num_clients": 100})
 x, y = source(7)
 
-The value holds only names and numbers. A process that calls it, on any host,
-loads the task there, once for all clients.
+The value holds only names and numbers. Each process that calls it, on any host,
+loads the task itself, once for all clients.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from tff_fair import user_functions
 
 SplitName = Literal["train", "test", "validation"]
 
-# Two, for a process that alternates between two tasks.
+# The number of tasks that a process keeps; it may alternate between two.
 _NUM_CACHED_TASKS = 2
-# The number of clients whose examples determine a version.
+# The number of clients whose examples determine `ClientSource.version`.
 _NUM_CLIENTS_IN_VERSION = 8
 _task_lock = threading.Lock()  # Tasks need not be thread-safe.
 
@@ -69,8 +69,8 @@ class ClientSource:
   def __call__(self, client_id: int) -> Arrays:
     """Returns all of a client's examples as `(x, y)`, one row per example.
 
-    They have the types and shapes of the task's `element_spec`. The first call
-    in a process loads the task.
+    x and y have the types and shapes of the task's `element_spec`. The first
+    call in a process loads the task.
 
     Args:
       client_id: The client's index in the task's `client_names`.

@@ -10,7 +10,7 @@ from tasks.data_error import DataError
 def of_rows(
   values: np.ndarray, rows: Mapping[str, np.ndarray], source: str
 ) -> dict[str, float]:
-  """Returns clients' weights by name; a client's rows must share one weight."""
+  """Returns weights by client; each client's rows must have the same weight."""
   found = {}
   for name, positions in rows.items():
     numbers = np.unique(values[positions].astype(np.float64))

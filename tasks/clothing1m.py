@@ -22,7 +22,7 @@ CLASS_NAMES = (
   *("hoodie", "windbreaker", "jacket", "downcoat", "suit"),
   *("shawl", "dress", "vest", "underwear"),
 )
-# The lists of images and of their labels; some copies have them in a folder.
+# The lists of images and of labels; some copies have a folder for these files.
 _TRAIN = ("noisy_train_key_list.txt", "noisy_label_kv.txt")
 _TEST = ("clean_test_key_list.txt", "clean_label_kv.txt")
 _LISTS_FOLDER = "annotations"

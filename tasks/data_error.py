@@ -27,7 +27,7 @@ class DataError(ValueError):
 
 @contextlib.contextmanager
 def reporting_file_option() -> Iterator[None]:
-  """Sets the `setting` of a `DataError` in the block to "file"."""
+  """Sets `setting` to "file" in a `DataError` that the block raises."""
   try:
     yield
   except DataError as error:
@@ -37,7 +37,7 @@ def reporting_file_option() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reporting_unreadable(place: object) -> Iterator[None]:
-  """Turns an `OSError` in the block into a `DataError` about `place`."""
+  """Turns an `OSError` that the block raises into a `DataError` at `place`."""
   try:
     yield
   except OSError as error:

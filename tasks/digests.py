@@ -7,7 +7,7 @@ import numpy as np
 from tasks.formats import source_files
 from tasks.task import Task
 
-# With more clients than this, evenly spaced clients determine the digest.
+# With more clients than this, only `_SAMPLED_CLIENTS` evenly spaced ones count.
 _MOST_CLIENTS = 5000
 _SAMPLED_CLIENTS = 1000
 

@@ -71,7 +71,7 @@ def from_url(
 
 
 def check_sha256(path: pathlib.Path, sha256: str | None) -> None:
-  """Checks that a file has the checksum `sha256`, unless it is None."""
+  """Checks a file's SHA-256 checksum; does nothing if `sha256` is None."""
   if sha256 is None:
     return
   with path.open("rb") as file:
@@ -97,7 +97,7 @@ def _fetch_part(
   except urllib.error.HTTPError as error:
     if error.code != 416 or not start:
       raise
-    # The server has no further bytes: the part is complete or of another file.
+    # The server has no more bytes: the part is complete, or of another version.
     error.close()
     if error.headers.get("Content-Range") == f"bytes */{start}":
       on_progress(start, start)

@@ -55,9 +55,9 @@ def load(
 ) -> task.Task:
   """Builds the task; x is float32[n, 28, 28, 1], y is int32[n].
 
-  x is in [0, 1] with background 1; y has digits 0 ... 9, then upper case, then
-  lower case. `data_dir` has TFF's `emnist_all.sqlite`, which is downloaded if
-  it is missing; None means TFF's own cache, ~/.tff.
+  x is in [0, 1] with background 1; classes are the digits 0 ... 9, then upper
+  case, then lower case. `data_dir` has TFF's `emnist_all.sqlite`, which is
+  downloaded if it is missing; None means TFF's own cache, ~/.tff.
   """
   kinds = {True: "digits_only", False: "all"}
   kind, other_kind = kinds[config.only_digits], kinds[not config.only_digits]

@@ -46,8 +46,8 @@ def load(
   """Builds the task; x is float32[n, image_size, image_size, 1], y is int32[n].
 
   With classes "tops", 0 is T-shirt, 1 pullover and 2 shirt. `data_dir` has the
-  four idx files, or a folder `fashion_mnist` with these or from
-  tensorflow-datasets.
+  four idx files, or a folder `fashion_mnist` that has them, or in which
+  tensorflow-datasets has prepared the data.
   """
   _, (train, test) = mnist.find_and_read(
     data_dir, "fashion_mnist", what="Fashion-MNIST"
@@ -58,7 +58,7 @@ def load(
     "Fashion-MNIST", (train, test), _CLASS_NAMES, pixels=config.pixels
   )
   if config.classes == "tops":
-    # Pixels have already been scaled by the images of all classes.
+    # The scale of the pixels comes from the images of all classes.
     data = central.select_classes(data, _TOPS)
   return central.build_image_task(
     "fashion_mnist", config, data, seed=seed, model_seed=model_seed

@@ -1,4 +1,4 @@
-"""Handwritten letters a ... j over 100 clients with five letters each.
+"""Handwritten letters a ... j, split among 100 clients with five letters each.
 
 This is AdaFed's FEMNIST-skewed, after the FEMNIST of Li et al., "Federated
 Optimization in Heterogeneous Networks" (MLSys 2020). The letters come from
@@ -19,7 +19,7 @@ from tasks.tff_native import native_clients
 
 _PREFIXES = ("emnist-byclass-train", "emnist-byclass-test")
 _LETTERS = tuple("abcdefghij")
-# In both sources digits come first, then upper case, then lower case.
+# The class number of the letter a, after 10 digits and 26 upper-case letters.
 _FIRST = 10 + 26
 
 

@@ -69,7 +69,7 @@ def from_client_data(
       x has the same shape in all examples. y is a class number, or one or t
       floats to predict; in memory, strings and truth values are classes, too. y
       of shape [1] is treated as shape [].
-    test: Test data by client, of the same kind; or a float, the share of each
+    test: Test data by client, of the same type; or a float, the share of each
       client's examples to test on, chosen at random. Clients without training
       or test examples are left out; the description counts them.
     model: Returns a new, uncompiled Keras model, with logits for class numbers
@@ -86,13 +86,14 @@ def from_client_data(
       column is not a feature, unless listed in `features`.
     group: For a table: the column with the group of people that an example
       belongs to, such as a sex: a run then shows how differently the model
-      treats groups. It is not a feature, unless listed in `features`.
+      treats groups. This column is not a feature, unless listed in
+      `features`.
     objective: The loss and the metric; by default cross entropy and accuracy
       for integers, and the squared error for floats. For your own, pass
       `tasks.Objective(model_fn=...)` with a function that turns Keras models
       into TFF models.
-    class_weights: The weight of an example of each class in the cross entropy,
-      in the order of the classes; by default 1.
+    class_weights: For each class, the weight of its examples in the cross
+      entropy, in the order of the classes; by default 1.
     loss: Your own function instead of the cross entropy or the squared error.
       It maps class numbers, int32[n], and logits, float32[n, num_classes], to
       the loss of each example, float32[n]; for numbers, it maps the labels and
@@ -221,7 +222,7 @@ def _halves(
   fraction: float | None,
   seed: int,
 ) -> Sequence[Split]:
-  """Returns train and test data; with a fraction, splits each client's data."""
+  """Returns train and test data, split from `train` if `fraction` is given."""
   numbers = [[c.num_examples for c in counts] for counts in counted.values()]
   splits = [
     clients.split(half, [*counted], np.array(num_examples, np.int64))
@@ -237,7 +238,7 @@ def _weights(
   clients: "_Clients",
   names: Sequence[str],
 ) -> np.ndarray | None:
-  """Returns the weight of each client, by id; None without weights."""
+  """Returns the weights of the clients `names`; None without weights."""
   match given:
     case None:
       return None
@@ -314,7 +315,7 @@ def _unreduced_loss(
   loss: "tf.keras.losses.Loss", y: "tf.Tensor", outputs: "tf.Tensor"
 ) -> "tf.Tensor":
   """Returns each example's loss, without the averaging of a Keras loss."""
-  if y.shape.rank == outputs.shape.rank == 1:  # Keras expects columns.
+  if y.shape.rank == outputs.shape.rank == 1:  # Keras expects [n, 1].
     y, outputs = y[:, None], outputs[:, None]
   return loss.call(y, outputs)
 

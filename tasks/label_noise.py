@@ -1,10 +1,11 @@
 """Adds label noise to a task's training labels, or replaces these labels.
 
-Every task with class labels has the `Options` below. Label correction replaces
-labels by `with_labels`.
+Every task with class labels has the `Options` below. Label correction uses
+`with_labels` to replace labels.
 
 Xu, Chen, Quek, Chong, "FedCorr: Multi-Stage Federated Learning for Label Noise
-Correction" (CVPR 2022). Client k is noisy with probability rho; its level is
+Correction" (CVPR 2022). Client k is noisy with probability rho; its noise level
+is
 
     mu_k ~ U(tau, 1) if client k is noisy, otherwise 0,
 
@@ -36,7 +37,7 @@ from tff_fair import declared
 
 NoiseKind = Literal["none", "symmetric", "pairwise"]
 
-# Separates these draws from all others with the same seed.
+# Makes label noise independent of other random draws with the same seed.
 _STREAM = int.from_bytes(b"nois")
 _LEVELS, _LABELS = 0, 1
 
@@ -128,8 +129,8 @@ def with_noise(task: Task, config: Options, seed: int) -> Task:
 def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
   """Returns a task in which the clients in `labels` train on these labels.
 
-  Label correction uses it. The new `train.true_labels` are the true labels of
-  `task` or, if it has none, the labels that `task` loads.
+  Label correction uses this function. The new `train.true_labels` are the true
+  labels of `task` or, if it has none, the labels that `task` loads.
   """
   num_classes = _num_classes(task)
   new = {client_id: np.array(y) for client_id, y in labels.items()}
@@ -144,7 +145,7 @@ def with_labels(task: Task, labels: Mapping[int, np.ndarray]) -> Task:
 
 
 def wrong_share(split: Split, client_id: int) -> float:
-  """Loads a client; returns the share of its labels that are wrong."""
+  """Loads a client's examples; returns the share of labels that are wrong."""
   if split.true_labels is None:
     return 0.0
   truth = split.true_labels(client_id)
@@ -171,7 +172,7 @@ def extend_options(
 ) -> type[options.TaskOptions]:
   """Returns a class with the options of `base` and those of label noise.
 
-  Returns `base` itself if it already has an option of the same name.
+  Returns `base` itself if it already has an option with one of these names.
   """
   if set(NAMES) & set(options.fields_of(base)):
     return base
@@ -199,7 +200,7 @@ _X = TypeVar("_X")
 def replace_labels(
   split: Split, relabel: Callable[[int, np.ndarray], np.ndarray]
 ) -> Split:
-  """Returns data relabelled by `relabel`; `true_labels` are the originals."""
+  """Returns data relabelled by `relabel`; `true_labels` has the old labels."""
 
   def with_y(
     read: Callable[[int], tuple[_X, np.ndarray]],

@@ -19,7 +19,7 @@ _CLASS_NAMES = tuple(map(str, range(10)))
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(central.ImageOptions):
-  """Options of the task `mnist`: those of all image tasks, for 200 clients."""
+  """Options of the task `mnist`: those of image tasks, with 200 clients."""
 
   num_clients: int | None = 200
 
@@ -29,9 +29,9 @@ def load(
 ) -> task.Task:
   """Builds the task; x is float32[n, 28, 28, 1], y is int32[n].
 
-  `data_dir` has the four idx files, or a folder `mnist` with these or from
-  tensorflow-datasets. For partition "users", QMNIST's two files of labels must
-  be in the same folder.
+  `data_dir` has the four idx files, or a folder `mnist` that has them, or in
+  which tensorflow-datasets has prepared the data. For partition "users",
+  QMNIST's two files of labels must be in the same folder.
   """
   directory, halves = mnist.find_and_read(data_dir, "mnist", what="MNIST")
   users: np.ndarray | None = None

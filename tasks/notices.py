@@ -11,7 +11,7 @@ __all__ = ["Notice", "endings", "notify", "notify_left_out"]
 
 
 def endings(files: Iterable[pathlib.Path]) -> Counter[str]:
-  """Counts files by ending, or by name if they have none; skips dot files."""
+  """Counts files by ending, or by name without an ending; skips dot files."""
   return Counter(
     file.suffix.lower() or file.name
     for file in files

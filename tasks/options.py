@@ -26,7 +26,7 @@ class TaskOptions:
       object.__setattr__(self, name, value)  # The dataclass is frozen.
 
   def require(self, name: str, condition: bool, expected: str) -> None:
-    """Raises a `FieldError` of the option `name` unless `condition` holds."""
+    """Raises a `FieldError` about the option `name` if `condition` is false."""
     if not condition:
       raise declared.FieldError(
         name, f"expected {expected}.", value=getattr(self, name)
@@ -109,7 +109,7 @@ def parse(
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:
-  """Parses "28x28" to (28, 28, 1), "32x32x3" to (32, 32, 3), others to None."""
+  """Returns (28, 28, 1) for "28x28", (32, 32, 3) for "32x32x3", else None."""
   sides = text.split("x")
   if len(sides) not in (2, 3) or not all(s.isdecimal() for s in sides):
     return None

@@ -51,12 +51,14 @@ _NAMES = (
   "client_data",
 )
 _OF_TABLES = ("client=COLUMN", "label=COLUMN")
-# By file ending: the task that reads such files, and options besides `file`.
+# By file ending: the task that reads such files, and what it needs besides
+# `file`.
 _READERS = {
   **dict.fromkeys((".csv", ".tsv", ".parquet"), ("table", _OF_TABLES)),
   ".npz": ("arrays", ()),
 }
-# Tasks without options of label noise: each label is several words or tags.
+# Tasks without options of label noise: an example's label is several words or
+# tags.
 _WITHOUT_CLASS_LABELS = ("stackoverflow_tag", "stackoverflow_word")
 
 
@@ -142,7 +144,7 @@ def file_digest(name: str) -> str | None:
 
 def load(
   name: str,
-  /,  # An option may have this name.
+  /,  # An option may be called `name`, too.
   *,
   data_dir: str | os.PathLike[str] | None = None,
   seed: int = 0,
@@ -254,7 +256,8 @@ def check_options(
       names the option.
   """
   if _may_not_run(name):
-    return dict(options)  # type: ignore[arg-type]  # Unchecked, as recorded.
+    # Without the user's code, the recorded values cannot be checked.
+    return dict(options)  # type: ignore[arg-type]
   options_type = _options_type(name, options)
   checked = task_options.build(options_type, options).to_dict()
   return {option: checked[option] for option in options}
@@ -310,7 +313,8 @@ def _directory(data_dir: str | os.PathLike[str] | None) -> pathlib.Path | None:
   # An empty string would mean the working directory.
   if not os.fspath(data_dir):
     raise DataError("data_dir", "is empty; name a directory or leave it out.")
-  # Unlike pathlib, leaves an unknown user's ~ in the path; the error names it.
+  # Unlike pathlib's, this does not fail if the user in ~user is unknown; the
+  # error below names the path.
   directory = pathlib.Path(os.path.expanduser(data_dir))
   with reporting_unreadable(directory):
     next(directory.iterdir(), None)

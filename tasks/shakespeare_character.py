@@ -31,7 +31,7 @@ from tff_fair import declared
 
 # A pattern of files with the whole text of each role.
 _TEXTS = "*by_role.json.gz"
-# LEAF's authors train on the first samples of a role: this share of them.
+# LEAF's authors train on this share of a role's samples, the first ones.
 _LEAF_TRAIN_SHARE = 0.8
 
 
@@ -129,7 +129,7 @@ def load(
 
 
 def _first(half: task.Split, max_examples: int | None) -> task.Split:
-  """Returns the first `max_examples` of each role; all if it is None."""
+  """Returns the first `max_examples` examples of each role, or all if None."""
   if max_examples is None:
     return half
   sizes = np.minimum(half.num_examples, max_examples)
@@ -235,7 +235,7 @@ def _from_leaf(
 
 
 def _from_leaf_texts(config: Options, path: pathlib.Path) -> leaf_json.Users:
-  """Cuts texts as LEAF does: test windows share no characters with training."""
+  """Cuts texts as LEAF does: no test window overlaps a training window."""
   length = config.sequence_length
   texts = {
     name: _leaf_numbers(_replace_unknown_characters(text).encode())
@@ -304,7 +304,7 @@ _LEFT_OUT = 255
 
 
 def _numbers(characters: str, first: int, others: int) -> np.ndarray:
-  """Returns a table with the number of each byte, uint8[256].
+  """Returns a table that maps each byte to a character's number, uint8[256].
 
   `characters` are numbered from `first`; all other bytes get `others`.
   """
@@ -320,7 +320,7 @@ _TFF_NUMBERS = _numbers(_TFF_CHARACTERS, 1, _OTHER)
 
 
 def _leaf_numbers(text: bytes) -> np.ndarray:
-  """Returns the numbers of LEAF's characters in a text, uint8[characters]."""
+  """Maps a text to numbers of LEAF's characters, uint8[n], without others."""
   numbers = _LEAF_NUMBERS[np.frombuffer(text, np.uint8)]
   return numbers[numbers != _LEFT_OUT]
 

@@ -183,7 +183,7 @@ def load(
 def _find_data_set(
   config: Options, data_dir: pathlib.Path | None
 ) -> pathlib.Path:
-  """Returns the folder of the data set."""
+  """Returns the data set's folder; downloads the data set if requested."""
   if not config.name:
     raise DataError(
       "name", "is missing; name a data set, such as cifar10.", setting="name"
@@ -426,7 +426,7 @@ def _column(
   feature: tfds_format.Feature,
   values: Sequence[Any],
 ) -> columns.Column:
-  """Returns the values of a feature as a column."""
+  """Returns the values of a feature as a column of a table."""
   if feature.kind == "number":
     numbers = np.array(values, np.float64)
     example_checks.check_finite(

@@ -63,7 +63,7 @@ def _validation(
 
   def found() -> Iterator[tuple[str, int]]:
     for place, text in images.lines(path):
-      # The image, its class, and the four numbers of its bounding box.
+      # A line has an image, its class, and four numbers for its bounding box.
       image, *fields = text.split("\t")
       if not fields or fields[0] not in number:
         raise DataError(

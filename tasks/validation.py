@@ -9,7 +9,7 @@ from tasks import cuts
 from tasks.task import Task
 from tff_fair.declared import FieldError
 
-# Separates these draws from all others with the same seed.
+# Makes the draw independent of other random draws with the same seed.
 _STREAM = int.from_bytes(b"vali")
 _NUM_CACHED_CUTS = 1024
 

@@ -42,7 +42,7 @@ class Browser:
     return _send(f"{self.url}/{command}", method, values)
 
   def open(self, url: str) -> None:
-    """Loads a page, even if it is open already, and waits for all of it."""
+    """Loads a page, or loads it again, and waits until it is complete."""
     self.send("url", url="about:blank")
     self.send("url", url=url)
     state = "return [document.URL, document.readyState]"
@@ -86,11 +86,11 @@ class Browser:
     return self.send(f"element/{element}/css/{name}", "GET")
 
   def resize(self, width: int, height: int) -> None:
-    """Gives the window a size."""
+    """Changes the size of the window."""
     self.send("window/rect", width=width, height=height)
 
   def devtools(self, command: str, **values: Any) -> Any:
-    """Sends a command of Chromium's own protocol."""
+    """Sends a command of the DevTools protocol and returns its result."""
     return self.send("goog/cdp/execute", cmd=command, params=values)
 
   def log(self, kind: str) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ class Browser:
     ]
 
   def screenshot(self) -> bytes:
-    """Returns a picture of the window, PNG."""
+    """Returns a picture of the window as PNG."""
     return base64.b64decode(self.send("screenshot", "GET"))
 
   def pdf(self) -> bytes:

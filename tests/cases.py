@@ -1,4 +1,4 @@
-"""Runs many cases in one test, or as parameters, most only in long runs."""
+"""Runs many cases in one test, or as parameters that mostly need long runs."""
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -10,7 +10,7 @@ import pytest
 def one_of_each(
   cases: Iterable[Any], kind: Callable[[Any], Hashable] = lambda _: None
 ) -> list[Any]:
-  """Returns cases as parameters; marks all but the first of a kind as long."""
+  """Returns cases as parameters; all but the first of each kind are long."""
   found: set[Hashable] = set()
   parameters = []
   for case in cases:

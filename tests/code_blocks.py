@@ -1,7 +1,7 @@
 """The code blocks of the documents, and how a test runs them.
 
 A block that is indented by four spaces, or in a "bash" fence, is for the shell.
-Blocks in "python" and "toml" fences are what the name says. A block in a fence
+Blocks in "python" and "toml" fences are in that language. A block in a fence
 without a name shows the output of the commands above it. All blocks run in
 order and unchanged, unless a comment before the block, which readers do not
 see, says otherwise:
@@ -104,7 +104,7 @@ def commands(code: str) -> list[str]:
 
 
 def read(page: pathlib.Path) -> list[Block]:
-  """Returns a page's blocks that must run or have a reason not to."""
+  """Returns a page's blocks of the kinds that run, unless a comment forbids."""
   return [block for block in parse(page.read_text()) if block.kind in KINDS]
 
 

@@ -24,7 +24,7 @@ LONG = (
   *("own_data.md", "privacy.md", "tapes.md", "tasks.md", "reproduction.md"),
   "which_method.md",
 )
-# Files of which the set-up keeps a copy once their contents are installed.
+# Files of which the set-up keeps a copy after installing what they list.
 INSTALLED = ("requirements.txt", "pyproject.toml")
 
 
@@ -61,7 +61,7 @@ def pages_that_run():
 
 
 def marked_pages():
-  """Returns the pages that run, the longest of them marked long."""
+  """Returns the pages with blocks to run; marks those that take long."""
   return [
     pytest.param(page, marks=pytest.mark.long)
     if page.name in LONG or page.parent.name == "reproduction"

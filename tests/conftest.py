@@ -15,7 +15,7 @@ import pytest
 
 import tff_fair  # Imports TensorFlow Federated only on demand.
 
-# Tests leave nothing in the user's folders.
+# Tests must leave nothing in the user's folders.
 _CACHE_VARIABLE = "TFF_FAIR_COMPILATION_CACHE"
 os.environ[_CACHE_VARIABLE] = "0"
 
@@ -34,12 +34,13 @@ _SHARING_FILES = pytest.StashKey[set[pathlib.Path]]()
 #            where possible no import of TensorFlow Federated.
 #   tff      Federated computations, with `use_local`.
 #   program  Whole programs and experiments, with `use_local`, too.
-# By default, tests get the whole runtime, and quick runs skip them.
+# Files without a mark are of this tier: they get the runtime, and quick runs
+# skip them.
 pytestmark = pytest.mark.program
 # Files of long tests come first, so that parallel processes end at about the
 # same time.
 TIERS = ("program", "tff", "pure")
-# A process that began one of these last would keep the others waiting.
+# Start these first: a process that began one last would keep others waiting.
 _LONGEST_FILES = ("code_blocks_run_test.py", "methods/process_contract_test.py")
 # Files whose computations TensorFlow optimizes, as it does for users, although
 # no programs share them. In other files, optimizing takes a third of the time.
@@ -53,8 +54,8 @@ _OPTIMIZED_FILES = (
 def tier_of(path: pathlib.Path) -> str:
   """Returns the tier of a test file or of a folder.
 
-  The tier is read from the text, so that a quick run imports no file of another
-  tier.
+  The tier is read from the source text, so that a quick run imports no file of
+  another tier.
   """
   if path.is_dir():
     return _tier_in(path / "conftest.py") or tier_of(path.parent)
@@ -129,7 +130,7 @@ def _read_protocols_once() -> None:
 
 
 def _keep_no_stacks() -> None:
-  """Stops operations from storing traces, which took an eighth of the time."""
+  """Stops operations from storing stack traces, an eighth of building time."""
   from tensorflow.python.framework import ops  # noqa: PLC0415
 
   make = ops._create_c_op
@@ -219,7 +220,7 @@ def start_program():
 
 @pytest.fixture
 def all_code_known(monkeypatch):
-  """Makes the cache work although tests count as a user's code.
+  """Lets tests use the cache, although tests count as a user's code.
 
   For tests that replace nothing on which a computation depends.
   """

@@ -1,4 +1,4 @@
-"""Tests of declared values: checks, texts, fields, and their error."""
+"""Tests of declared values: their checks, texts, fields and errors."""
 
 import dataclasses
 import inspect
@@ -107,7 +107,7 @@ def test_values_of_another_type_are_type_errors_in_python(name, value, kind):
   found = type(value).__name__
   with pytest.raises(TypeError, match=f"{name} .*{kind}.* {found}"):
     Settings(**{"size": 1, name: value})
-  # In values from a file, a wrong type is an error like any other.
+  # For values from a file, a wrong type is reported like any other error.
   with rejected(name, "expected", value=value):
     DECLARED[name].check(value)
 
@@ -305,7 +305,7 @@ FIELDS = declared.fields_of(RunSettings)
 
 def test_fields_decide_unless_they_say_so():
   assert [f.name for f in FIELDS.values() if not f.decides] == ["number"]
-  assert FIELDS["kind"].choices == ("a", "b")  # Without None.
+  assert FIELDS["kind"].choices == ("a", "b")  # None is not a choice.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of users' texts in each output, compared with what a reader sees."""
+"""Tests of escaping users' texts: what a reader of each output sees."""
 
 import csv
 import functools
@@ -48,7 +48,7 @@ def test_letters_of_all_scripts_stay():
   assert escaping.lines("a\nb\r") == "a\nb\\r"
 
 
-# Maps a text to Markdown that CommonMark, also in tables, shows as the text.
+# Maps a text to Markdown that is displayed as this text, also in tables.
 MARKDOWN = {
   "![x](http://e/i.png)": r"![x\](http\://e/i.png)",
   "[x](javascript:a)": r"[x\](javascript:a)",

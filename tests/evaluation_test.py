@@ -28,7 +28,7 @@ def build(model="functional", batch_size=512):
 
 
 def assert_rows(rows, clients):
-  """Compares with NumPy; `clients` are ids and examples, in order."""
+  """Compares rows with NumPy's, for `clients` (id, examples), in order."""
   assert list(rows) == COLUMNS
   theta = reference.initial_theta()
   np.testing.assert_array_equal(rows["client_id"], [k for k, _ in clients])
@@ -150,7 +150,7 @@ def test_data_without_ids_does_not_fit_the_type():
 
 @models
 def test_sums_are_those_of_numpy_on_the_examples(model):
-  """Compares with logits in NumPy; `class_scores_test` uses scikit-learn."""
+  """Compares sums with NumPy's; `class_scores_test` uses scikit-learn."""
   asked = score_sums.SumsRequest(3, with_histogram=True)
   evaluate = evaluation.build_client_evaluation(
     MODELS[model], batch_size=7, sums=asked

@@ -1,4 +1,4 @@
-"""A short run of `benchmarks.false_certainty`: chance is not called certain."""
+"""Tests by a short run of the benchmark that chance is not called certain."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,8 @@ def test_identical_methods_are_rarely_called_different(
 def test_a_large_difference_is_found():
   ((_, found),) = false_certainty.rows(40, [5], [30], [20], gain=0.2)
   assert found["mean"][0] >= 0.9
-  # Three seeds suffice for these clients, even with Holm's correction for five.
+  # With three seeds, a difference for these clients is mostly found in a single
+  # comparison, but less often with Holm's correction for five methods.
   ((_, found),) = false_certainty.rows(
     40, [3], [30], [20], gain=0.2, question=questions.THESE_CLIENTS
   )

@@ -1,4 +1,4 @@
-"""Follows the guides of the documents in a copy of the tree.
+"""Follows the guides in the documents, in a copy of the source tree.
 
 A place in a guide is a path in bold: alone for a new file, followed by "in
 `NAME`" for an entry of a table, or by "above `NAME`" for code before it. The
@@ -29,7 +29,7 @@ PLACE = re.compile(
 TESTS = re.compile(
   r"^python -m pytest ([\w/. ]+?)(?: -k \"?([\w ]+)\"?)?$", re.MULTILINE
 )
-# Commands of a guide, in bash blocks, other than its tests.
+# Commands of a guide in bash blocks, except those that run tests.
 COMMANDS = re.compile(r"^python (-m (?!pytest)[^\n]+)$", re.MULTILINE)
 FOLDERS = (
   *("tff_fair", "tasks", "binaries", "benchmarks", "tests", "docs"),
@@ -39,7 +39,7 @@ QUIET = ("-q", "-rA", "-p", "no:xdist", "-p", "no:cacheprovider")
 
 
 class Guide(NamedTuple):
-  """A guide, and facts about a tree that follows it."""
+  """A guide, and what holds in a tree after the guide's changes."""
 
   page: str
   title: str
@@ -135,7 +135,7 @@ def is_place(node, name):
 
 
 def follow(section, root):
-  """Applies a guide to a tree; returns the paths that it changes."""
+  """Makes a guide's changes in a tree; returns the paths of changed files."""
   places = list(PLACE.finditer(section))
   for place in places:
     path = root / place["path"]
@@ -178,7 +178,7 @@ def run_python(tree, *arguments):
 
 
 def run_tests(tree, tests, chosen):
-  """Runs tests, perhaps only those of a name; returns exit code and output."""
+  """Runs the tests that match `chosen`; returns exit code and output."""
   return run_python(tree, "-m", "pytest", *QUIET, "-k", chosen, *tests)
 
 

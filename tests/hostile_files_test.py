@@ -1,4 +1,4 @@
-"""Code in files from elsewhere never runs, wherever a file is read."""
+"""Tests that code in files from elsewhere never runs when they are read."""
 
 import functools
 import io
@@ -83,7 +83,7 @@ def write(path, parts):
       archive.writestr(name, content)
 
 
-# Each function adds to the layers of a model, or changes them.
+# Each function adds a hostile layer to a model's layers, or makes one hostile.
 IN_CONFIG = {
   "lambda": lambda found, mark: found.append(shell(mark)),
   "nested": lambda found, mark: found.append(
@@ -233,7 +233,7 @@ def test_no_entry_of_an_archive_is_unknown(tmp_path):
 
 
 def save_module(folder, compute):
-  """Saves a model that computes something, and returns part of its input."""
+  """Saves a model that runs `compute`, and then returns part of its input."""
 
   class Module(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec((None, 64))])
@@ -328,7 +328,7 @@ def test_all_graphs_of_a_saved_model_count(tmp_path):
 
 
 def test_operations_that_open_files_are_outward():
-  """Checks TensorFlow's operations by the names of their arguments."""
+  """Finds operations that open files by the names of their arguments."""
   names = "file|path$|descriptor|memory_region|^call_target|address|directory"
   registered = op_def_pb2.OpList.FromString(
     pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())

@@ -1,4 +1,4 @@
-"""Names that break tables, pages and terminals, from data to all outputs."""
+"""Tests all outputs with names that could break tables, pages and terminals."""
 
 import csv
 import re

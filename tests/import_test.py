@@ -9,8 +9,8 @@ import pytest
 import tff_fair
 from tests import source_tree
 
-# A user's script of one round, with only those packages that processes need.
-# TFF itself needs the other packages of the extra "experiments".
+# A user's script of one round, with only the packages that processes need. The
+# extra "experiments" has other packages, which TFF itself needs.
 SCRIPT = """
 import sys
 for name in ("matplotlib", "pandas", "tensorboard", "tensorflow_datasets"):
@@ -52,7 +52,7 @@ SHOW_LEVEL = f"import tff_fair, os; print(os.environ.get({LEVEL!r}))"
 
 def run(script, level=None):
   environment = {**os.environ, "PYTHONPATH": str(source_tree.ROOT)}
-  environment.pop(LEVEL, None)  # Imports have set it.
+  environment.pop(LEVEL, None)  # The imports in this process have set it.
   if level is not None:
     environment[LEVEL] = level
   return subprocess.run(
@@ -69,9 +69,9 @@ def test_a_script_with_a_round_needs_little_and_hears_nothing_of_tensorflow():
   result = run(SCRIPT)
   lines_of_a_factory, last = result.stdout.splitlines()
   assert last == "done"
-  # TensorFlow mentions only the packages that this script hides.
+  # TensorFlow reports only that TensorBoard is missing, which the script hides.
   assert all(line.endswith(LACKING) for line in result.stderr.splitlines())
-  # A factory does not import the parts of a process.
+  # A factory does not import the modules that build processes.
   assert int(lines_of_a_factory) <= 6_700
 
 
@@ -88,7 +88,7 @@ def test_who_set_the_level_hears_what_they_asked_for():
   [
     ("", None, "3"),
     ("", "1", "1"),
-    # Too late: TensorFlow has read it.
+    # TensorFlow, imported before, has read the level already.
     ("import sys; sys.modules['tensorflow'] = sys; ", None, "None"),
   ],
 )

@@ -199,7 +199,7 @@ def test_names_go_on_after_a_block_with_fresh_ones():
 def test_a_run_leaves_the_count_of_names(tmp_path):
   names = [LAYERS.Dense(5).name for _ in range(20)]
   small_run.train(small_run.SMALL, tmp_path / "run")
-  # Keras refuses a model with two layers of one name.
+  # Keras refuses a model with two layers of the same name.
   assert not {LAYERS.Dense(5).name for _ in range(20)} & {*names, "dense"}
 
 

@@ -314,7 +314,7 @@ def test_a_violation_is_seen(violations, module, statement):
   assert len(list(violations(f"{root}.{module}", statement))) == 1
 
 
-# Private attributes, of TFF's objects and of all others.
+# Uses of private attributes, whether TFF's or those of other code.
 
 OWN_FILES = source_tree.python_files(*source_tree.PACKAGES, "benchmarks")
 

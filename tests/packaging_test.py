@@ -1,4 +1,4 @@
-"""Tests of declared, pinned, built and tracked files."""
+"""Tests of declared and pinned packages, and of built and tracked files."""
 
 import configparser
 import importlib.metadata
@@ -98,7 +98,7 @@ def test_pins_are_complete_and_fit_each_other():
       waiting.append(wanted)
   assert missing == set()
   assert unmet == UNMET
-  # Nothing is pinned that no package needs.
+  # Every pinned package is needed.
   assert pinned.keys() == {name for name, _ in seen}
 
 
@@ -125,7 +125,7 @@ def test_what_is_imported_is_declared():
       root = name.split(".")[0]
       if root in sys.stdlib_module_names or root in PACKAGES:
         continue
-      found = [root, *distributions.get(root, ())]  # Not all are installed.
+      found = [root, *distributions.get(root, ())]  # Some may be missing.
       if not known & {*map(canonicalize_name, found)}:
         unknown.add((str(path), name))
   assert unknown == set()

@@ -1,10 +1,9 @@
 """Finds the uses of names that other code keeps private.
 
-A name is private if it begins with one underscore. The code that defines it may
-use it: the classes of a hierarchy on `self`, `cls` and `super()`, a file on
-everything else. All other uses reach into the insides of other code. A class of
-the project that inherits from one of TFF's has only the names that the project
-itself gives it.
+A name is private if it begins with one underscore. Only the code that defines
+it may use it: the classes of a hierarchy on `self`, `cls` and `super()`, a file
+on everything else. A class of the project that inherits from one of TFF's has
+only the names that the project itself gives it.
 """
 
 import ast
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from tests import source_tree
 
-# The public names of a NamedTuple that begin with an underscore; `os._exit`.
+# Public names with an underscore: those of a NamedTuple, and `os._exit`.
 _PUBLIC = (
   *("_asdict", "_field_defaults", "_fields", "_make", "_replace"),
   "_exit",
@@ -21,7 +20,7 @@ _SELVES = ("self", "cls", "super")
 
 
 class Hierarchies:
-  """The private names of all classes of some files, inherited ones included."""
+  """The private names of all classes in some files, with inherited names."""
 
   def __init__(self, sources: Iterable[str]) -> None:
     """Reads the files; classes with the same name count as one."""
@@ -37,7 +36,7 @@ class Hierarchies:
   def names(self, class_name: str) -> set[str]:
     """Returns the names that a class and its bases define."""
     classes = [class_name]
-    for name in classes:  # The bases, and theirs, are added on the way.
+    for name in classes:  # The loop also visits the bases that it adds.
       classes += self._bases.get(name, set()).difference(classes)
     return set().union(*(self._own.get(name, ()) for name in classes))
 

@@ -41,7 +41,7 @@ def process():
 
 
 def train(process, folder, rounds, should_discard=None):
-  """Runs TFF's program; returns the last weights, and the participants' ids."""
+  """Runs TFF's program; returns the last weights, and client ids by round."""
   models = tff.program.MemoryReleaseManager()
   metrics = tff.program.MemoryReleaseManager()
   asyncio.run(
@@ -115,7 +115,7 @@ def test_without_a_number_all_clients_are_drawn():
   iterator = source().iterator()
   assert sorted(ids_of(iterator.select())) == sorted(IDS)
   assert iterator.federated_type == source().federated_type
-  # Each client has one element of all its examples; their number varies.
+  # A client's only element has all its examples; their number varies.
   assert "float32[?,5]" in str(source().federated_type)
 
 

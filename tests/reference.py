@@ -4,8 +4,8 @@ Nothing here is shared with the library: local training is plain SGD on softmax
 regression, AdaFed is the paper's orthogonalization, FedMGDA+'s program is
 solved by scipy.
 
-One file has all of them: a method is a few lines, and `METHODS` at the end
-describes a whole round of each.
+Each method takes a few lines, and `METHODS` at the end describes its whole
+round.
 """
 
 import dataclasses
@@ -69,14 +69,14 @@ def run_client(
   slope=lambda _: 1.0,
   correction=0.0,
 ) -> Client:
-  """Runs local SGD; `slope` is the derivative of a transform of the loss.
+  """Runs local SGD; `slope` maps a loss to the derivative of its transform.
 
   `correction` is added to every gradient.
   """
   x, y = small_problem.client_arrays()[client_id]
   loss, gradient = loss_and_gradient(theta, x, y)
   w, optimizer = theta.copy(), Momentum(learning_rate, momentum)
-  # The path of a weight whose gradient is always one.
+  # The velocity and the path of a weight whose gradient is always one.
   unit, units = 0.0, Momentum(1.0, momentum)
   for _ in range(epochs):
     for start in range(0, len(y), small_problem.BATCH_SIZE):
@@ -239,7 +239,7 @@ def afl(clients, memory, num_clients, lambda_learning_rate=0.1):
   _, f, updates = _arrays(clients)
   weights = memory.setdefault("lambda", np.full(num_clients, 1 / num_clients))
   ids = [c.client_id for c in clients]
-  # If the cohort has no weight, the model stays where it is.
+  # If all clients of the cohort have weight 0, the model does not change.
   direction = weights[ids] @ updates / (weights[ids].sum() or 1)
   ascended = weights.copy()
   ascended[ids] += lambda_learning_rate * f
@@ -335,7 +335,7 @@ def fedfv(clients, memory, alpha=0.1, tau=0, order="loss"):
 
 
 def pseudo_gradient(clients, alpha=1.0):
-  """Returns AdaFedAdam's g and C_t; a client that does not move has C_t = 1."""
+  """Returns AdaFedAdam's g and C_t; clients that do not move count as C = 1."""
   p, f, updates = _arrays(clients)
   initial, gradient, eta = (
     np.array([getattr(c, name) for c in clients])
@@ -387,7 +387,7 @@ def cdf_of_losses(f, transform):
 
 
 def aaggff_s_mixing(memory, ids, f, num_clients, transform="gumbel"):
-  """Returns a round's mixing coefficients, from a sum over all past rounds."""
+  """Returns a round's mixing coefficients, which depend on all past rounds."""
   n = num_clients
   pi = memory.setdefault("pi", np.full(n, 1 / n))
   own = cdf_of_losses(f, transform) / n
@@ -503,7 +503,7 @@ def imtl_g(clients):
 
 
 def nash_mtl(clients):
-  """Works on the vectors themselves; scipy solves for the logarithms."""
+  """Works on the vectors themselves; scipy solves for the log coefficients."""
   _, _, updates = _arrays(clients)
   units = _units(updates)[updates.any(axis=1)]
 
@@ -524,7 +524,7 @@ def aligned_mtl(clients):
 
 
 def searched_factor(clients, theta, d, server_rate, line_search):
-  """Returns FedMDFG's step factor, chosen by the losses after each step."""
+  """Returns FedMDFG's step factor, chosen by the losses after trial steps."""
   data = small_problem.client_arrays()
   movable = [c for c in clients if c.update.any()]
   factors = [2.0**j for j in range(line_search, -line_search - 1, -1)]

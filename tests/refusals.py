@@ -1,4 +1,4 @@
-"""Contexts that expect errors, and check the place and the facts they name."""
+"""Contexts that expect an error, and check which place and facts it names."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""The index of docs/reproduction.md has each item, and commands are valid."""
+"""Tests that docs/reproduction.md has all items, and valid commands."""
 
 import collections
 import csv
@@ -66,12 +66,12 @@ ITEMS: dict[str, dict[str, Iterable[object]]] = {
   },
   "FedMGDA+": {"Table": (8,), "Algorithm": (1,), "Theorem": (1, 2)},
 }
-# The slides number neither their figures nor the table of EMNIST.
+# FedMGDA+'s slides number neither their figures nor the table of EMNIST.
 NAMED = (
   *("EMNIST", "interpolation", "bias attack", "scaling attack"),
   *("fairness", "improved participants"),
 )
-# Named ablations and settings of the appendices.
+# Ablations and settings in appendices that have a name but no number.
 APPENDICES = {"AdaFed": ("Appendix E",), "Semi-VRed": ("grids",)}
 STATUS = re.compile(
   r"met|in part|differs|not separable|not run|not shown|no experiment"
@@ -151,7 +151,7 @@ def test_each_row_says_how_ours_compares():
       assert match[0] in ("not shown", "no experiment"), item
 
 
-# The tests of sweep files expand each of them as a whole.
+# Other tests expand these sweep files as a whole.
 WHOLE = {f"--file={name}" for name in sweep_flags.included_files()}
 
 

@@ -1,4 +1,4 @@
-"""Tests that one line reports a user's package that hides one of ours."""
+"""Tests that a user's package that hides ours is reported in one line."""
 
 import os
 import subprocess

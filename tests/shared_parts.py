@@ -1,4 +1,4 @@
-"""Builds only once the parts that several processes of a test share.
+"""Makes processes quick to build; their equal parts are built only once.
 
 Clients do the same work under most rules, and TensorFlow optimizes the graphs
 of that work each time a process is compiled, which takes a third of the time of
@@ -38,7 +38,7 @@ def types_read_once() -> Iterator[None]:
       types[key] = read(message)
     return types[key]
 
-  # Its module calls it by this name, and so do other modules.
+  # All of TFF looks the function up under this name in its module.
   module = sys.modules[read.__module__]
   with mock.patch.object(module, "deserialize_type", deserialize_type):
     yield
@@ -79,7 +79,7 @@ def optimized() -> Iterator[None]:
     yield
 
 
-# Clients do the same work for all other signals.
+# Clients' work depends on these signals, but on no others.
 _COSTLY_SIGNALS = frozenset(["gradient_norm", "initial_loss"])
 
 

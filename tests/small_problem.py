@@ -12,7 +12,7 @@ from tff_fair import algorithms, client_dataset
 NUM_FEATURES = 5
 NUM_CLASSES = 3
 SIZES = (7, 13, 20, 1, 11, 16)
-# Neither sorted nor starting at zero; one needs more than 32 bits.
+# These ids are not sorted, do not start at 0, and one exceeds 32 bits.
 CLIENT_IDS = (12, 3, 2**40 + 1, 8, 5, 31)
 BATCH_SIZE = 4
 LEARNING_RATE = 0.1
@@ -52,7 +52,7 @@ def whole(client_id: int, arrays=None) -> tf.data.Dataset:
 
 
 def cohort(client_ids) -> list[tf.data.Dataset]:
-  """Returns the data of the clients, each as one element."""
+  """Returns the clients' data, a dataset of one element for each client."""
   return [whole(k) for k in client_ids]
 
 
@@ -65,14 +65,14 @@ def run_rounds(process, cohorts):
 
 
 def not_a_number(client_id: int) -> tf.data.Dataset:
-  """Returns a client with a NaN feature, which therefore does not count."""
+  """Returns a client's data with a NaN, which excludes the client."""
   x, y = client_arrays()[client_id]
   x[0, 0] = np.nan
   return whole(client_id, (x, y))
 
 
 def empty(client_id: int) -> tf.data.Dataset:
-  """Returns a client without examples, and thus without its id."""
+  """Returns the data of a client without examples, and so without its id."""
   return whole(client_id, client_arrays()[12]).take(0)
 
 
@@ -154,7 +154,7 @@ def process(name: str, model_fn=None, **options):
 
 
 def flat(structure) -> np.ndarray:
-  """Returns a structure as a float64 vector; of models, trainable weights."""
+  """Flattens a structure, or a model's trainable weights, to float64."""
   if isinstance(structure, tff.learning.models.ModelWeights):
     structure = structure.trainable
   return np.concatenate(

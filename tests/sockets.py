@@ -4,8 +4,8 @@ import contextlib
 import os
 import pathlib
 
-# For each table, the column of a socket's number, and the state of a socket
-# that listens.
+# Maps a table to the column with a socket's number, and to the state that marks
+# a listening socket.
 _TABLES = {"tcp": (9, "0A"), "tcp6": (9, "0A"), "unix": (6, "00010000")}
 
 

@@ -62,7 +62,7 @@ def test_a_type_checker_knows_right_calls_from_wrong_ones(tmp_path):
   ended = subprocess.run(
     [
       *(sys.executable, "-m", "mypy", "--no-error-summary", str(program)),
-      # Do not check the types of other packages, or our own modules.
+      # Do not check other packages, or the project's modules.
       *("--no-site-packages", "--follow-imports=silent"),
     ],
     cwd=source_tree.ROOT,

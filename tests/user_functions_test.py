@@ -12,7 +12,7 @@ from tff_fair.declared import FieldError
 
 @pytest.fixture(autouse=True)
 def _imports(monkeypatch, tmp_path):
-  """Leaves no folder or module of a test behind."""
+  """Removes a test's folders from sys.path and its modules after the test."""
   monkeypatch.setattr(sys, "path", list(sys.path))
   yield
   for name, module in list(sys.modules.items()):

@@ -1,8 +1,8 @@
 """A Python that has imported TensorFlow Federated already.
 
 An import takes five seconds of a processor, which is most of a short program.
-Here one process imports it, and each program is a fork of that process: with
-arguments, variables, folder and streams of its own, up to the end of Python.
+Here one process imports it, and each program is a fork of that process, with
+its own arguments, variables, folder and streams, and with Python's usual end.
 It is for tests of programs that do not test how programs start.
 
 `shared` yields the path of an executable that stands for `sys.executable`. It
@@ -81,12 +81,12 @@ def shared(folder: pathlib.Path) -> Iterator[pathlib.Path]:
   try:
     yield executable
   finally:
-    # The process ends with its last user; its starter does not wait for it.
+    # The process ends when its last user does; nobody waits for its end.
     os.close(user)
 
 
 def _start(executable: pathlib.Path, pipe: pathlib.Path) -> subprocess.Popen:
-  """Writes the stand-in, and starts its process at the end of a pipe."""
+  """Writes the stand-in; starts a process that reads `pipe` until it closes."""
   folder, address = executable.parent, executable.with_name("socket")
   for path in (address, pipe):
     path.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ class _Server:
     self._programs: dict[int, tuple[int, socket.socket]] = {}
 
   def serve(self) -> list[str] | None:
-    """Returns a program's arguments in its fork, and None at the end."""
+    """Forks programs; returns its arguments in each fork, None at the end."""
     print("ready", flush=True)
     while True:
       askers = {c.fileno(): d for d, (_, c) in self._programs.items()}
@@ -188,7 +188,7 @@ class _Server:
 
 
 def _run(words: list[str]) -> None:
-  """Runs a program as `python WORDS` does."""
+  """Runs a program as `python WORDS` would."""
   sys.orig_argv = ["python", *words]
   is_safe = False
   while words[0] in ("-u", "-B", "-P"):
@@ -221,7 +221,7 @@ def _run(words: list[str]) -> None:
 
 
 def _import() -> None:
-  """Imports no package of the project, since a test may run a copy of it."""
+  """Imports what programs need, except the project, which may be a copy."""
   import matplotlib.figure  # noqa: F401, PLC0415
   import pandas as pd  # noqa: F401, PLC0415
   import sklearn.datasets  # noqa: F401, PLC0415
@@ -234,5 +234,5 @@ if __name__ == "__main__":
   _import()
   gc.freeze()  # The forks share the memory that the collector leaves alone.
   if (words := _Server(sys.argv[1]).serve()) is None:
-    os._exit(0)  # TFF would end with a complaint.
+    os._exit(0)  # At a normal exit, TFF would complain.
   _run(words)

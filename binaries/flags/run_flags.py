@@ -25,11 +25,9 @@ _SECONDS_TO_DASK = 5.0
 # Errors of a connection to an invalid address, or to one that does not answer.
 _CONNECTION_ERRORS = (ConnectionError, ValueError)
 
-# The catalog that --list shows: all tasks and methods, with their options.
-
 
 def catalog() -> str:
-  """Returns all tasks and methods with their options."""
+  """Returns the text of --list: all tasks and methods, with their options."""
   lines = ["Tasks (--task) and their options (--task_option)"]
   for name in tasks.names():
     lines += _lines(name, _options_of(name))
@@ -64,7 +62,7 @@ def check_name(name: str) -> None:
   if methods.is_method(name):
     return
   if user_functions.is_name(name) and user_functions.is_class(name):
-    raise ValueError(methods.unknown_message(name))  # Only methods are classes.
+    raise ValueError(methods.unknown_message(name))  # No task is a class.
   try:
     tasks.check_name(name)
   except declared.FieldError as error:

@@ -1,4 +1,4 @@
-"""Divides centrally stored data sets among clients, and builds their tasks."""
+"""Builds tasks from centrally stored data sets, divided among clients."""
 
 from tasks.central.partitioned_task import (
   ImageOptions as ImageOptions,

@@ -86,7 +86,7 @@ def _notes(config: CutOptions, split: cuts.ClientSplit, num_kept: int) -> str:
 
 
 def _labels(data: CentralData, train: Sequence[np.ndarray]) -> labels.Labels:
-  """Returns the labels; numeric labels are standardized over training rows."""
+  """Returns the labels, standardized by the training rows if numeric."""
   if data.numbers is None:
     return labels.Labels(y=data.labels, class_names=data.class_names)
   rows = client_rows(train)
@@ -109,7 +109,7 @@ def _split(
   )
 
 
-# The rest of this file scales pixels, and builds tasks of image data sets.
+# The rest of this file scales pixels, and builds tasks from image data sets.
 
 Pixels = Literal["unit", "standardized", "per_channel"]
 
@@ -127,8 +127,9 @@ def pixel_scaling(
   Images are uint8[n, height, width, channels]. "standardized" is as in Li et
   al., "Fair Resource Allocation in Federated Learning". "per_channel" subtracts
   each channel's mean, and divides by the channel's standard deviation within an
-  image, averaged over images: for CIFAR-10, 0.4914, 0.4822, 0.4465 and 0.2023,
-  0.1994, 0.2010, times 255, as in many PyTorch programs.
+  image, averaged over images. For CIFAR-10, the means are 255 times 0.4914,
+  0.4822, 0.4465 and the deviations 255 times 0.2023, 0.1994, 0.2010, as in many
+  PyTorch programs.
   """
   if pixels == "standardized":
     return _moments_of_pixels(images)
@@ -140,9 +141,9 @@ def pixel_scaling(
 def image_loader(
   images: np.ndarray, num_train: int, pixels: Pixels
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns a function that maps positions to images, scaled by `pixels`.
+  """Returns a function that maps positions to images, scaled as `pixels` says.
 
-  The first `num_train` images, for training, determine the scale.
+  The scale is computed from the first `num_train` images, those for training.
   """
   mean, deviation = pixel_scaling(images[:num_train], pixels)
   return lambda positions: (

@@ -1,4 +1,4 @@
-"""Divides a centrally stored data set among clients, by a task's options."""
+"""Divides a centrally stored data set among clients, as the options say."""
 
 import dataclasses
 import os
@@ -161,16 +161,16 @@ class CentralData:
 
   @property
   def num_outputs(self) -> int:
-    """The number of a model's outputs: the number of classes, or 1."""
+    """The number of model outputs: one per class, or 1 for numeric labels."""
     return len(self.class_names) or 1
 
 
 def select_classes(
   data: CentralData, class_names: Sequence[str]
 ) -> CentralData:
-  """Returns only the examples of the classes `class_names`.
+  """Returns a data set with only the examples of the classes `class_names`.
 
-  The classes are numbered from 0 in this order.
+  Its classes are numbered from 0 in the order of `class_names`.
   """
   number = np.full(len(data.class_names), -1, np.int32)
   for new, name in enumerate(class_names):
@@ -199,7 +199,7 @@ _NOTABLE_SHARE_MOVED = 0.05
 def make_split(
   config: CutOptions, data: CentralData, seed: int
 ) -> cuts.ClientSplit:
-  """Returns a new or saved split; a client may lack train or test examples."""
+  """Returns a new or saved split; clients may lack train or test examples."""
   split = _new_or_saved_split(config, data, seed)
   if split.share_moved >= _NOTABLE_SHARE_MOVED:
     notices.notify(
@@ -264,7 +264,7 @@ def _split_from_file(
   path: pathlib.Path,
   seed: int,
 ) -> cuts.ClientSplit:
-  """Returns the split in a user's file, which has each example's client."""
+  """Returns the split from a user's file that lists each example's client."""
   sizes = [data.num_train, len(data.labels)]
   clients, half_of = example_clients
   pool = sizes[config.test_data == "pooled"]
@@ -323,7 +323,11 @@ def _halves(
   parts: list[np.ndarray],
   seed: int,
 ) -> tuple[_Parts, _Parts]:
-  """Divides each client's positions, all below `pool`, into train and test."""
+  """Returns each client's train positions, and each client's test positions.
+
+  `parts` has each client's positions among the first `pool` examples. They are
+  divided into train and test, unless clients are tested on published test data.
+  """
   if config.test_data == "published":
     if data.num_train == len(data.labels):
       raise FieldError(
@@ -338,7 +342,7 @@ def _halves(
       )
     ]
   unused = config.unused_fraction
-  # A single example cannot be split; `build_task` leaves such a client out.
+  # `build_task` leaves out a client with one example, which cannot be split.
   halves = [
     cuts.train_test_split(
       part, config.test_fraction, (seed, k), unused_fraction=unused

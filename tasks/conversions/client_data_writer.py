@@ -1,7 +1,7 @@
 """Writes SQLite files in the format of `tff.simulation.datasets`.
 
 Examples may come in any order. A temporary SQLite file next to the output
-groups them by client, so that memory does not grow with the data.
+groups them by client, so that memory use does not grow with the data.
 """
 
 import collections
@@ -46,7 +46,7 @@ class Example(NamedTuple):
 
   client: str  # The client's name.
   serialized: bytes  # A serialized `tf.train.Example`.
-  split: str | None = None  # If None, `SplitSettings` applies.
+  split: str | None = None  # None if `SplitSettings` determines it.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def write(
   *,
   overwrite: bool = False,
 ) -> DroppedCounts:
-  """Writes a file for TFF's loaders atomically.
+  """Atomically writes a file that TFF's loaders can read.
 
   Returns how many clients were dropped, and how many examples they had.
   """
@@ -140,7 +140,7 @@ def _rows(
 def _sort(
   connection: sqlite3.Connection, settings: SplitSettings
 ) -> DroppedCounts:
-  """Copies examples by client; drops the clients that have too few."""
+  """Copies the examples in order of clients; drops clients with too few."""
   clients = connection.execute(
     "SELECT client, COUNT(*), COUNT(*) - COUNT(split) FROM arrived "
     "GROUP BY client ORDER BY client"

@@ -44,14 +44,14 @@ class Conversion:
   request: ConversionRequest  # The request to fulfil.
   filename: str  # Default name of the file to write.
   split: Split  # Which examples are test data.
-  total: int  # The amount of work, in the unit of progress.
+  total: int  # The amount of work, in units of `unit`.
   unit: str = "B"  # "B" for bytes read, or "example".
   # Yields the examples, and reports progress.
   examples: Callable[[data_files.OnRead], Iterator[Example]]
   train: str = "train"  # Name of the split of training examples.
   test: str = "test"  # Name of the split of test examples.
-  heldout: tuple[str, ...] = ()  # Names of other splits.
-  # Number of parts of the source that did not become examples, by reason.
+  heldout: tuple[str, ...] = ()  # Names of splits besides train and test.
+  # Number of posts, files, ... that did not become examples, by reason.
   left_out: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
@@ -91,7 +91,7 @@ class Conversion:
     )
 
   def write_tables(self) -> None:
-    """Writes the counts of words and tags, if the format has tables of them."""
+    """Writes the files in `tables`, if any: counts of words and of tags."""
     if self.tables:
       stack_exchange.write_counts(
         self.path,
@@ -219,7 +219,7 @@ def _images(
   train: str = "train",
   test: str = "test",
 ) -> Conversion:
-  """Plans a conversion of images with their own or with artificial clients."""
+  """Plans a conversion of images; creates clients if needed or requested."""
   split = _split(request, possible)
   clients = None
   if not images.clients or request.num_clients is not None:

@@ -21,7 +21,7 @@ Files = Mapping[str | None, Sequence[pathlib.Path]]
 
 
 def files(path: pathlib.Path) -> Files:
-  """Returns LEAF's files by split: "train" and "test", or None if not split."""
+  """Returns LEAF's files by "train" and "test" or, if not split, by None."""
   if path.is_file():
     return {None: [path]}
   halves: Files = {

@@ -22,7 +22,7 @@ class Plays:
   """The speeches of one or more plays."""
 
   def __init__(self, paths: Sequence[pathlib.Path]) -> None:
-    """Takes the files of plays, whose names must differ."""
+    """Takes the plays' files, which must have different names."""
     # Number of paragraphs that did not become examples, by reason.
     self.left_out: collections.Counter[str] = collections.Counter()
     self._plays: dict[str, pathlib.Path] = {}

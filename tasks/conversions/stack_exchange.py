@@ -115,7 +115,7 @@ class StackExchangePosts:
       )
 
   def _split(self, author: int, date: str) -> str | None:
-    """Returns the split of a post; None if `SplitSettings` applies."""
+    """Returns the split of a post; None if `SplitSettings` determines it."""
     if self._heldout_every and author % self._heldout_every == 0:
       return HELDOUT
     if self._test_date is None:
@@ -124,7 +124,7 @@ class StackExchangePosts:
 
 
 class _Row(NamedTuple):
-  """A post, and its place in a dump."""
+  """A post, and its position in a dump, for error messages."""
 
   place: str
   attributes: Mapping[str, str]
@@ -155,7 +155,7 @@ class _Row(NamedTuple):
 
 
 class _Questions:
-  """Titles and tags of questions by id."""
+  """A database of the titles and tags of questions, by question id."""
 
   def __init__(self, connection: sqlite3.Connection) -> None:
     self._connection = connection

@@ -43,8 +43,9 @@ def random_subset(
 def num_test_examples(sizes: np.ndarray, test_fraction: float) -> np.ndarray:
   """Returns each client's number of test examples, int64[clients].
 
-  Clients have `sizes` examples. A client with several examples keeps at least
-  one for testing and one for training; a single example is for training.
+  `sizes`, int[clients], are the clients' numbers of examples. A client with
+  several examples keeps at least one for testing and one for training; a single
+  example is for training.
   """
   num_test = np.rint(sizes * test_fraction).astype(np.int64)
   return np.minimum(np.maximum(num_test, 1), np.maximum(sizes - 1, 0))

@@ -136,7 +136,7 @@ def match_label_proportions(
 
 
 def by_value(values: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
-  """Returns the distinct values in order, and the positions of each."""
+  """Returns the distinct values, ascending, and the positions of each value."""
   if len(values) == 0:
     raise ValueError("There are no examples to cut.")
   unique, index, counts = np.unique(
@@ -178,8 +178,8 @@ def power_law(
   return np.split(rng.permutation(num_examples), np.cumsum(sizes)[:-1])
 
 
-# Outside this range, NumPy's sampler does not end, or overflows. Values well
-# inside it already put a class at a single client, or spread it evenly.
+# Outside this range, NumPy's Dirichlet sampler does not end, or overflows. Less
+# extreme values already give a class to a single client, or spread it evenly.
 CONCENTRATION_RANGE = (1e-6, 1e9)
 
 
@@ -221,9 +221,9 @@ def dirichlet_per_client(
   for Federated Visual Classification" (2019): each client draws
   p ~ Dir(concentration · 1) over the labels, and gets examples in these
   proportions, rounded. If clients need more examples of a label than there are,
-  all get the same share of what they need, and proportionally more examples of
+  each gets the same share of its need, and proportionally more examples of
   other labels. So all clients' proportions have the same distribution; if
-  clients took their examples in turn, the last ones would get the remnants.
+  clients took examples in turn, the last clients would get the remnants.
   """
   _check_clients(num_clients, len(labels))
   rng = draws.generator(seed)
@@ -253,8 +253,9 @@ def _allocate(
 ) -> np.ndarray:
   """Returns each client's amount of each label, float64[clients, labels].
 
-  Clients with `sizes`, int64[clients], share `stock`, int64[labels], by their
-  `proportions`, float64[clients, labels].
+  `stock`, int64[labels], has the number of examples of each label; `sizes`,
+  int64[clients], the number of examples that each client gets; `proportions`,
+  float64[clients, labels], the proportions of labels that each client drew.
   """
   shared = np.zeros(proportions.shape)
   # Each iteration uses up a label's examples, or satisfies all clients.
@@ -275,7 +276,7 @@ _NEGLIGIBLE_SHARE = 1e-9  # Smaller shares of a label are rounding errors.
 
 
 def _round_counts(shared: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-  """Rounds a table of counts; keeps the sums of rows (clients) and columns."""
+  """Rounds `shared`; keeps the sums of rows (clients) and columns (labels)."""
   counts = np.floor(shared + _NEGLIGIBLE_SHARE).astype(np.int64)
   sizes, stock = (np.rint(shared.sum(axis=k)).astype(int) for k in (1, 0))
   left = stock - counts.sum(axis=0)
@@ -297,7 +298,7 @@ def _fill_small_parts(
   sizes = np.array([len(part) for part in parts])
   for receiver in np.flatnonzero(sizes < min_size):
     while sizes[receiver] < min_size:
-      # The largest part exceeds min_size, since the examples suffice for all.
+      # There are enough examples, so the largest part has more than min_size.
       donor = int(np.argmax(sizes))
       given = parts[donor].pop(int(rng.integers(sizes[donor])))
       parts[receiver].append(given)

@@ -50,7 +50,7 @@ class ExampleClients(NamedTuple):
 
 
 def load_clients(path: pathlib.Path) -> ExampleClients | None:
-  """Reads a user's file of clients; returns None for a file of `save_split`."""
+  """Reads a user's file of clients; returns None if `save_split` wrote it."""
   if "client" not in npz.names(path, what="split of clients"):
     return None
   arrays = npz.read(
@@ -109,7 +109,7 @@ def save_split(
 
 
 def load_split(path: pathlib.Path, labels: np.ndarray) -> ClientSplit:
-  """Reads a file of `save_split`; refuses it if it is for other labels."""
+  """Reads a file that `save_split` wrote; raises an error if labels differ."""
   arrays = npz.read(
     path, _ARRAYS, optional=["share_moved"], what="split of clients"
   )
@@ -162,7 +162,7 @@ def _check_positions(
 
 
 def _fingerprint(labels: np.ndarray) -> str:
-  # Converts to int64, since readers may return other integers.
+  # Converts to int64, since readers may return other types of integers.
   return hashlib.sha256(np.asarray(labels).astype("<i8").tobytes()).hexdigest()
 
 

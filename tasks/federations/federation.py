@@ -14,9 +14,9 @@ from tasks.formats import data_files
 from tff_fair.declared import FieldError, Value
 
 Source = pathlib.Path | None
-# How clients differ: "level" is in the label's average, "relation" in how the
-# label depends on the features. If only averages differ, no method helps, since
-# one model has the same intercept for all clients.
+# What differs between clients: "level" is the average of the label, "relation"
+# is how the label depends on the features. If only averages differ, no method
+# helps, since one model has the same intercept for all clients.
 Difference = Literal["level", "relation"]
 
 
@@ -24,7 +24,7 @@ Difference = Literal["level", "relation"]
 class Federation:
   """A table of natural clients' rows, and how to learn from it."""
 
-  title: str  # The name in tables.
+  title: str  # The federation's name in tables and messages.
   about: str  # Two sentences: what the clients are, and what is predicted.
   source: str  # The origin of the data.
   licence: str
@@ -34,7 +34,7 @@ class Federation:
   client: str  # The column with each row's client.
   label: str  # The column to predict.
   kind: Literal["classes", "number"]
-  # The score to compare clients by; None for accuracy or RMSE.
+  # The score to compare clients by; None means accuracy, or RMSE for numbers.
   score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
   min_examples: int = 15  # Clients with fewer rows are left out.
   files: str = ""  # Files that `read` expects; empty if a package has the data.
@@ -48,7 +48,7 @@ class Federation:
       raise FieldError("kind", "expected classes or number.", value=self.kind)
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
-    """Returns the options of the task `table` that read a prepared table."""
+    """Returns options with which the task `table` reads a prepared table."""
     return {
       "file": str(table),
       "client": self.client,

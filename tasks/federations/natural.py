@@ -12,7 +12,7 @@ from tasks.formats import mnist
 
 
 def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
-  """Replaces numbers by names, with a format string for each column."""
+  """Turns numbers into names, by the format strings `patterns` of columns."""
   names = {c: [p.format(k) for k in frame[c]] for c, p in patterns.items()}
   return frame.assign(**names)
 
@@ -61,7 +61,7 @@ def _read_communities(source: Source) -> pd.DataFrame:
   assert source is not None
   frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
   state, crimes = frame.columns[0], frame.columns[-1]
-  # Drops columns with two missing values or more: most communities lack them.
+  # Drops columns with two or more missing values; most communities lack these.
   frame = frame.dropna(axis=1, thresh=len(frame) - 1)
   frame = frame.rename(columns={state: "state", crimes: "crimes"})
   return _named(frame, state="state_{:02}")
@@ -86,7 +86,7 @@ def _read_wisdm(source: Source) -> pd.DataFrame:
   with tarfile.open(source) as files:
     (name,) = (name for name in files.getnames() if name.endswith(".arff"))
     member = files.extractfile(name)
-    assert member is not None  # It is a file.
+    assert member is not None  # The member is not a folder.
     lines = member.read().decode().split("@data")[1].split()
   rows = pd.DataFrame([line.split(",") for line in lines])
   x = rows.iloc[:, 2:-1].apply(pd.to_numeric, errors="coerce")
@@ -102,7 +102,7 @@ def _read_contraception(_: Source) -> pd.DataFrame:
 
 def _read_guimmun(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "guImmun")
-  # One row per mother: her oldest child in the data.
+  # Keeps one row per mother: the first of her children in the data.
   frame = frame.drop_duplicates("mom").drop(columns=["kid", "mom"])
   return _named(frame, comm="community_{}")
 
@@ -139,7 +139,7 @@ def _read_ilea_schools(source: Source) -> pd.DataFrame:
 
 def _read_egsingle(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "egsingle")
-  # One row per child: its last year.
+  # Keeps one row per child: that of the last year.
   frame = frame.sort_values("year", kind="stable").groupby("childid").tail(1)
   frame = frame.drop(columns="childid").sort_values(["schoolid", "math"])
   return _named(frame, schoolid="school_{}")
@@ -147,7 +147,7 @@ def _read_egsingle(_: Source) -> pd.DataFrame:
 
 def _read_star(_: Source) -> pd.DataFrame:
   frame = from_r("mlmRev", "star")
-  # One row per pupil: the third grade.
+  # Keeps one row per pupil: that of the third grade.
   frame = frame[frame["gr"] == "3"].dropna(subset="math")
   frame = frame.drop(columns=["id", "gr", "tch", "birthq", "read"])
   return _named(frame, sch="school_{:02}")

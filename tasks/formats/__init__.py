@@ -1,1 +1,1 @@
-"""Readers of published files; they return arrays, users or paths."""
+"""Reads published data files, as arrays, lists of users or lists of paths."""

@@ -30,9 +30,9 @@ class CifarVersion(NamedTuple):
   name: str  # "cifar10" or "cifar100".
   # Folder names of the Python version and the binary version.
   folders: tuple[str, str]
-  # The split, "train" or "test", by a batch's file name without its ending.
+  # Maps a batch's file name, without ending, to its split: "train" or "test".
   splits: Mapping[str, str]
-  # By name of a label: its key in pickled batches, and its number of classes.
+  # Maps a label's name to its key in pickled batches and its number of classes.
   labels: Mapping[str, tuple[bytes, int]]
 
 
@@ -60,7 +60,7 @@ _ALLOWED_GLOBALS = {
 
 class _SafeUnpickler(pickle.Unpickler):
   def find_class(self, module: str, name: str) -> object:
-    # NumPy 2 writes the module's new name.
+    # Pickles from NumPy 2 have the new name numpy._core.
     module = module.replace("numpy._core", "numpy.core")
     if (module, name) not in _ALLOWED_GLOBALS:
       raise pickle.UnpicklingError(
@@ -141,7 +141,7 @@ def find(directory: pathlib.Path, kind: CifarVersion) -> pathlib.Path | None:
   """Returns the folder with the batches, if there is one."""
   first, *_, test = kind.splits
   for folder in (directory, *(directory / name for name in kind.folders)):
-    # Requires the test batch, too, since "train" alone may be another data set.
+    # Requires the test batch, too: a file "train" may be of another data set.
     if any(
       all((folder / f"{name}{ending}").is_file() for name in (first, test))
       for ending in ("", ".bin")

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class ClientNames(Sequence[str]):
-  """A sequence of names, held as one string in a seventh of a list's memory."""
+  """A sequence of names, held as bytes; takes a seventh of a list's memory."""
 
   def __init__(self, names: Iterable[str]) -> None:
     text = bytearray()

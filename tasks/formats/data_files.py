@@ -1,4 +1,4 @@
-"""Finds, opens and atomically writes data files; raises `DataError`."""
+"""Finds, opens and atomically writes data files; errors are `DataError`s."""
 
 import bz2
 import contextlib
@@ -89,7 +89,7 @@ def open_file(
 def lines(
   path: pathlib.Path, on_read: OnRead = ignore
 ) -> Iterator[tuple[str, str]]:
-  """Yields the place and the text of each line, without its line end."""
+  """Yields where each line is, for errors, and its text without line end."""
   with open_file(path, on_read) as file:
     for number, line in enumerate(file, 1):
       try:
@@ -176,10 +176,11 @@ def is_compressed(path: pathlib.Path) -> bool:
 def reporting_damage(
   place: object, problem: str = "is damaged"
 ) -> Iterator[None]:
-  """Turns any error in the block into a `DataError` about `place`.
+  """Turns an error in the block into a `DataError` about `place`.
 
   Parsers of damaged bytes raise errors of many kinds, so put only the parser's
-  call into the block.
+  call into the block. A `DataError`, and an `OSError` of the operating system,
+  is raised unchanged.
   """
   try:
     yield
@@ -208,7 +209,7 @@ class _ReportingFile(io.RawIOBase):
     return True
 
   def seekable(self) -> bool:
-    return self._file.seekable()  # zipfile seeks its list of members.
+    return self._file.seekable()  # zipfile seeks to the list of members.
 
   def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
     return self._file.seek(offset, whence)

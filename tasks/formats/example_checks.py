@@ -11,7 +11,7 @@ def class_labels(
   values: Sequence[int | float | str] | np.ndarray,
   num_classes: int | None = None,
 ) -> np.ndarray:
-  """Returns labels as class numbers, int32[n]; refuses other labels."""
+  """Converts class numbers to int32[n]; other labels raise a `ValueError`."""
   try:
     numbers = np.asarray(values)
   except ValueError:  # Lists of unequal lengths.
@@ -57,7 +57,7 @@ def check_finite(source: object, what: str, array: np.ndarray) -> None:
   """Checks that floats are neither missing nor infinite in float32."""
   if array.dtype.kind != "f" or not array.size:
     return
-  # In parts, since x may fill half of the memory.
+  # Checks part by part: a copy of the array may not fit into memory.
   step = max(1, (1 << 22) // array[0].size)
   for start in range(0, len(array), step):
     part = np.abs(array[start : start + step]).reshape(
@@ -80,5 +80,5 @@ def as_text(value: object) -> str:
 
 
 def place(row: int) -> str:
-  """Returns an example's place in words."""
+  """Describes where an example is, for error messages."""
   return f"example {row} (counted from 0)"

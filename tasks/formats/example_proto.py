@@ -26,7 +26,7 @@ _ONE, _MANY = _Field.LABEL_OPTIONAL, _Field.LABEL_REPEATED
 # The fields of each message in the order of their numbers: name, type, label.
 _MESSAGES: Mapping[str, Sequence[tuple[str, int | str, int]]] = {
   "BytesList": [("value", _Field.TYPE_BYTES, _MANY)],
-  # Packed floats, which NumPy reads and writes directly.
+  # The bytes of packed floats, which NumPy reads and writes directly.
   "FloatList": [("value", _Field.TYPE_BYTES, _ONE)],
   "Int64List": [("value", _Field.TYPE_INT64, _MANY)],
   "Feature": [

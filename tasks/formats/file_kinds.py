@@ -74,7 +74,7 @@ _PICTURE = FileKind(
 _OF_R = FileKind("a file of R", advice="In R, write CSV: write.csv.")
 PARQUET = FileKind("a Parquet file", "pandas.read_parquet({})")
 
-# Kinds by first bytes that may also begin a text: a zero byte must follow.
+# Kinds by first bytes that may also begin a text file, which has no zero byte.
 _LETTERS = {
   b"PAR1": PARQUET,
   b"ARROW1": FileKind("a Feather or Arrow file", "pandas.read_feather({})"),

@@ -99,7 +99,7 @@ def class_folders(
 def paths_from_list(
   root: pathlib.Path, source: pathlib.Path, images: Iterable[tuple[str, int]]
 ) -> LabeledPaths:
-  """Returns the images in a list: paths below `root`, and labels."""
+  """Converts pairs of a path below `root` and a label to `LabeledPaths`."""
   found = list(images)
   if not found:
     raise DataError(source, "lists no images.")
@@ -114,7 +114,7 @@ def paths_from_list(
 
 
 def concatenate(halves: Sequence[LabeledPaths]) -> LabeledPaths:
-  """Returns the images of several folders or lists with one root, in order."""
+  """Joins the images of several folders or lists that have the same root."""
   return LabeledPaths(
     root=halves[0].root,
     paths=np.concatenate([half.paths for half in halves]),
@@ -145,5 +145,5 @@ def read_images(
 
 
 def lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-  """Yields the place, for errors, and the text of each line with content."""
+  """Yields each non-empty line: its position, for errors, and its text."""
   yield from (found for found in data_files.lines(path) if found[1])

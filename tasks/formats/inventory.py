@@ -66,7 +66,7 @@ def _looks_like_leaf(path: pathlib.Path) -> bool:
 
 
 def describe_client_data(path: pathlib.Path) -> str:
-  """Describes a file of TFF's data sets, a line for each split."""
+  """Describes a file of TFF's data sets, with a line for each split."""
   sqlite_file.check(path)
   sqlite_file.check_pages(path)
   with sqlite_file.connect(path) as connection:

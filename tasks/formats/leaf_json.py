@@ -106,7 +106,7 @@ def _by_user(path: pathlib.Path, leaf: Any, name: str) -> dict[str, Any]:
   return by_user
 
 
-# The functions above read single files; `Users` has a whole folder's users.
+# The functions above read files; below, `Users` are the clients of a task.
 
 ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
 
@@ -115,7 +115,7 @@ ToArrays = Callable[[list[object], list[int | float | str]], Arrays]
 class Users:
   """The users of a folder, by client id."""
 
-  names: tuple[str, ...]  # Names in the data, in ascending order.
+  names: tuple[str, ...]  # The users' names, in ascending order.
   train: Split  # Training data.
   test: Split  # Test data.
   num_too_small: int  # Users left out for having too few examples.
@@ -166,7 +166,7 @@ def load_users(
   min_examples: int = 1,
   seed: int = 0,
 ) -> Users:
-  """Returns a folder's users that have training and test examples."""
+  """Returns the users in a folder who have training and test examples."""
   directory = data_files.require(
     directory, what="data of LEAF", files="JSON files"
   )

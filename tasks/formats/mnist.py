@@ -51,7 +51,7 @@ def read_idx(path: pathlib.Path, num_axes: int | None = None) -> np.ndarray:
     shape = struct.unpack(f">{magic[3]}I", sizes)
     expected = math.prod(shape) * dtype.itemsize
     content = bytearray()
-    # Reads pieces, since a damaged header may claim a huge size.
+    # Reads in pieces, since a damaged header may claim a huge size.
     while chunk := file.read(min(1 << 20, expected + 1 - len(content))):
       content += chunk
   if len(content) != expected:
@@ -151,7 +151,7 @@ def _writers_of(path: pathlib.Path, labels: np.ndarray) -> np.ndarray:
   The file's labels must equal `labels`, which are MNIST's.
   """
   table = read_idx(path, 2)
-  # QMNIST has more test digits than MNIST, after MNIST's own.
+  # QMNIST's test digits are those of MNIST, followed by others.
   if table.shape[1] <= _WRITER or len(table) < len(labels):
     raise DataError(
       path,

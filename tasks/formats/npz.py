@@ -11,7 +11,8 @@ from tasks import notices
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files, file_kinds, source_files
 
-# First bytes of a zip file, and of a single array, which has a separate error.
+# First bytes of a zip file, and of a single array, for which `_open` raises a
+# separate error.
 _STARTS = (b"PK", b"\x93N")
 
 
@@ -91,7 +92,7 @@ def _member(
 
 def _check(path: pathlib.Path, name: str, array: object) -> None:
   """Checks that a file's member is an array, without invalid strings."""
-  # NumPy returns bytes for a member that does not begin like an array.
+  # NumPy returns a member as bytes if it does not begin like an array.
   if not isinstance(array, np.ndarray):
     raise DataError(path, f"is damaged: {name} is not an array.")
   if array.dtype.kind == "U":

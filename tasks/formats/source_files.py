@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-# The most bytes to read for the digests of a task's files, all together.
+# The most bytes to read, in total, for the digests of a task's files.
 MOST_BYTES = 2**30
 _BLOCK = 2**20
 _LEAST_BLOCK = 2**12  # The smallest block, if there are many files.
@@ -40,13 +40,13 @@ def recording() -> Iterator[Mapping[pathlib.Path, None]]:
 
 
 def note(*paths: pathlib.Path) -> None:
-  """Adds files to the current `recording`, if any; call before reading."""
+  """Adds files to the current `recording`, if any; call it before reading."""
   if (found := _noted.get()) is not None:
     found |= dict.fromkeys(paths)
 
 
 def digests(files: Iterable[pathlib.Path]) -> dict[str, str]:
-  """Returns the SHA-256 digests of files by path below their common folder.
+  """Returns files' SHA-256 digests by path below the files' common folder.
 
   If the files have more than `MOST_BYTES` in total, digests cover only evenly
   spaced blocks and each file's size. More than 20 files get a single digest,

@@ -123,7 +123,7 @@ def _check_splits(
 
 
 def check(path: pathlib.Path) -> None:
-  """Checks that a file is whole, and has the tables of TFF's data sets."""
+  """Checks that a file is not truncated, and has the tables of TFF's data."""
   with reporting_unreadable(path):
     problem = header_problem(path)
   if problem:
@@ -155,7 +155,10 @@ def check(path: pathlib.Path) -> None:
 
 
 def header_problem(path: pathlib.Path) -> str | None:
-  """Returns the header's problem, if any; see sqlite.org/fileformat.html."""
+  """Returns what is wrong with a file's header or size; None if nothing is.
+
+  See sqlite.org/fileformat.html.
+  """
   size = path.stat().st_size
   with path.open("rb") as file:
     header = file.read(_HEADER_BYTES)
@@ -166,7 +169,7 @@ def header_problem(path: pathlib.Path) -> str | None:
     (page_size,) = struct.unpack_from(">H", header, 16)
     change_counter, page_count = struct.unpack_from(">II", header, 24)
     (version_valid_for,) = struct.unpack_from(">I", header, 92)
-    # Old versions of SQLite leave a wrong page count; the counters reveal this.
+    # Old versions of SQLite leave wrong page counts; then these numbers differ.
     if change_counter == version_valid_for:
       expected = page_count * (65536 if page_size == 1 else page_size)
   if size < expected:
@@ -178,7 +181,7 @@ def header_problem(path: pathlib.Path) -> str | None:
 def connect(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
   """Opens a file for reading; errors in the context become `DataError`s."""
   source_files.note(path)
-  # Immutable: SQLite creates no lock, journal or memory file next to the data.
+  # With immutable=1, SQLite creates no lock, journal or memory file.
   uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
   try:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:

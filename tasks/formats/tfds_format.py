@@ -29,7 +29,7 @@ FeatureKind = Literal[
 
 
 class Feature(NamedTuple):
-  """A feature of examples."""
+  """A feature of a data set's examples."""
 
   # "class": a number with a name. "truth": true or false. "number": a single
   # number. "numbers": a tensor of a known shape.
@@ -64,7 +64,7 @@ class DataSet:
   """A prepared data set."""
 
   def __init__(self, directory: pathlib.Path) -> None:
-    """Reads a data set's description."""
+    """Reads the description of a data set, but no examples."""
     # Imported late, since it takes a second and few tasks need it.
     import tensorflow_datasets as tfds  # noqa: PLC0415
 

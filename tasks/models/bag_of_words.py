@@ -12,7 +12,8 @@ def bag_of_words_regression(
   """Builds a logistic regression on the share of each word in a text.
 
   It maps word numbers, int[n, length], from 1 to num_words with 0 for padding,
-  to logits, float32[n, num_labels], and reads only the weights of these words.
+  to logits, float32[n, num_labels], and reads only the weights of words
+  that occur.
   """
   return tf.keras.Sequential(
     [

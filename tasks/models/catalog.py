@@ -1,6 +1,7 @@
 """Builds models by name, and checks that they fit a task's shapes.
 
-A name means the same in every task; `tasks.models.names.ALL` lists all.
+A name means the same model in every task; `tasks.models.names.ALL` lists the
+names.
 """
 
 import functools

@@ -73,7 +73,8 @@ _RESNET_STAGES = (64, 128, 256, 512)
 _BLOCKS_PER_STAGE = 2
 _GROUPS = 2
 # Images of this size or more are downsampled before the first stage, as in the
-# paper; for smaller images, the first convolution is 3 x 3 without pooling.
+# paper on ResNets; for smaller ones, the first convolution is 3 x 3, and there
+# is no pooling after it.
 _LARGE_IMAGE = 96
 
 

@@ -118,12 +118,12 @@ def _is_plain(layer: tf.keras.layers.Layer) -> bool:
   )
 
 
-# Plain activations are functions; a layer without an activation has None.
+# The types of activations: a plain function, or None if there is none.
 _FUNCTIONS = (types.NoneType, types.FunctionType)
 
 
 class _Probabilities(tf.keras.layers.Layer):
-  """A softmax that Keras' cross entropy does not bypass, unlike Keras' own."""
+  """A softmax layer; Keras' cross entropy would bypass Keras' own softmax."""
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
     return tf.identity(tf.nn.softmax(inputs))

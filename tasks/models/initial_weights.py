@@ -1,7 +1,8 @@
 """Rebuilds a user's Keras model with the same initial weights each time.
 
 A seed determines these weights. Weights without an initializer, such as trained
-weights, are copied from one model, built outside of graphs, to all others.
+weights, are copied from one model, built outside of graphs, to all other
+models.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ class FixedWeightsBuilder:
   build: task.KerasModelFn  # Returns a new model with other weights.
   # The weights, in the order of `tf.keras.Model.weights`.
   weights: tuple[np.ndarray, ...]
-  # For each variable, in the order of creation in a graph, its index in the
-  # weights; None if it is not a weight.
+  # For each variable, in the order of creation in a graph, its index in
+  # `weights`; None if the variable is not a weight.
   weight_indices: tuple[int | None, ...]
 
   @classmethod
@@ -149,7 +150,10 @@ class FixedWeightsBuilder:
   def from_weights(
     cls, build: task.KerasModelFn, weights: Sequence[np.ndarray]
   ) -> Self:
-    """Returns a builder of models with `weights`, after building one model."""
+    """Returns a builder of models with `weights`.
+
+    It builds one model in a graph, to see in which order variables are created.
+    """
     created: list[tf.Variable] = []
 
     def record(create: _Creator, **arguments: Any) -> tf.Variable:
@@ -299,7 +303,7 @@ def _call_symbolically(
 
 
 def last_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
-  """Returns the last layer of a model; for a subclass, the model itself."""
+  """Returns a model's last layer; for a subclassed model, the model itself."""
   last: tf.keras.layers.Layer = model
   while type(last) in _GRAPHS and last.layers:
     last = last.layers[-1]
@@ -340,7 +344,7 @@ def with_seed_0(task: Task) -> Task:
 
 
 def _is_ours(function: object) -> bool:
-  """Returns whether a function builds a model of this project from a seed."""
+  """Returns whether a function is from `tasks.models`, except random models."""
   module, name = (
     getattr(function, attribute, "")
     for attribute in ("__module__", "__qualname__")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-# The modules with parts that every installation of Keras has.
+# Keras' modules of classes and of functions, as in every installation.
 _CLASS_MODULES = (
   *("layers", "initializers", "regularizers", "constraints", "models"),
   *("losses", "metrics", "optimizers", "optimizers.schedules"),
@@ -48,12 +48,13 @@ _OTHER_CALLS = """
   tile transpose truncatediv truncatemod unique unique_with_counts unravel_index
   unstack where zeros zeros_like
 """
-_FILE = "vocabulary"  # In a lookup layer, a list or the path of a file.
+_FILE = "vocabulary"  # The setting of a lookup layer: a list or a file's path.
 
 
 def find_foreign(config: object) -> Iterator[str]:
   """Yields the names in a description that are not Keras' own."""
-  waiting = [config]  # May be nested too deeply for recursion.
+  # Uses no recursion, since a description may be nested very deeply.
+  waiting = [config]
   while waiting:
     value = waiting.pop()
     if isinstance(value, Mapping):

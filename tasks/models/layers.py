@@ -10,7 +10,7 @@ import tensorflow as tf
 
 # Seeds of layers, so that one number determines the initial weights. TFF builds
 # a model in several graphs; only initializers with their own seed give the same
-# weights in each of them.
+# weights in every graph.
 
 # More layers than any model here has.
 _MAX_LAYERS = 64
@@ -30,14 +30,14 @@ def he_normal(seed: int) -> Iterator[tf.keras.initializers.Initializer]:
 
 def int32_seeds(seed: int, count: int) -> list[int]:
   """Returns `count` seeds below 2^31, unrelated for different `seed`s."""
-  # Hashed, so that layer 1 with seed 0 differs from layer 0 with seed 1.
+  # Hashes `seed`, so that layer 1 with seed 0 and layer 0 with seed 1 differ.
   words = np.random.SeedSequence(seed).generate_state(count, np.uint32)
   return [int(word >> 1) for word in words]
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-  """Seeds the layers built in the block that have no seed of their own.
+  """Seeds the layers that the block builds, unless they have their own seed.
 
   The generators of Python and NumPy then continue as before the block.
   """
@@ -50,7 +50,7 @@ def seeded(seed: int) -> Iterator[None]:
     np.random.set_state(of_numpy)
 
 
-_MOST_STEPS = 10  # The most steps in one iteration of a loop.
+_MOST_STEPS = 10  # The most steps in one iteration of the loop in `_scan`.
 
 # A step maps a state and one row of each input to a new state and the outputs.
 _State = tuple[tf.Tensor, tf.Tensor]
@@ -185,7 +185,9 @@ def _d_inner(
   i, f, a, o = tf.split(gates, 4, -1)
   carry_before = tf.concat([zeros[tf.newaxis], carries[:-1]], 0)
   tanh = tf.tanh(carries)
-  by_carry = tf.concat(  # Derivatives of c_t, and of h_t through o_t, by z_t.
+  # Derivatives with respect to the gate inputs z_t: `by_carry` of c_t, and
+  # `by_output` of h_t through o_t.
+  by_carry = tf.concat(
     [a * i * (1 - i), carry_before * f * (1 - f), i * (1 - a * a)], -1
   )
   by_output = tanh * o * (1 - o)
@@ -204,7 +206,7 @@ def _d_inner(
     for mask in masks:
       d_inner = tf.where(mask, d_inner, 0)
     before, d_carry_before = tf.matmul(d_inner, back), d_new_carry * f
-    for mask in masks:  # A masked step keeps both gradients.
+    for mask in masks:  # A masked step passes both gradients on.
       before = tf.where(mask, before, d_output)
       d_carry_before = tf.where(mask, d_carry_before, d_carry)
     return (before, d_carry_before), (d_inner,)

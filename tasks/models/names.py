@@ -1,6 +1,6 @@
 """Names of models and of their initial weights, for options of tasks.
 
-A name means the same in every task.
+A name means the same model in every task.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ ImageModelName = Literal[
 ]
 InitialWeights = Literal["glorot", "pytorch"]
 
-# Networks of dense layers by the widths of their hidden layers.
+# The widths of the hidden layers of each network of dense layers.
 HIDDEN_UNITS: Mapping[str, tuple[int, ...]] = {
   "linear": (),
   "logistic_regression": (),

@@ -19,7 +19,7 @@ from tff_fair import keras_state
 
 # A mean as a sum and a weight, float32[] each.
 _Mean = tuple[tf.Tensor, tf.Tensor]
-# Tensors, or means as sums and weights, by name.
+# Metrics by name: tensors, or means as in `_Mean`.
 _Metrics = collections.OrderedDict[str, tf.Tensor]
 
 # Without AutoGraph, which takes time and has nothing to convert here.
@@ -52,8 +52,8 @@ class LossAndMetric:
   loss: Callable[[], tf.keras.losses.Loss]  # Its value is a mean over a batch.
   metric: Callable[[str], tf.keras.metrics.Metric]  # Takes the metric's name.
   metric_name: str
-  # Maps a batch's labels and predictions to the sum and the weight that it adds
-  # to the metric, float32[] each.
+  # Maps a batch's labels and predictions to the sum and the weight that the
+  # batch adds to the metric, float32[] each.
   count: Count
 
   def model_fn(
@@ -89,7 +89,7 @@ class LossAndMetric:
     """Returns a function that builds a `FunctionalModel` of a dense network.
 
     For other networks, such as convolutions, the function returns None, because
-    they train as fast as Keras models.
+    they train equally fast as Keras models.
     """
 
     @functools.cache

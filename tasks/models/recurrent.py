@@ -78,8 +78,9 @@ def sentence_lstm(
 ) -> tf.keras.Model:
   """Builds a classifier of sentences: stacked LSTMs and one dense layer.
 
-  Token 0 is padding at the end. A given `embedding`, float32[num_tokens, size],
-  is not trained. The model maps int[n, length] to float32[n, num_classes].
+  Token 0 is padding at the end. If `embedding`, float32[num_tokens, size], is
+  given, it is not trained. The model maps int[n, length] to float32[n,
+  num_classes].
   """
   layer_seeds = iter(layers.int32_seeds(seed, 2 + 2 * num_layers))
   embedding_seed = next(layer_seeds)
@@ -178,7 +179,7 @@ class MaskedCrossentropy(tf.keras.losses.Loss):
 
 
 class MaskedAccuracy(tf.keras.metrics.Mean):
-  """The share of correctly predicted tokens, except `not_counted` tokens."""
+  """The share of correct predictions, among tokens not in `not_counted`."""
 
   def __init__(
     self,

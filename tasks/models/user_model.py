@@ -37,7 +37,7 @@ def build_fn(
   *,
   seed: int,
 ) -> task.KerasModelFn:
-  """Returns a builder of a task's model from a user's function."""
+  """Returns a builder that calls a user's function to build a task's model."""
   wanted = catalog.required_shapes(element_spec, num_classes)
   given = {"input_shape": wanted.x, "num_classes": num_classes, "seed": seed}
   try:
@@ -104,7 +104,7 @@ def check_loss(
 
 
 _EXAMPLES = 4  # The number of examples in the batch that tests a model.
-_UNKNOWN_SIZE = 3  # The size of that batch along axes of unknown size.
+_UNKNOWN_SIZE = 3  # The batch's size along axes of unknown size.
 _TOLERANCE = 1e-5
 
 
@@ -237,7 +237,7 @@ def _differ(
 
 @keras_state.preserve()
 def _values_in_graph(builder: SeededModelBuilder) -> list[np.ndarray] | None:
-  """Returns the initial weights in a graph; None if Keras cannot build it."""
+  """Returns the initial weights in a graph; None if the model has an error."""
   with tf.Graph().as_default() as graph:
     # Shifts the seeds that TensorFlow derives from the number of operations.
     tf.random.uniform([])

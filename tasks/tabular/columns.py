@@ -53,7 +53,7 @@ class TextGatherer:
     return self._codes.keys()
 
   def add(self, codes: np.ndarray, values: Sequence[str]) -> None:
-    """Adds rows, as indices of `values`; -1 or the index of "" is missing."""
+    """Adds rows, as indices of `values`: -1 or the index of "" if missing."""
     known = self._codes
     places = [known.setdefault(v, len(known)) if v else -1 for v in values]
     # Appends the code of missing texts, which the index -1 selects.

@@ -32,7 +32,7 @@ class NumberFeature:
   name: str  # Name of the column.
   shift: float  # A float32 close to the mean.
   scale: float  # 1 / standard deviation; 0 if all numbers are equal.
-  # The rest of the mean, after scaling: one float32 is not exact enough.
+  # (shift - mean) * scale: corrects the rounding of the mean to float32.
   offset: float
   is_flagged: bool  # Whether any training row lacks the number.
 
@@ -42,7 +42,7 @@ class TextFeature:
   """How a column of texts enters x."""
 
   name: str  # Name of the column.
-  # The texts that have a column of x, ascending; "" is a missing value.
+  # The texts that have a column of x, in ascending order; "" means missing.
   values: tuple[str, ...]
 
 
@@ -99,7 +99,7 @@ def raw_values(
   return {
     name: column.values[rows].astype(np.float32)
     if isinstance(column, Numbers)
-    # A missing text has the code -1.
+    # The code -1, a missing text, selects the appended "".
     else np.array([*column.values, ""], object)[column.codes[rows]]
     for name, column in columns.items()
   }

@@ -1,7 +1,7 @@
 """Recognizes columns of ids or row numbers, which should not be features.
 
-An id carries no information about a patient. But if rows are in some order,
-such as by label, ids or row numbers reveal the label.
+An id says nothing about an example. But if rows are in some order, such as by
+label, ids or row numbers reveal the labels.
 """
 
 import re
@@ -12,15 +12,15 @@ import numpy as np
 from tasks import notices
 from tff_fair import declared
 
-# Names in databases, pandas and pyarrow: id, patient_id, PatientID,
-# Unnamed: 0.1, __index_level_0__.
+# Names of ids or row numbers in databases, pandas and pyarrow: id, patient_id,
+# PatientID, Unnamed: 0.1, __index_level_0__.
 _NAME = re.compile(
   r"(?i:id|.+[_\s.-]id|index|unnamed: ?\d+(\.\d+)*|__index_level_\d+__)"
   r"|.*[a-z]I[Dd]"
 )
 _NEARLY = 0.95
 _LEAST_ROWS = 20  # In fewer rows, numbers may rise by chance.
-_MOST_EXACT = 2**24  # Larger integers may be equal in float32.
+_MOST_EXACT = 2**24  # Larger integers may become equal in float32.
 
 
 def looks_like_id(column: str) -> bool:
@@ -51,13 +51,13 @@ class RiseCounter:
     if self._rising < _NEARLY * self._number:
       return False
     known = values[~np.isnan(values)]
-    if np.abs(known).max() > _MOST_EXACT:  # May be equal in float32.
+    if np.abs(known).max() > _MOST_EXACT:  # They may become equal in float32.
       return True
     return len(np.unique(known)) >= _NEARLY * len(known)
 
 
 def notify_left_out(place: object, columns: Iterable[str], remedy: str) -> None:
-  """Notifies the user of left-out columns, if any, and of the remedy."""
+  """Notifies the user of left-out columns, if any; `remedy` would keep them."""
   names = list(columns)
   if names:
     shown = declared.as_text(names)

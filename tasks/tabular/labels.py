@@ -24,7 +24,7 @@ class Labels:
   # Class numbers, int32[rows], or one or t numbers, float32[rows] or [rows, t].
   y: np.ndarray
   class_names: Sequence[str] | None = None  # None for numbers.
-  mean: float = 0.0  # The label at y = 0, in its own units.
+  mean: float = 0.0  # The label at y = 0, in the label's own units.
   scale: float = 1.0  # One unit of y in the label's own units.
 
   @property
@@ -75,7 +75,10 @@ def number_classes(
   source: str,
   place: Callable[[int], str],
 ) -> Labels:
-  """Numbers the training rows' classes; refuses test rows of other classes."""
+  """Returns labels as numbers of the classes that occur in training rows.
+
+  Raises a `DataError` if a test row has another class.
+  """
   codes, names = classes
   is_known = np.bincount(codes[clients.train.rows], minlength=len(names)) > 0
   is_new = ~is_known[codes[clients.test.rows]]
@@ -105,7 +108,7 @@ def number_classes(
 def standardize(
   values: np.ndarray, train: ClientRows, *, source: str
 ) -> Labels:
-  """Standardizes labels, float64[rows], over the federation's training rows."""
+  """Standardizes labels, float64[rows], by the moments of all training rows."""
   of_training = values[train.rows]
   if of_training.min() == of_training.max():
     raise _one_value(source, f"{of_training[0]:.15g}")

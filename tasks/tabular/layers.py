@@ -1,6 +1,6 @@
 """The steps of `features` and `labels` as Keras' own layers.
 
-A saved model does not need this project's code. Inner layers have a dot in
+So a saved model does not need this project's code. Inner layers have a dot in
 their names, unlike inputs, because all names in a model must differ.
 """
 
@@ -24,7 +24,7 @@ def inputs(
   named_inputs: dict[str, tf.Tensor] = {}
   used = {*taken, PROBABILITIES, NUMBER}
   for name, kind in columns.items():
-    # TensorFlow's names consist of letters and digits, and must differ.
+    # Names of inputs consist of letters, digits and _, and must differ.
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
     if not word[:1].isalpha():
       word = f"column_{word}"
@@ -56,7 +56,7 @@ def _joined(parts: Sequence[tf.Tensor], name: str) -> tf.Tensor:
 
 
 def in_label_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
-  """Turns outputs into class probabilities, or into the label's own units."""
+  """Converts outputs to class probabilities, or to numbers in label units."""
   if labels.class_names is not None:
     return tf.keras.layers.Softmax(name=PROBABILITIES)(outputs)
   scaled = tf.keras.layers.Rescaling(
@@ -68,7 +68,7 @@ def in_label_units(outputs: tf.Tensor, labels: Labels) -> tf.Tensor:
 def model(
   inputs: Mapping[str, tf.Tensor], outputs: tf.Tensor
 ) -> tf.keras.Model:
-  """Returns a model that maps columns by name to an output."""
+  """Returns a model that maps a dictionary of columns to outputs."""
   return tf.keras.Model(dict(inputs), outputs)
 
 

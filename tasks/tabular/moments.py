@@ -56,7 +56,7 @@ def of_clients(values: np.ndarray, sizes: np.ndarray) -> Moments:
 
 
 def merge(a: Moments, b: Moments) -> Moments:
-  """Returns the moments of the numbers of both `a` and `b`."""
+  """Returns the moments of all numbers that `a` and `b` summarize."""
   count = a.num + b.num
   at_least_one = np.maximum(count, 1)
   difference = b.mean - a.mean

@@ -57,7 +57,7 @@ class ParquetFile:
     )
 
   def _first_texts(self) -> dict[str, Sequence[str]]:
-    """Returns the distinct texts of the first rows, by text column."""
+    """Returns the distinct texts in the first rows of each text column."""
     names = [
       name
       for name in self.names
@@ -70,7 +70,7 @@ class ParquetFile:
       return {name: _codes(batch.column(name))[1] for name in names}
 
   def place(self, row: int) -> str:
-    """Returns a row's place in words."""
+    """Describes where a row is, for messages."""
     return f"row {row + 1} (counted from 1)"
 
   def read_chunks(
@@ -105,7 +105,7 @@ class ParquetFile:
   def count_missing_texts(
     self, names: Sequence[str]
   ) -> dict[str, Counter[str]]:
-    """Counts, by column, the texts that are treated as missing numbers."""
+    """Counts, by column, texts such as NA that are read as missing numbers."""
     written = [name for name in names if name in self._sample]
     found: dict[str, Counter[str]] = {name: Counter() for name in written}
     for batch in self._batches(written, table_file.ROWS_PER_CHUNK):
@@ -160,7 +160,7 @@ class ParquetFile:
       if _is_text(kind):
         codes, texts = _codes(array)
         numbers = self._numbers(name, texts)
-        # A missing text has the code -1.
+        # The code -1, a missing text, selects the appended NaN.
         return None if numbers is None else np.append(numbers, np.nan)[codes]
       if not pa.types.is_floating(kind):
         # Permits rounding: large integers lose digits, as in any float.
@@ -212,7 +212,7 @@ def _codes(array: pa.Array) -> tuple[np.ndarray, list[str]]:
     array = array.dictionary_encode()
   codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
   values = array.dictionary
-  # Booleans become True and False, as in Python and pandas.
+  # Booleans become the texts True and False, as in Python and pandas.
   if not pa.types.is_boolean(values.type):
     values = values.cast(pa.string())
   return codes, ["" if v is None else str(v) for v in values.to_pylist()]

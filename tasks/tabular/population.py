@@ -84,7 +84,7 @@ def choose_test_rows(
   """
   generator = cuts.generator(seed)
   shuffled = generator.permutation(len(clients))
-  # Stable, so a client's rows of a class stay in random order.
+  # The sort is stable, so a client's rows of a class stay in random order.
   keys = [clients] if classes is None else [classes, clients]
   order = shuffled[np.lexsort([key[shuffled] for key in keys])]
   sizes = np.bincount(clients)
@@ -159,8 +159,8 @@ def _with_all_classes_in_training(
 ) -> np.ndarray:
   """Returns `is_test`, changed so that each class has a training row.
 
-  In exchange, another row of the same client is tested. `ids` are the rows'
-  client ids, int[rows], -1 without a client.
+  In exchange, another row of the same client becomes a test row, if possible.
+  `ids`, int[rows], are the rows' client ids; -1 without a client.
   """
   is_test = is_test.copy()
   num_train, num_test = (

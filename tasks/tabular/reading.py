@@ -20,7 +20,7 @@ from tff_fair import declared, spelling
 def locate(
   file: str, data_dir: pathlib.Path | None, *, several: bool = False
 ) -> pathlib.Path:
-  """Returns the path of the option `file`, relative to `data_dir`.
+  """Returns the path that the option `file` names, in `data_dir` if relative.
 
   `several` also allows a folder or a pattern.
   """
@@ -114,13 +114,13 @@ def read(
 
   A numeric column has only numbers and missing values. Columns in `texts` are
   read as texts, columns in `units` as numbers with a unit, and columns in
-  `exact` as float64. A `DataError` reports columns in `complete` with missing
-  values, and the advice in `remedies`; columns in `categories` whose texts are
-  not categories; and columns in `measured` with numbers in another notation.
+  `exact` as float64. A `DataError` reports columns in `complete` that lack
+  values, with the advice in `remedies`; columns in `categories` whose texts are
+  not categories; and columns in `measured` whose numbers have another notation.
   """
   reading = _ColumnReader(table, categories, exact, measured, remedies or {})
   if mixed := reading.gather(names, texts):
-    # Reads these again as texts, because numbers lose their original spelling.
+    # Reads mixed columns again as texts: numbers have lost their spelling.
     reading.gather(mixed, mixed)
   for name in names:
     reading.check_texts(name)
@@ -176,7 +176,7 @@ class _ColumnReader:
         elif isinstance(piece, tuple):
           found = self._texts.setdefault(name, columns.TextGatherer())
           found.add(*piece)
-          # Checked in each chunk: a million distinct texts would fill memory.
+          # Checks now, before too many distinct texts fill the memory.
           if len(found.values) > text_columns.MAX_CATEGORIES:
             self.check_texts(name)
         elif self._is_finite(name, piece, start):
@@ -263,7 +263,7 @@ class _ColumnReader:
         f"missing={declared.as_text([f'{name}={text}'])}."
       )
       return column
-    # A missing text has the code -1.
+    # The code -1, a missing text, selects the appended NaN.
     numbers = np.append(values, np.nan)[column.codes]
     self._is_finite(name, numbers, 0)
     return columns.Numbers(numbers.astype(self._dtype(name)))
@@ -282,7 +282,7 @@ class SelectedRows:
     return self.table.path
 
   def place(self, row: int) -> str:
-    """Returns a row's place in the file, in words."""
+    """Describes where a selected row is in the file, for messages."""
     return self.table.place(int(self.rows[row]))
 
 

@@ -206,7 +206,7 @@ def build_task(
 
 
 def _in_words(labels: Labels) -> str:
-  """Describes labels: how many classes or numbers."""
+  """Returns words such as "10 classes" or "a number as label"."""
   if labels.num_classes is not None:
     return f"{labels.num_classes:,} classes"
   numbers = labels.y.shape[1:]
@@ -216,7 +216,7 @@ def _in_words(labels: Labels) -> str:
 def _objective(
   config: RowOptions, clients: population.Population, labels: Labels
 ) -> task.Objective:
-  """Returns the loss and the metric."""
+  """Returns the objective, with the class weights or the loss of `config`."""
   texts, number = config.class_weights, labels.num_classes
   if config.loss is not None:
     return models.objective(number, loss=_user_loss(config.loss, labels))

@@ -1,8 +1,8 @@
 """CSV files: options of their format, and a reader of their columns.
 
 pandas parses the fields. But it pads rows that are too short and does not
-report line numbers, so Python's own reader finds the line with an error. The
-Parquet reader shares the parsing of numbers.
+report line numbers, so Python's module csv finds the line of an error. The
+Parquet reader, too, parses numbers in texts with `read_numbers`.
 """
 
 import codecs
@@ -70,7 +70,7 @@ _A_SIGN: declared.Bounds = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format(options.TaskOptions):
-  """The format of a table; only CSV has separators, encodings, comments."""
+  """The format of a table; only CSV has a separator, encoding, comments."""
 
   separator: str | None = declared.value(
     None,
@@ -114,7 +114,7 @@ class Format(options.TaskOptions):
     return [n for n in names if getattr(self, n) != getattr(DEFAULT_FORMAT, n)]
 
   def missing_in(self, name: str) -> list[str]:
-    """Returns additional texts that mark a missing field of a column."""
+    """Returns the texts that `missing` declares missing in column `name`."""
     return [
       text if not of_column else missing
       for text in self.missing or ()
@@ -123,7 +123,7 @@ class Format(options.TaskOptions):
     ]
 
   def columns_with_missing(self) -> list[str]:
-    """Returns the columns that have their own marks for missing fields."""
+    """Returns the columns for which `missing` has a text, such as "age=-9"."""
     texts = (text.partition("=") for text in self.missing or ())
     return [column for column, of_column, _ in texts if of_column]
 
@@ -172,7 +172,7 @@ class CsvFile:
     return detect_decimal_sign(field for _, row in rows for field in row)
 
   def place(self, row: int) -> str:
-    """Returns a row's place in words; row 0 follows the header."""
+    """Describes where a row is, for messages; row 0 follows the header."""
     # Rows may span several lines, and empty lines are not rows.
     line, _ = next(itertools.islice(self._rows(), row + 1, None))
     return f"line {line} (the header counts)"
@@ -195,7 +195,7 @@ class CsvFile:
       for k, name in enumerate(self.names)
     }
     last, may_be_short = len(self.names) - 1, False
-    # Parses all columns, or pandas would not notice rows that are too long.
+    # Parses all columns, since pandas then notices rows that are too long.
     for frame in self._frames(
       dtype=dtypes, na_values=missing, chunksize=ROWS_PER_CHUNK
     ):
@@ -221,7 +221,10 @@ class CsvFile:
   def count_missing_texts(
     self, names: Sequence[str]
   ) -> dict[str, Counter[str]]:
-    """Counts, by column, the texts that are treated as missing numbers."""
+    """Counts, by column, texts such as NA that are read as missing numbers.
+
+    Texts that the option `missing` names are not counted.
+    """
     positions = {name: self.names.index(name) for name in names}
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
     for frame in self._frames(
@@ -305,7 +308,7 @@ class CsvFile:
     )
 
   def _rows(self) -> Iterator[tuple[int, list[str]]]:
-    """Yields the line on which each row begins, and its fields."""
+    """Yields the number of each row's first line, and the row's fields."""
     with data_files.open_file(self.path) as file:
       reader = csv.reader(
         self._lines(file), delimiter=self._separator, skipinitialspace=True

@@ -30,7 +30,7 @@ class Table(Protocol):
   signs: text_columns.Signs  # How numbers in texts are written.
 
   def place(self, row: int) -> str:
-    """Returns a row's place in words."""
+    """Describes where a row is, for messages."""
 
   def read_chunks(
     self, names: Sequence[str], texts: Collection[str]
@@ -43,7 +43,7 @@ class Table(Protocol):
   def count_missing_texts(
     self, names: Sequence[str]
   ) -> Mapping[str, Counter[str]]:
-    """Counts the texts that are treated as missing numbers."""
+    """Counts, by column, texts such as NA that are read as missing numbers."""
 
 
 def find_files(path: pathlib.Path) -> list[pathlib.Path] | None:
@@ -98,7 +98,7 @@ class FolderTable:
     self.path = path  # The folder or the pattern.
     self._files = [open_file(file) for file in files]
     first = self._files[0]
-    self.signs = first.signs  # How numbers are written, in the first file.
+    self.signs = first.signs  # How the first file writes numbers.
     known = [name for name in first.names if name]
     for other in self._files[1:]:
       if differing := {*known} ^ {*filter(None, other.names)}:
@@ -149,9 +149,9 @@ class FolderTable:
     return sum(getattr(table, "num_comments", 0) for table in self._files)
 
   def place(self, row: int) -> str:
-    """Returns a row's place in words, with its file."""
+    """Describes where a row is, and in which file, for messages."""
     ends = np.cumsum(self._sizes, dtype=np.int64)
-    # A later row is in the file that is being read.
+    # Only files read so far have sizes; later rows are in the file being read.
     place = int(np.searchsorted(ends, row, side="right"))
     if place:
       row -= int(ends[place - 1])
@@ -204,7 +204,7 @@ class FolderTable:
   def count_missing_texts(
     self, names: Sequence[str]
   ) -> dict[str, Counter[str]]:
-    """Counts the texts that are treated as missing numbers, over all files."""
+    """Counts, over all files, texts such as NA read as missing numbers."""
     inside = [name for name in names if name not in self._constant]
     found: dict[str, Counter[str]] = {}
     for table in self._files:

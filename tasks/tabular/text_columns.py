@@ -10,8 +10,8 @@ import numpy as np
 
 from tff_fair import declared
 
-# The most categories of a column, since each one gets a weight. A column with
-# more texts has ids, names or dates.
+# The most categories of a column, since each category has weights in the model.
+# A column with more distinct texts has ids, names or dates.
 MAX_CATEGORIES = 1000
 
 _DATE = re.compile(
@@ -61,7 +61,7 @@ def refusal(texts: Iterable[str], num_rows: int) -> Refusal | None:
 
 
 def strays(counts: Mapping[str, int], missing: Collection[str]) -> list[str]:
-  """Returns the texts that are not numbers if most rows are; otherwise []."""
+  """Returns texts that are not numbers, if most rows are numbers; else []."""
   present = {text: n for text, n in counts.items() if text not in missing}
   words = [text for text in present if not _reads_as_number(text)]
   num_words = sum(present[text] for text in words)
@@ -76,7 +76,8 @@ def _reads_as_number(text: str) -> bool:
   return True
 
 
-# Numbers in texts: with a unit, or with other signs.
+# The functions below read numbers with a unit, or with other signs than the
+# file's.
 
 # If more than this share of a column's distinct texts are numbers, all must be.
 _NUMERIC_SHARE = 0.95
@@ -94,7 +95,7 @@ class Signs(NamedTuple):
   thousands: str | None = None
 
   def options(self, other: "Signs") -> list[str]:
-    """Returns the options of `table` that change `other` to these signs."""
+    """Returns options of the task `table` that set these signs, not `other`."""
     return [
       f"{option}={sign if sign in ',.' else repr(sign)}"
       for option, sign in self._asdict().items()
@@ -152,8 +153,8 @@ def parse_numbers(
 ) -> tuple[np.ndarray, tuple[str, str] | None]:
   """Returns the numbers in texts, float64[n], and the first fault, if any.
 
-  All numbers must have the same unit, or none. A fault is a text that is not
-  such a number, and the problem.
+  All numbers must have the same unit, or none. The fault is a text that is not
+  a number or has another unit, and the problem in words.
   """
   found = np.full(len(texts), np.nan)
   known: ParsedNumber | None = None
@@ -176,7 +177,7 @@ def number_refusal(
 ) -> Refusal | None:
   """Returns a refusal that names the options to read a column's numbers.
 
-  It is None if no options are needed, or too few texts are numbers.
+  Returns None if no options are needed, or too few texts are numbers.
   """
   present = list(texts)
   unit = _common_unit(present, signs)
@@ -206,7 +207,10 @@ def number_refusal(
 
 
 def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
-  """Returns the unit of nearly all texts, or ""; None if few are numbers."""
+  """Returns the most frequent unit in texts, or "" if there are no units.
+
+  Returns None unless nearly all texts are numbers with this unit or with none.
+  """
   written = [found for text in texts if (found := read_number(text, signs))]
   units = Counter(found.unit for found in written)
   num_plain = units.pop("", 0)
@@ -215,7 +219,7 @@ def _common_unit(texts: Sequence[str], signs: Signs) -> str | None:
   return unit if is_common else None
 
 
-# The rest of this file encodes texts as bags, the shares of frequent words.
+# The rest of this file encodes a text by the shares of frequent words in it.
 
 # Letters and digits, with apostrophes between them.
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")

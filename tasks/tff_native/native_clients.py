@@ -1,8 +1,8 @@
 """Reads the clients of TFF's native data sets as whole arrays.
 
-The files are read directly, because TFF's `ClientData` lists all clients' names
-first. Here two arrays and one string hold the names and sizes of all clients,
-and examples are read on demand.
+The files are read directly, because TFF's `ClientData` would first build a list
+of all clients' names. Here two arrays and one string hold the names and sizes
+of all clients, and examples are read on demand.
 """
 
 import dataclasses
@@ -99,7 +99,7 @@ class Clients:
     ]
 
   def contents(self, to_arrays: ToArrays) -> Iterator[dict[str, Arrays]]:
-    """Yields, for each split, the arrays of all clients by name."""
+    """Yields, for each split, the arrays of all clients by client name."""
     for half in self.halves(to_arrays):
       there = np.flatnonzero(half.num_examples)
       yield {self.names[int(k)]: half.load(int(k)) for k in there}
@@ -114,7 +114,7 @@ def find(
   synthetic: bool = False,
   advice: str = "",
 ) -> Clients:
-  """Finds a native data set, without reading examples."""
+  """Finds or downloads a native data set, without reading examples."""
   import tensorflow_federated as tff  # noqa: PLC0415
 
   native = getattr(tff.simulation.datasets, name)

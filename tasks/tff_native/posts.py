@@ -122,7 +122,7 @@ def _requirement_text(config: StackOverflowOptions) -> str:
   return f"at least {least['train']:,} train and any test sentences"
 
 
-# The most frequent words and tags.
+# The functions below read the most frequent words and tags.
 
 _DIRECTORY = "datasets"  # Keras' folder within the cache directory.
 

@@ -1,6 +1,6 @@
 """Clients from arrays, pandas tables and Hugging Face datasets in memory.
 
-Imports neither pandas nor `datasets`: objects are recognized by attributes.
+Imports neither pandas nor `datasets`; recognizes objects by their attributes.
 """
 
 import collections
@@ -29,21 +29,24 @@ _T = TypeVar("_T")
 class ClientCounts(NamedTuple):
   """A client's number of examples and range of classes, read in one pass."""
 
-  num_examples: int  # The number of examples.
+  num_examples: int
   label_range: tuple[int, ...] = ()  # The least and the largest class number.
 
 
 class Roles(NamedTuple):
   """The names of a table's columns by role."""
 
-  client: str | None = None  # None if the data is already by client.
+  client: str | None = None  # None if the data is already grouped by client.
   label: str | None = None  # None for the first column named in `LABELS`.
   features: Sequence[str] | None = None  # None for all other columns.
   weight: str | None = None  # The client's weight.
   group: str | None = None  # The group of people that an example belongs to.
 
   def check_unused(self, name: str, kind: str) -> None:
-    """Raises a `DataError` if a role names a column of data without columns."""
+    """Raises a `DataError` if a role, except `weight`, names a column.
+
+    Call it for data without columns, whose type is `kind`.
+    """
     settings = self._replace(weight=None)._asdict()
     for setting, column in settings.items():
       if column is not None:
@@ -91,7 +94,7 @@ class ArrayClients:
         "y has labels of several kinds; expected class numbers, texts or "
         "floats.",
       )
-    self.is_classifier = kinds != {"f"}  # Whether y are class numbers.
+    self.is_classifier = kinds != {"f"}  # Whether labels are classes.
     self._halves = read
     self.spec = self._checked_spec(name)  # Specs of `(x, y)`.
     # Names of the groups of people, if a table has them.
@@ -345,7 +348,7 @@ class _Table(NamedTuple):
 
 
 def _table(half: Any, roles: Roles, name: str) -> _Table | None:
-  """Returns a table as a `_Table`; None for other data."""
+  """Converts a DataFrame, groupby or dataset; returns None for other data."""
   rows: dict[str, np.ndarray] | None = None
   by: list[str] = [roles.client] if roles.client else []
   if hasattr(half, "indices") and hasattr(half, "obj"):  # A groupby.

@@ -24,7 +24,7 @@ from tasks.task import Arrays, Split, Task
 from tff_fair import declared, user_functions
 from tff_fair.declared import FieldError
 
-# Arguments that are not options.
+# Arguments of a user's function that are not options.
 _CONTEXT_ARGUMENTS = ("data_dir", "seed", "model_seed")
 _Read = TypeVar("_Read")
 _KINDS = "int, float, bool, str, Literal of texts, or one of these or None"
@@ -35,7 +35,7 @@ _NO_MEANING = "The docstring of the function does not describe it."
 
 
 class UserTask:
-  """A task from a user's function; see `tasks.registry` for its names."""
+  """A task built by a user's function, whose name `tasks.registry` explains."""
 
   # The options, derived from the function's arguments.
   Options: type[options.TaskOptions]
@@ -84,12 +84,12 @@ class UserTask:
     )
     for half in (task.train, task.test):
       half.load(0)
-    # Imported late: it imports TensorFlow, as the function has done by now.
+    # Imported late: it imports TensorFlow, which the function has done by now.
     from tasks.models import user_model  # noqa: PLC0415
     from tasks.models.initial_weights import SeededModelBuilder  # noqa: PLC0415
 
     if isinstance(task.keras_model_fn, SeededModelBuilder):
-      # `tasks.from_client_data` built this model from one seed.
+      # `tasks.from_client_data` built this model, with the seed of the data.
       if model_seed == seed:
         return task
       return dataclasses.replace(

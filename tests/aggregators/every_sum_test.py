@@ -30,7 +30,7 @@ RULES_AND_SUMS = [
 
 
 def kind_of_sum(pair):
-  """Returns the aggregation and the rule's properties that one test covers."""
+  """Returns a pair's kind; short runs test only the first pair of each kind."""
   name, aggregation = pair
   rule = RULE_CLASSES[name]
   kinds = types.SeparableRule, types.ComparingRule, types.PopulationRule

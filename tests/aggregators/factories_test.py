@@ -1,4 +1,4 @@
-"""Types that the factories accept and return, and their error messages."""
+"""Tests of the types that factories accept and return, and of their errors."""
 
 import collections
 import gc
@@ -133,7 +133,7 @@ def test_missing_signals_are_named(name):
       factory.create(rounds.UPDATE_TYPE, weight_type)
     missing = f"but {', '.join(NEED_SIGNALS[name])} cannot be read from"
     assert missing in str(raised.value)
-    # A weight with named fields may come from `with_signals` already.
+    # Named fields may come from `with_signals`, so it is not suggested then.
     way = "client_works.with_signals"
     assert (way in str(raised.value)) is (weight_type is not lacking)
     assert str(weight_type) in str(raised.value)

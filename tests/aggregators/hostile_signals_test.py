@@ -21,7 +21,7 @@ HUGE = 3e38
 
 
 def reporting(client, **signals):
-  """Returns a client's update and its signals, some of them replaced."""
+  """Returns a client's update and its signals, with `signals` replaced."""
   reported = {name: np.float32(value) for name, value in signals.items()}
   return client.structured(), client.signals()._replace(**reported)
 

@@ -24,7 +24,7 @@ UPDATE = tff.to_type(
     bias=tff.TensorType(np.float32, [3]),
   )
 )
-NORM = 100.0  # None of the clients' updates is as long.
+NORM = 100.0  # Longer than any client's update.
 MEANS = (
   "dp_aggregator",
   "robust_aggregator",

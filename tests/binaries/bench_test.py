@@ -1,4 +1,4 @@
-"""Tests of fair-bench by its flags, on small federations, with few rounds."""
+"""Tests of the program fair-bench, on small federations with few rounds."""
 
 import dataclasses
 import gzip
@@ -80,7 +80,7 @@ program = in_process.program_of(bench, _prepare)
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-  """Returns the folder of a finished bench, and its stdout."""
+  """Returns the folder in which fair-bench has finished, and its stdout."""
   folder = tmp_path_factory.mktemp("bench")
   _prepare(folder)
   with pytest.MonkeyPatch.context() as patch:
@@ -240,13 +240,13 @@ def test_baselines_are_of_fedavg_at_its_chosen_setting(
       of_baseline = found.loc[(name, seed, "a")]
       for column in ("setting_mean", "setting_worst_10", "num_examples"):
         assert of_baseline[column] == of_fedavg[column]
-  assert [spec.seed for spec in asked] == [0, 1]  # Only the chosen setting.
+  assert [spec.seed for spec in asked] == [0, 1]  # A run per seed.
   for spec in asked:
     assert spec.algorithm == "fedavg"
     assert spec.finetune_epochs == 5
     assert spec.local_baseline
     assert spec.pooled_baseline
-  # Existing results are read, not trained again.
+  # Runs that have results are not trained again.
   asked.clear()
   in_process.run(bench, *_SMALL, "--baselines", "--results=again.csv")
   assert not asked

@@ -1,4 +1,4 @@
-"""Tests of runs whose data have changed since they began."""
+"""Tests that runs, sweeps and comparisons notice when data have changed."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ def content():
 def test_a_run_goes_on_with_its_data_alone(program):
   write()
   assert program(*RUN, "--total_rounds=1").status in (0, None)
-  os.utime("rows.npz")  # A new time is not a change.
+  os.utime("rows.npz")  # A new timestamp alone is not a change.
   assert program(*RUN, "--total_rounds=2").status in (0, None)
   before = content()
   write(y=np.where(np.arange(24) % 3, np.arange(24) % 2, 1 - np.arange(24) % 2))
@@ -69,7 +69,7 @@ def test_a_sweep_and_comparisons_distinguish_data(program):
   write(y=1 - np.arange(24) % 2)
   refused = in_process.run(sweep, *words).refusal
   assert "rows.npz" in refused
-  # The same settings on other data are not a repetition.
+  # Runs that differ only in their data are compared as two methods.
   assert program(*RUN, "--total_rounds=1").status in (0, None)
   (swept,) = pathlib.Path("out").glob("*/config.json")
   table = experiments.compare([swept.parent, "run"])

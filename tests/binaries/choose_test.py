@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import choosing
 
 @pytest.fixture
 def asked(monkeypatch):
-  """Collects the arguments of `choose`, replaced by a stub that raises."""
+  """Replaces `choose` by a stub that raises; returns the stub's arguments."""
   found = {}
 
   def chooses(spec, output_dir, **others):
@@ -28,7 +28,8 @@ def test_flags_say_what_to_choose_for(asked):
   assert "--budget" in outcome.refusal
   assert asked["spec"].task == "synthetic"
   assert asked["spec"].total_rounds == 7
-  assert asked["spec"].criterion is None  # A criterion would pick a round.
+  # --criterion compares methods; in a spec, a criterion would choose a round.
+  assert asked["spec"].criterion is None
   assert asked["criterion"] == "worst_20"
   assert asked["algorithms"] == ["fedfv", "term"]
 

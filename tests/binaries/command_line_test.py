@@ -163,7 +163,7 @@ FLAGFILES = command_line.included_flagfiles()
 
 @pytest.fixture
 def parse(program):
-  """Returns a function that parses arguments to the flags' values."""
+  """Returns a function that parses arguments into a dict of flags' values."""
 
   def run(*arguments):
     values = {}

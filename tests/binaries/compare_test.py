@@ -20,7 +20,7 @@ def runs(tmp_path):
 
 
 def cells(text, label):
-  """Returns the cells of a label's row, split at two spaces or more."""
+  """Returns the cells of the row that begins with `label`."""
   (line,) = (ln for ln in text.splitlines() if ln.startswith(f"{label} "))
   return re.split(r"\s{2,}", line)
 
@@ -38,7 +38,7 @@ def test_methods_side_by_side(program):
     "29.44 ± 0.00 **",
   ]
   assert cells(out, "TERM")[2] == "65.00 ± 7.07 **"
-  # A single run has no deviation.
+  # With a single run, there is no deviation over seeds.
   assert cells(out, "AFL") == ["AFL", "1", "10.00", "0.00", "10.00", "10.00"]
   assert "Not all with the same seeds." in out
   assert "1 seed: no uncertainty, so no mark: AFL." in out
@@ -126,13 +126,13 @@ def test_clients_against_a_baseline(program):
   )
   assert status == 0
   _, second, third = out.split("clients against FedAvg")
-  # Of FedAvg's clients (0.2, 0.4, 0.9), the first two suffer; TERM improves
-  # both, with each seed.
+  # Two of FedAvg's clients (0.2, 0.4, 0.9) are below the mean; TERM improves
+  # them with each seed.
   assert cells(second, "TERM") == [
     *("TERM", "2", "100.00 ± 0.00", "+20.00 ± 0.00"),
     *("100.00 ± 0.00", "-10.00 ± 0.00", "+10.00 ± 0.00"),
   ]
-  # Only seeds that both methods have count.
+  # Only the seeds that both methods have are compared.
   assert cells(second, "AFL")[:4] == ["AFL", "1", "0.00", "-20.00"]
   assert re.search(r"^TERM .*? \+10.00 \[(.*?), (.*?)\] p=(\S+)", third, re.M)
   assert cells(third, "TERM")[-1] == "2/0/1"

@@ -1,4 +1,4 @@
-"""Training on a Dask cluster whose workers, and then scheduler, are killed."""
+"""Tests training on a Dask cluster that loses its worker and its scheduler."""
 
 import contextlib
 import socket

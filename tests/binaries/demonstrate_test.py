@@ -1,4 +1,4 @@
-"""Tests of tff-fair-demonstrate; the library's tests cover the claims."""
+"""Tests of tff-fair-demonstrate; tests/demonstrations checks the claims."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A new user's table: eight hospitals and a rare outcome."""
+"""Tests with a new user's table: eight hospitals and a rare outcome."""
 
 import json
 
@@ -22,7 +22,7 @@ _NAMES = (
 
 
 def hospitals():
-  """Returns about 960 patients; the first column is the row number."""
+  """Returns a table of 1000 patients; the first column numbers the rows."""
   generator = np.random.default_rng(7)
   rows = []
   for k, name in enumerate(_NAMES):
@@ -31,7 +31,8 @@ def hospitals():
     stay = generator.gamma(2, 3, size).round(1)
     odds = -2.9 + 0.03 * (age - 60) + 0.1 * (stay - 6)
     died = generator.random(size) < 1 / (1 + np.exp(-odds))
-    died[:10] = np.arange(10) < 2  # Two deaths, for training and test data.
+    # Both the training and the test data need a death.
+    died[:10] = np.arange(10) < 2
     rows.append(
       pd.DataFrame(
         {
@@ -76,7 +77,7 @@ def test_a_run_says_what_the_most_frequent_class_gets(folder, outcome):
   assert clients is not None
   found = run.of_summary("majority")
   assert (found["class"], found["rare_class"]) == ("no", "yes")
-  # The test data are a fifth of each hospital's rows of each class.
+  # Of each class, a fifth of each hospital's rows are test data.
   died = hospitals().groupby("hospital")["died"]
   shares = died.apply(lambda rows: (rows == "no").mean())
   expected = clients["client"].map(shares)
@@ -143,7 +144,7 @@ def test_an_audit_has_the_scores_groups_and_threshold_of_a_run(
       assert row[name] == pytest.approx(score(y, p > 0.5)), name
     for name, score in _PROBABILITIES.items():
       assert row[name] == pytest.approx(score(y, p), rel=1e-5), name
-  # Clients are listed in the order of the score.
+  # Clients are listed from the lowest AUC on.
   worst = clients.sort_values("auc")["client"]
   places = [found.stdout.index(name) for name in worst[:4]]
   assert places == sorted(places)

@@ -1,4 +1,4 @@
-"""Tests that each program which shows a run reports that it ended badly."""
+"""Tests that each program which shows a run says what went wrong in the run."""
 
 import pathlib
 

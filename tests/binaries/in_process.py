@@ -12,7 +12,7 @@ from absl.testing import flagsaver
 
 from tff_fair.experiments.runs.folder import RunFolder
 
-# A run of FedAvg with all clients on rows.npz, and a sweep of such runs.
+# Flags of a run of FedAvg on rows.npz, and the file of a sweep of such runs.
 OF_ROWS = (
   "--task=arrays",
   "--task_option=file=rows.npz",
@@ -56,14 +56,14 @@ def flags_kept(namespace=flags.FLAGS):
 
 @contextlib.contextmanager
 def given(*words, namespace=flags.FLAGS):
-  """Parses flags for the block; then restores them."""
+  """Parses flags for the block; then restores the flags' values."""
   with flags_kept(namespace):
     namespace(["program", *words])
     yield
 
 
 def run(module, *words, **changes):
-  """Runs a `PROGRAM` with `changes`; returns its status, stdout and stderr."""
+  """Runs `module.PROGRAM`, with some fields changed; returns the outcome."""
   program = module.PROGRAM._replace(**changes)
   stdout, stderr = io.StringIO(), io.StringIO()
   with (

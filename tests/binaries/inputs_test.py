@@ -1,4 +1,4 @@
-"""Tests of each documented kind of data, by training flags and in Python."""
+"""Tests that each documented kind of data works with flags and in Python."""
 
 import bz2
 import gzip

@@ -146,7 +146,7 @@ def test_downloads(prepare, monkeypatch, tmp_path):
   )
   asked.clear()
   status, stdout, stderr = prepare(*arguments, f"--sha256={'f' * 64}")
-  # --sha256 is of the data archive; TFF knows the tables' checksums.
+  # --sha256 is the data archive's checksum; TFF knows those of the tables.
   assert (status, asked) == (
     0,
     [

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
 
 
 def finish(directory, python=sys.executable):
-  """Runs the program to its end, its output in pipes as in `program | cat`."""
+  """Runs the program to its end; its output goes into pipes, not a terminal."""
   return subprocess.run(
     [python, *COMMAND],
     cwd=directory,
@@ -54,7 +54,8 @@ def finish(directory, python=sys.executable):
 def start(start_program, tmp_path):
   """Returns a function that starts a training, which writes to log.txt.
 
-  It returns the process and a function that waits for some rounds of the run.
+  That function returns the process, and a function that waits until the run has
+  completed a number of rounds.
   """
   metrics, log = tmp_path / "run" / "metrics.csv", tmp_path / "log.txt"
 
@@ -163,7 +164,7 @@ def test_an_interrupted_run_ends_as_if_it_were_not(
 @pytest.mark.long
 def test_training_listens_nowhere_and_starts_no_process(start):
   process, wait_for = start(source_tree.ROOT / "train", *COMMAND[2:])
-  for number in (1, NUM_ROUNDS // 2):  # The set-up is over.
+  for number in (1, NUM_ROUNDS // 2):  # After the set-up.
     wait_for(number)
     assert sockets.listening(process.pid) == set()
     assert psutil.Process(process.pid).children(recursive=True) == []

@@ -1,4 +1,4 @@
-"""The page of a report works in a real browser."""
+"""Tests of the report's page in a real browser."""
 
 import re
 
@@ -94,13 +94,13 @@ def test_the_page_renders_without_a_word_on_the_console(shown):
   figures = shown.find("figure svg")
   assert len(figures) > 20
   assert sum(map(shown.is_shown, figures)) == (
-    # Term by term: figures of each client; curves, trade-offs, bars; ordered
-    # clients, histograms; improved clients, stationarity, losses, directions;
-    # coefficients, labels.
+    # The numbers count, in this order: figures of each client; curves,
+    # trade-offs, bars; ordered clients, histograms; improved clients,
+    # stationarity, losses, directions; coefficients, labels.
     2 + (6 + 2 + 3) + (1 + 4) + (1 + 4 + 1 + 1) + (4 + 1)
   )
   assert len(shown.screenshot()) > 10_000
-  # The browser logs any complaint about the page.
+  # The log would hold all errors and warnings about the page.
   assert shown.log("browser") == []
 
 
@@ -172,7 +172,7 @@ def test_names_are_sorted_as_text(shown):
 
 @pytest.mark.parametrize("key", [browser.ENTER, browser.SPACE])
 def test_tables_are_sorted_with_the_keyboard(shown, key):
-  # The first stop is the scrolling table itself, then its column heads.
+  # From the scrolling table, each Tab moves to the next column head.
   shown.run("document.querySelector('#t0-verdict .scrolling').focus()")
   shown.press(browser.TAB * 3)
   assert shown.run("return document.activeElement.textContent") == "Mean"
@@ -284,7 +284,7 @@ def test_print_is_light_and_complete(shown):
   shown.devtools("Emulation.setEmulatedMedia", media="print", features=DARK)
   assert brightness(shown.style("body", "color")) < 150
   assert panels(shown) == ["bytes"]
-  shown.resize(700, 900)  # A4 between its margins.
+  shown.resize(700, 900)  # A4 without its margins.
   assert not any(each(shown, ".scrolling", "e.scrollWidth > e.clientWidth"))
   labels = shown.find(".legend .entry label")
   assert [shown.is_shown(label) for label in labels] == [True] * 4

@@ -1,4 +1,4 @@
-"""Tests of tff-fair-report, which writes the page."""
+"""Tests of tff-fair-report, which writes the page of a report."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs do not import TensorFlow before they need it."""
+"""Tests that programs do not import TensorFlow before they need it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ for words in json.load(sys.stdin):
 json.dump([told, "tensorflow" in sys.modules], sys.stdout)
 """
 TABLE = "--task=table --task_option=file=hosp.csv --task_option=label=ill"
-# Commands, and a piece of the program's answer to each.
+# Wrong arguments, and a part of the message that each gets.
 KINDS = {
   "--lerning_rate=1": "--lerning_rate: there is no such flag",
   "--algorithm=fedawg": "--algorithm=fedawg: unknown",
@@ -124,7 +124,7 @@ def test_tables_pages_and_help_need_no_tensorflow(tmp_path):
   assert done.returncode == 0, done.stderr
   assert json.loads(done.stdout) == {
     **{name: [] for name in ("table", "compare", "report", "audit")},
-    # The flags of programs need absl.
+    # Programs need absl for their flags.
     **{name: ["absl", "binaries"] for name in ("programs", "catalog", "help")},
   }
 

@@ -10,7 +10,7 @@ from tff_fair.experiments.sweeps import plan as sweep_plan
 
 FILES = sweep_flags.included_files()
 PAPERS = ("adafed", "adafedadam", "fedfv", "fedmgda_plus", "semi_vred")
-# Experiments of our own.
+# Names of sweeps that are not from a paper.
 OTHERS = (
   "attacks_and_defences",
   "first_look",
@@ -46,8 +46,8 @@ def test_an_included_file_says_what_it_is_and_all_its_runs_are_valid(name):
   assert len(first) <= 80
 
 
-# Training examples per client, on average, in sweep files of papers that
-# normalize updates but do not print their server learning rate.
+# Average number of training examples per client, for each sweep file of a paper
+# that normalizes updates but does not print its server learning rate.
 EXAMPLES = {
   "adafed_figure_2_cifar10": 400,
   "adafed_figure_2_cifar100": 4000,
@@ -74,8 +74,8 @@ EXAMPLES = {
   "fedmgda_plus_bias_attack": 16281,
   "fedmgda_plus_emnist": 197,
 }
-# The rule below excludes grids and these files: the slides' Table 8 prints the
-# rates 1.0 and 1.5 for their setting.
+# The rule below does not apply to these files, because Table 8 of the slides
+# prints rates for their setting: 1.0 and 1.5.
 PRINTED = tuple(
   f"fedmgda_plus_{name}"
   for name in ("table_8", "scaling", "interpolation", "improved", "fairness")

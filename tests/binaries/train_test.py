@@ -47,7 +47,7 @@ def check_refused(outcome, beginning, *words):
   assert all(word in line for word in words), line
 
 
-# Flags, the wrong one first, and words of the error line.
+# Keys are flags, the wrong one first; values are words of the error line.
 MISTAKES = {
   "--task=heart": tasks.names(),
   "--task_option=clients=3": ["num_clients"],
@@ -149,7 +149,7 @@ def test_a_run_leaves_its_results_and_repeats(program, monkeypatch):
   assert config["resolved"]["aggregation"] == "streaming"
   assert config["versions"].keys() >= {"python", "tensorflow-federated"}
 
-  # The finished run is left alone; by default another folder is found.
+  # The finished run is left alone; the default folder is then a new one.
   before = in_process.repeatable(path)
   refused = program(*SMALL, f"--output_dir={path}")
   check_refused(refused, f"--output_dir={path}: ", "finished")

@@ -68,7 +68,7 @@ def update_of(client_id, state=None, **settings):
 
 
 def test_the_same_seed_gives_the_same_training():
-  # The explicit default `local_epochs=1` builds the process again.
+  # With the default `local_epochs=1` written out, another process is built.
   for other in (update_of(31), update_of(31, local_epochs=1)):
     np.testing.assert_array_equal(other, update_of(31))
 

@@ -37,7 +37,7 @@ def assert_same(table, rows):
 
 @functools.cache
 def computations():
-  """Returns computations of an empty and an updated table, typed as in use."""
+  """Returns two computations: one makes an empty table, one updates a table."""
   empty = tff.tensorflow.computation(COLUMNS.empty)
   table_type = COLUMNS.type
   assert empty.type_signature.result == table_type
@@ -49,7 +49,7 @@ def computations():
       [tff.TensorType(np.float32, [None, WIDTH])] * 2,
     ),
   )
-  # The next round takes the type that a round returns.
+  # The next round gets this table, so its type must stay the same.
   assert updated.type_signature.result == table_type
   return empty, updated
 
@@ -83,7 +83,7 @@ def test_no_rows_change_nothing():
 
 
 def rows_of(*trained):
-  """Collects the rows of clients, each {id: row}, or {} without a row."""
+  """Collects the rows of clients: {id: row} for each, or {} if it has none."""
   rows = client_table.no_rows(SPEC)
   for client in trained:
     ids = tf.constant([*client], tf.int64)

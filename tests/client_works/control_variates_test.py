@@ -29,7 +29,7 @@ def build(name="scaffold", optimizer=None, **options):
 
 
 def simulate(weigh, decay=1.0, epochs=1, mu=0.0):
-  """Yields weights, the server's control and clients' controls after rounds.
+  """Yields weights, the server's and the clients' controls after each round.
 
   Args:
     weigh: Maps numbers of examples and losses to coefficients.

@@ -71,7 +71,7 @@ def test_momentum_goes_on_by_id_over_rounds(name):
     output = run(process, state, cohort, t)
     state = output.state
     for result, k in zip(output.result, cohort, strict=True):
-      # The learning rate is the current round's, also for kept momentum.
+      # The learning rate is the current round's, even if momentum was kept.
       update, velocities[k] = trained(
         name, theta_of(t), k, velocities.get(k, 0.0), RATE * 0.5**t
       )
@@ -85,7 +85,7 @@ def test_momentum_goes_on_by_id_over_rounds(name):
       assert result.update_weight.effective_steps == pytest.approx(way)
   table = state["optimizer"]
   assert table["client_id"].tolist() == sorted(velocities)
-  # Momenta of 18 weights and of the probe, with two hyperparameters for both.
+  # A row has momenta of 18 weights and of the probe, and 2 + 2 hyperparameters.
   assert table["state"].shape == (3, 18 + 5)
   first = {"momentum": 0, "nesterov": 2}[name]  # Sorted by name.
   np.testing.assert_allclose(

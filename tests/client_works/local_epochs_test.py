@@ -30,7 +30,7 @@ def rounds(process, make, number):
 
 @pytest.mark.parametrize("batch_size", [small_problem.BATCH_SIZE, None])
 def test_each_client_trains_as_one_with_a_fixed_number(batch_size):
-  # The data is one element that is sliced, or several elements.
+  # The data is one element to slice, or, without a batch size, minibatches.
   make = small_problem.whole if batch_size else small_problem.batched
   process = local_work.build(batch_size=batch_size, **SETTINGS)
   theta = reference.initial_theta()
@@ -69,5 +69,5 @@ def test_all_numbers_are_equally_likely():
   )
   assert found.sum() == 500
   assert found[:2].tolist() == [0, 0]
-  # Five standard deviations.
+  # Allows five standard deviations.
   assert np.abs(found[2:] - 125).max() < 5 * np.sqrt(500 * 0.25 * 0.75)

@@ -35,7 +35,7 @@ def num_batches(client_id):
   return -(-len(small_problem.client_arrays()[client_id][1]) // BATCH_SIZE)
 
 
-# For some clients the steps end with a pass, for others right after one.
+# Some clients take their last step at the end of a pass, or one step later.
 @pytest.mark.parametrize("steps", [1, 4, 5, 16])
 def test_so_many_minibatches_in_the_order_of_each_pass(steps):
   process = local_work.build(local_steps=steps, **SHUFFLED)

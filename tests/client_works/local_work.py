@@ -19,7 +19,7 @@ MODELS: dict[str, Any] = {
 
 @functools.cache
 def build(model="functional", optimizer=None, signals=(), **settings):
-  """Builds client work on one of `MODELS`, once for equal arguments."""
+  """Returns client work on one of `MODELS`; equal calls share one object."""
   return client_works.build_training(
     MODELS[model],
     optimizer or small_problem.optimizer(),
@@ -50,7 +50,7 @@ def run_one(process, data, **kwargs):
 
 
 def weights_of(theta):
-  """Returns a vector as the functional model's weights."""
+  """Converts a vector to the functional model's weights."""
   size = small_problem.NUM_FEATURES * small_problem.NUM_CLASSES
   kernel = theta[:size].reshape(small_problem.NUM_FEATURES, -1)
   return tff.learning.models.ModelWeights(
@@ -60,7 +60,7 @@ def weights_of(theta):
 
 @functools.cache
 def theta_of(round_num):
-  """Returns the weights that clients receive, different in each round."""
+  """Returns the weights that clients receive, which differ between rounds."""
   noise = np.random.default_rng(round_num).normal(size=18, scale=0.3)
   return (reference.initial_theta() + noise).astype(np.float32).astype(float)
 

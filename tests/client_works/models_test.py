@@ -55,7 +55,7 @@ def data(client_id=31, *, named=False, labels=None):
 
 
 def run(model_fn, dataset, **settings):
-  """Returns a client's result, the round's metrics, and its evaluation."""
+  """Returns a client's result, the round's metrics, and evaluation rows."""
   settings = {"batch_size": 4, **settings}
   process = client_works.build_training(
     model_fn,
@@ -125,7 +125,7 @@ def test_dropout_is_on_in_training_and_off_before_it():
 
 @pytest.mark.filterwarnings("ignore:Batch Normalization contains")
 def test_weights_that_are_not_trained_are_received_and_kept():
-  # The loss is computed in inference mode, by the received statistics.
+  # The loss is computed in inference mode, with the received statistics.
   model_fn = keras(lambda: [tf.keras.layers.BatchNormalization(), dense()])
   weights = local_work.initial_weights(model_fn)
   mean, variance = weights.non_trainable

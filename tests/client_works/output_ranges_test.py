@@ -9,7 +9,7 @@ from tff_fair.client_works.output_ranges import Outputs
 
 
 def ranges(outputs, *batches):
-  """Returns the ranges, and sums if any, over (labels, predictions) batches."""
+  """Returns ranges, and any label sums, over batches (labels, predictions)."""
   found = output_ranges.start(outputs)
   for y, predictions in batches:
     values = tf.constant(predictions, tf.float32)

@@ -23,7 +23,7 @@ COHORTS = ((12, 3), (8, 2**40 + 1, 12), (5,), (3, 31, 8, 12), (31, 5))
 
 @functools.cache
 def build(model="functional", optimizer=None, *, lam=LAM, **settings):
-  """Builds client work with personal models, once for equal arguments."""
+  """Returns client work with personal models; equal calls share one object."""
   return client_works.MethodWork(
     model_fn=local_work.MODELS[model],
     optimizer=optimizer or small_problem.optimizer(),
@@ -77,8 +77,8 @@ def assert_table(state, models):
   one_of_each([(LAM, 2), (0.0, 1), (0.0, 2), (LAM, 1)]),
 )
 def test_models_are_kept_by_id_over_rounds(lam, epochs):
-  # New clients start from the weights of their first round, not the initial
-  # ones.
+  # A new client's personal model starts from the weights that it receives, not
+  # from the initial ones.
   process = build(lam=lam, local_epochs=epochs)
   state = run_rounds(process)
   assert_table(state, models_after(COHORTS, lam=lam, epochs=epochs))
@@ -117,7 +117,7 @@ def test_clients_that_do_not_count_keep_their_models(bad):
   tf.nest.map_structure(
     np.testing.assert_array_equal, state["personal"], before["personal"]
   )
-  # A client that never counted has no model before it first counts.
+  # A client gets a model only in the first round in which it counts.
   state = run(build(), None, (3, 12), 9, bad).state
   assert_table(state, {})
   state = run(build(), state, (12,), 2).state
@@ -129,7 +129,7 @@ def test_a_personal_model_that_diverges_is_not_kept():
   process = build(lam=1e30)
   output = run(process, None, (31, 8))
   assert [r.update_weight.num_examples for r in output.result] == [16, 1]
-  # A single step starts at theta, where the pull is zero.
+  # Client 8 takes one step, from theta, where the pull is zero.
   assert_table(
     output.state,
     {8: trained(theta_of(0), theta_of(0), 8, lam=0)},

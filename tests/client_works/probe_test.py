@@ -11,7 +11,7 @@ BASE = small_problem.LEARNING_RATE
 
 
 def normalized_steps(steps, *, rho=0.0, mu=0.0):
-  """Returns FedNova's ||a||_1: the sum of gradients' shares in an update."""
+  """Returns FedNova's ||a||_1, the total weight of gradients in an update."""
   a = np.zeros(steps)
   for i in range(steps):  # A unit gradient at step i only.
     w = velocity = 0.0
@@ -83,7 +83,7 @@ def test_steps_count_at_a_rate_of_zero_too():
 
 
 def test_fednova_trains_with_a_rate_that_is_not_a_hyperparameter():
-  # A schedule within the round, here a constant one.
+  # The rate follows a schedule within the round, here a constant one.
   scheduled = tff.learning.optimizers.schedule_learning_rate(
     small_problem.optimizer(), lambda _: BASE
   )

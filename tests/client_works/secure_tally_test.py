@@ -1,4 +1,4 @@
-"""Tests of secure sums of training metrics, which are simulated."""
+"""Tests of training metrics in simulated secure sums."""
 
 import collections
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("secure_sums")
 
 TALLY = tff.to_type(
   collections.OrderedDict(
-    loss=[np.float32, np.float32],  # Like a Keras model's.
+    loss=[np.float32, np.float32],  # Like the loss of a Keras model.
     counts=tff.TensorType(np.int32, [2]),
     wide=np.float64,
   )

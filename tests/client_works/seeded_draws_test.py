@@ -40,7 +40,7 @@ def test_shuffled_depends_on_seed_and_all_salts():
 def test_places_are_about_equally_likely():
   firsts = [shuffled(4, 7, i)[0] for i in range(800)]
   counts = np.bincount(firsts, minlength=4)
-  # Five standard deviations.
+  # Allows five standard deviations.
   assert np.all(np.abs(counts - 200) < 5 * np.sqrt(800 * 0.25 * 0.75))
 
 

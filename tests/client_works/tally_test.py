@@ -52,7 +52,7 @@ LOGITS = [[0.1, 0.9, 0.0], [2.0, 1.0, 0.0], [0.0, 0.1, 0.2]]
   [
     ([1, 1, 2], LOGITS, 2 / 3),
     ([[1], [1], [2]], LOGITS, 2 / 3),
-    # Each place of a sequence counts.
+    # The prediction at each position of a sequence counts.
     ([[1, 0], [2, 2]], [LOGITS[:2], [LOGITS[2], LOGITS[0]]], 3 / 4),
     ([0.0, 1.0, 1.0], LOGITS, np.nan),  # A regression.
     ([[0.0], [1.0], [1.0]], [[0.2], [0.1], [0.7]], np.nan),
@@ -92,7 +92,7 @@ def test_without_batches_accuracy_and_loss_are_zero():
     ({"a_accuracy": 0.25, "accuracy": 0.125}, 0.125),
     ({"a_accuracy": 0.25, "Accuracy": 0.5}, 0.5),
     ({"loss": 3.0}, 2 / 3),
-    # Of several accuracies, the first in the list counts.
+    # Of several metrics whose names fit equally well, the first one counts.
     ({"word_accuracy": 0.25, "binary_accuracy": 0.125}, 0.25),
     ({"binary_accuracy": 0.125, "word_accuracy": 0.25}, 0.125),
     ({"top_5_accuracy": 0.5, "top_3_accuracy": 0.25}, 0.5),

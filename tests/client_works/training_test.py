@@ -68,7 +68,7 @@ def test_types_of_signals():
 
 
 def test_several_elements_of_several_slices():
-  # Elements of 6, 1 and 9 examples: slices of 4 and 2, of 1, of 4, 4 and 1.
+  # Elements of 6, 1 and 9 examples give minibatches of 4 + 2, 1 and 4 + 4 + 1.
   x, y = ARRAYS[31]
   batches = [
     batch
@@ -97,7 +97,7 @@ def test_loss_during_training_is_the_mean_over_examples_seen(model):
   assert sizes == [4, 4, 4, 1] * 2
   assert signals.loss == pytest.approx(np.average(losses, weights=sizes))
   assert signals.num_examples == 13
-  # The accuracy, too, is that during training: hits among 26 predictions.
+  # The accuracy, too, is measured during training: on 26 predictions.
   assert signals.accuracy * 26 == pytest.approx(round(signals.accuracy * 26))
 
 
@@ -140,7 +140,7 @@ def test_proximal_term_pulls_back(model):
   np.testing.assert_allclose(update, wanted.update, atol=1e-6)
   free = reference.run_client(theta, 31)
   assert np.linalg.norm(update) < 0.9 * np.linalg.norm(free.update)
-  # Signals leave out the proximal term.
+  # The reported loss leaves out the proximal term.
   assert signals.loss == pytest.approx(free.loss, rel=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Tests of TFF's client works, and of a user's own."""
+"""Tests of TFF's client works, and of client works that users write."""
 
 import collections
 import inspect
@@ -68,7 +68,7 @@ def mime():
 
 
 def own(data_type):
-  """Builds a user's work; each entry of an update is the features' mean."""
+  """Builds a user's work; all entries of an update are the features' mean."""
 
   @tff.tensorflow.computation(INFO.weights_type, data_type)
   def work(weights, data):
@@ -310,7 +310,7 @@ BROKEN = ALL_IDS[2]
 
 @tff.tensorflow.computation(INFO.weights_type, DATA_TYPE)
 def work(weights, data):
-  """The update is the client's loss in every entry; one client diverges."""
+  """Returns an update with the loss in each entry; one client diverges."""
   client_id, (x, y) = data.get_single_element()
   loss = tf.reduce_sum(x) + tf.cast(tf.reduce_sum(y), tf.float32)
   entry = tf.where(tf.equal(client_id, BROKEN), np.nan, loss)

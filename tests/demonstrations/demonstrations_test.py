@@ -1,4 +1,4 @@
-"""Tests that the demonstrations' claims hold, and that a false one is shown."""
+"""Tests that demonstrations' claims hold, and that a false claim is noticed."""
 
 import pathlib
 
@@ -46,7 +46,7 @@ def test_rounds_on_vectors_take_the_rule_of_the_library():
   vectors = np.array([[1.0, 0.0], [0.0, 2.0]])
   rule = FedMgdaPlusRule(epsilon=1.0, normalize=False)
   d = rounds.direction(rule, vectors, np.ones(2))
-  np.testing.assert_allclose(d, [0.8, 0.4], atol=1e-6)  # By hand.
+  np.testing.assert_allclose(d, [0.8, 0.4], atol=1e-6)  # Computed by hand.
 
 
 def test_names_are_those_of_functions_in_their_files():

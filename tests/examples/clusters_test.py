@@ -19,7 +19,7 @@ PAGE = source_tree.ROOT / "docs" / "scaling.md"
 
 
 def slurm_cluster(**options):
-  """Returns a Slurm cluster; restores the Ctrl-C handler after its import."""
+  """Returns a Slurm cluster; undoes the import's change of Ctrl-C's handler."""
   handler = signal.getsignal(signal.SIGINT)
   from dask_jobqueue.slurm import SLURMCluster  # noqa: PLC0415
 
@@ -107,7 +107,7 @@ def test_only_these_pods_reach_each_other(parts):
 
 
 def slurm_settings():
-  """Returns the arguments of `SLURMCluster` in the script of the page."""
+  """Returns the arguments of `SLURMCluster` in the script on the docs page."""
   (code,) = (
     block.code
     for block in code_blocks.read(PAGE)

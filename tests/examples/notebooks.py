@@ -30,7 +30,7 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 def execute(
   notebook: nbformat.NotebookNode, folder: pathlib.Path, **environment: str
 ) -> None:
-  """Runs a notebook in `folder`, beside clinics.csv; updates its outputs."""
+  """Runs a notebook in `folder`, next to clinics.csv; updates its outputs."""
   shutil.copy(FOLDER / "clinics.csv", folder)
   client = nbclient.NotebookClient(
     notebook,

@@ -87,7 +87,7 @@ def test_the_folder_has_the_model(copied):
   change_digest(copied, "model")
   again = open_run(copied.path).model().get_weights()
   np.testing.assert_array_equal(again[0], weights[0])
-  # A model with a user's own layers needs the file.
+  # Without the saved model, the user's file is needed, but it has changed.
   description = copied.path / "model.json"
   content = {**json.loads(description.read_text()), "trained": None}
   description.write_text(json.dumps(content))

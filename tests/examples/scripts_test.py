@@ -10,10 +10,10 @@ import pytest
 from tests import marks, source_tree, waiting
 
 FOLDER = source_tree.ROOT / "examples"
-# Files that a command line names, as --task=own_task.py:hospitals.
+# These are not scripts: flags name them, as --task=own_task.py:hospitals.
 NAMED = ("my_method", "own_model", "own_task")
 SCRIPTS = sorted(p for p in FOLDER.glob("*.py") if p.stem not in NAMED)
-TIMEOUT = 280.0  # Seconds; far more than any of them needs.
+TIMEOUT = 280.0  # Seconds; far more than any script needs.
 
 # Flags that make a script quick, and its expected output.
 CASES = {

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.program
 
 @contextlib.contextmanager
 def interrupts(number):
-  """Expects that a signal interrupts the block."""
+  """Checks that the signal `number` interrupts the block."""
   with pytest.raises(interruption.Interrupted) as info:
     yield
   assert info.value.signal_number == number

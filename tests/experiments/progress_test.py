@@ -171,7 +171,7 @@ def test_quick_work_and_silence_say_nothing(capsys):
   assert capsys.readouterr().err == ""
 
 
-# Tests of messages about long work, by a clock that the tests set.
+# Tests of messages about long work, with a clock that the tests set.
 
 
 def work(num_clients=50, passes=1, begun=100):
@@ -188,7 +188,7 @@ def work(num_clients=50, passes=1, begun=100):
     (1, 112, "round 1: 10 of 50 clients done after 01:00, about 04:00 to go"),
     (3, 132, "round 1: 10 of 50 clients done after 01:00, about 04:00 to go"),
     (3, 104, "round 1: 0 of 50 clients done after 01:00"),
-    # Fewer clients than had begun at the start, or more than there are.
+    # The count is below that at the start, or above the number of clients.
     (1, 99, "round 1: 0 of 50 clients done after 01:00"),
     (1, 999, "round 1: 50 of 50 clients done after 01:00, about 00:00 to go"),
   ],
@@ -211,7 +211,7 @@ def test_a_log_has_lines_now_and_then():
   assert due == [10, 30, 60, 240, 420, 600]
 
 
-# Tests of amounts of work.
+# Tests of progress in bytes.
 
 
 class Terminal(io.StringIO):

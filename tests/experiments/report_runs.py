@@ -64,7 +64,7 @@ def make(
 
 
 def make_methods(folder, skills, *, seeds=2, **settings):
-  """Writes runs of methods with several seeds, FOLDER/METHOD-SEED."""
+  """Writes runs of several methods and seeds to FOLDER/METHOD-SEED."""
   for algorithm, skill in skills.items():
     for seed in range(seeds):
       make(

@@ -88,7 +88,7 @@ def make(
 
 
 def make_methods(folder, methods, *, first=(), last=1, **settings):
-  """Writes runs of several methods, FOLDER/METHOD-SEED."""
+  """Writes runs of several methods and seeds to FOLDER/METHOD-SEED."""
   for algorithm, of_seeds in methods.items():
     for seed, scores_at_end in enumerate(of_seeds):
       make(
@@ -101,7 +101,8 @@ def make_methods(folder, methods, *, first=(), last=1, **settings):
   return folder
 
 
-# From fedavg to term, clients change by 30, 10 and -10 points, in both seeds.
+# With both seeds, the clients of term exceed those of fedavg by 30, 10 and -10
+# points.
 THREE_METHODS = {
   "fedavg": [(0.2, 0.4, 0.9), (0.3, 0.5, 1.0)],
   "term": [(0.5, 0.5, 0.8), (0.6, 0.6, 0.9)],
@@ -116,10 +117,10 @@ def make_three_methods(folder):
 
 
 def make_both_baselines(folder):
-  """Writes runs of both FedAvgs, FedFV and TERM, with two seeds each.
+  """Writes runs of FedAvg with both kinds of weights, FedFV and TERM.
 
-  FedAvg with equal weights has the better mean and the better worst client,
-  FedAvg by numbers of examples the smaller spread.
+  Each has two seeds. With equal weights, FedAvg has the better mean and the
+  better worst client; with weights by examples, it has the smaller spread.
   """
   by_method = {
     "fedavg": (0.3, 0.4, 0.5),

@@ -11,7 +11,7 @@ from tff_fair.runtime import cgroups
 
 pytestmark = pytest.mark.program
 
-# Modules that only a rare kind of run, the end of a run, or TFF needs.
+# Modules that are needed only by TFF, by rare runs or at the end of a run.
 _UNUSED = (
   "matplotlib.figure",
   "sklearn.mixture",
@@ -40,9 +40,9 @@ app.run(main)
 
 
 def test_a_run_imports_no_more_than_it_needs_and_who_needs_more_gets_it():
-  # In an absl program, where Keras could fail to build models.
+  # Within an absl program, Keras could fail to build models.
   command = [sys.executable, "-c", _IN_ABSL]
-  # Without the variable that TensorFlow has set in this process.
+  # TensorFlow has set this variable in the process of the tests.
   others = {k: v for k, v in os.environ.items() if k != "TF2_BEHAVIOR"}
   process = subprocess.run(
     command, capture_output=True, text=True, check=False, env=others

@@ -1,4 +1,4 @@
-"""JSON and TOML give a value, or one line that explains the error."""
+"""Tests that parsing JSON and TOML gives a value or an error of one line."""
 
 import contextlib
 import json

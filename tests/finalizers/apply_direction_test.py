@@ -69,7 +69,7 @@ def test_a_state_that_would_not_be_finite_changes_nothing(optimizer):
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_a_zero_direction_of_some_clients_is_a_step(optimizer):
-  # Unlike no step at all, a step of zero still follows the momentum.
+  # In a step with direction zero, the momentum still moves the weights.
   process = build(optimizer)
   state = step(process, process.initialize()).state
   output = step(process, state, [0.0, 0.0, 0.0])

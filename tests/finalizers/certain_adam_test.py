@@ -36,7 +36,7 @@ class Algorithm1:
     return certainty * learning_rate * m_hat / (np.sqrt(v_hat) + epsilon)
 
   def _mean(self, beta, power):
-    """Returns a mean of past g^power; weights fall with later certainty."""
+    """Returns a mean of past g^power; its weights fall with later certainty."""
     later, total, weight = 0.0, 0.0, 0.0
     for g, certainty in reversed(self._past):
       share = -math.expm1(certainty * math.log(beta)) * beta**later

@@ -105,7 +105,7 @@ def test_the_rate_that_is_set_is_the_one_before_decay(step):
   other = process.set_hparams(state, hparams)
   assert process.get_hparams(other) == hparams
   assert other["round_num"] == 2
-  # Steps from weights of zero are in proportion to the rate.
+  # After a step from zero, the weights are proportional to the rate.
   here, there = (
     rounds.flat(run(process, step, s, rounds.ZERO, [1, 1, 1]).result)
     for s in (state, other)

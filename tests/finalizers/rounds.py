@@ -18,7 +18,7 @@ def trainable(values):
 
 
 def weights(values=(1.0, 2.0, -3.0), count=5):
-  """Returns model weights: trainable values, and a count that is not."""
+  """Returns model weights with trainable values and an untrained count."""
   return tff.learning.models.ModelWeights(
     trainable(values), non_trainable=(np.int32(count),)
   )
@@ -36,7 +36,7 @@ flat = small_problem.flat
 
 
 def run(process, state, model_weights, values, *, num_clients=3, **scalars):
-  """Runs a step along three numbers, with `scalars` that the rule sends."""
+  """Runs a step along `values`, with `scalars` as if from a rule."""
   return process.next(
     state,
     model_weights,

@@ -75,7 +75,7 @@ def test_a_step_is_taken():
     ([0, 0, 0], 0.0, 0, 0),
     ([np.nan, 2, 4], 1.0, 3, 1),
     ([1, 2, np.inf], 1.0, 3, 1),
-    # Finite, but the step along it is not.
+    # The direction is finite, but the step along it is not.
     ([1, 3e38, 4], 100.0, 3, 1),
     ([1, 2, 4], np.nan, 3, 1),
     ([np.nan, 2, 4], 1.0, 0, 1),

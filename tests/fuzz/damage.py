@@ -170,7 +170,7 @@ _OF_ALL: tuple[Damage, ...] = (
   *(*(_other_bytes,) * 3, _empty, *(_something_else,) * 4),
 )
 _KINDS: Mapping[str, tuple[Damage, ...]] = {
-  # Damages that a reader is more likely to miss come several times.
+  # Damages that a reader is more likely to miss are listed several times.
   ".csv": (*_OF_ALL, *(_another_cell, _another_column, _other_rows) * 4),
   ".json": (*_OF_ALL, _deep, *(_another_value,) * 10),
 }

@@ -128,7 +128,7 @@ def _run_spec(path):
   RunSpec.from_toml(path.read_bytes().decode(errors="surrogateescape"))
 
 
-# Maps a file name to a function that makes intact content, and to a reader.
+# Maps a file name to a function that makes the intact content, and a reader.
 _KINDS = {
   "cifar.npz": (_npz, cifar.read_npz),
   "split.npz": (_split, lambda path: cuts.load_split(path, _LABELS)),

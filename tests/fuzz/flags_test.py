@@ -1,4 +1,4 @@
-"""Hostile command lines of all programs end in one line, or begin long work."""
+"""Hostile command lines end with a one-line error, or begin long work."""
 
 import contextlib
 import io
@@ -50,7 +50,7 @@ _VALUES = (
   *("~nobody/a.png", "\0.svg", "a\n.png", "::1", "a..b", "fe80::1%eth9", "4G"),
   *("9" * 400 + "T", "folder/a.png"),
 )
-# Longer than a path may be, or than a number that Python reads.
+# Longer than a path or a number may be in Python.
 _LONG = ("9" * 5000, "1" + "0" * 400, "seed=" + "9" * 5000, "x" * 70_000)
 _WORDS = ("absent", "", "--", "-x", "folder", "file.toml", "\0", "9" * 5000)
 _TOML = st.lists(
@@ -85,7 +85,7 @@ def _command_lines(draw):
   ):
     values = _VALUES if name in _PATHS else (*_VALUES, *_LONG)
     if name in program.namespace and draw(st.booleans()):
-      # Valid values, since they get further into the programs.
+      # Prefer valid values, which get further into the programs.
       parser = program.namespace[name].parser
       values = getattr(parser, "enum_values", None) or values
     value = draw(st.sampled_from(values) | st.text(max_size=20))
@@ -134,7 +134,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(line, content):
     finally:
       for flag in program.namespace:
         program.namespace[flag].unparse()
-  # Only the last line, since notices may come before the error.
+  # The error is the last line; notices may come before it.
   lines = stderr.getvalue().splitlines()
   assert status in (None, 0, 2), stderr.getvalue()
   assert not any(line.startswith("Traceback") for line in lines)

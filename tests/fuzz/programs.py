@@ -90,7 +90,7 @@ class _Program:
     chosen = [
       self._rng.choice(pool[-4:]) for _ in range(self._rng.randint(1, 3))
     ]
-    # These names are out of order, and one is like that of an intrinsic.
+    # These names are not sorted, and one resembles an intrinsic's name.
     names = ["z", "a", "federated_x"]
     pairs = [*zip(names, chosen, strict=False)]
     return self._rng.choice(
@@ -117,7 +117,7 @@ class _Program:
     self._pool.append(self._rng.choice(steps)())
 
   def _chosen(self, placement: Any) -> Any:
-    """Returns a value at `placement`: one of the pool's, or several, zipped."""
+    """Returns one of the pool's values at `placement`, or a zip of several."""
     pool = self._of(placement)
     num = self._rng.choice([1, 1, 2, 3])
     if num == 1:
@@ -126,7 +126,7 @@ class _Program:
 
   def _mapped(self, value: Any) -> Any:
     applied = function(self._rng, value.type_signature.member)
-    if self._rng.random() < 0.2:  # In a federated computation of its own.
+    if self._rng.random() < 0.2:  # Put the map into an inner computation.
 
       @tff.federated_computation(value.type_signature)
       def inner(x: Any) -> Any:
@@ -250,7 +250,7 @@ def aggregation(
 ) -> tuple[Any, tff.Computation, tff.Computation, tff.Computation]:
   """Draws the arguments of `federated_aggregate` for values of a type.
 
-  Merging is consistent with accumulating, and the zero is neutral.
+  Merging agrees with accumulating, and the zero changes no result.
   """
   kind = rng.choice(["sum", "max", "count"])
   accumulator: Any = collections.OrderedDict(total=np.float32, num=np.int32)
@@ -296,7 +296,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _of_dataset(data: tf.data.Dataset) -> list[tf.Tensor]:
-  """Returns a dataset's number of elements, and a sum of them by a loop."""
+  """Returns a dataset's number of elements, and a sum that a loop computes."""
 
   @tf.function
   def summed(data: tf.data.Dataset) -> Any:

@@ -28,7 +28,7 @@ def test_a_program_ends_as_by_tff_s_own_executors(both, seed):
   rng = random.Random(seed)
   try:
     subject = programs.subject(rng)
-  # TFF and TensorFlow refuse programs by errors of many classes.
+  # TFF and TensorFlow refuse programs with errors of many classes.
   except Exception:
     hypothesis.reject()
   # Many calls, since tracing and compiling a program takes longer than a call.

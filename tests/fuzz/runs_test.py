@@ -19,8 +19,8 @@ from tff_fair.experiments.sweeps import runner
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-# The empty suffix is the folder of a SavedModel. No .h5: the HDF5 library may
-# read a damaged file for ever, and nothing of ours can end it.
+# The empty suffix is the folder of a SavedModel. There is no .h5: the HDF5
+# library may read a damaged file for ever, which this project cannot stop.
 _SUFFIXES = (".keras", "")
 _SEEDS = st.integers(0, 2**32)
 

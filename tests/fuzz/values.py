@@ -81,7 +81,7 @@ def member_type(
 def value(
   rng: random.Random, type_spec: tff.Type, *, is_wild: bool = False
 ) -> Any:
-  """Draws a value of a type; if wild, in various forms, perhaps with NaN."""
+  """Draws a value of a type; a wild value has any form, and perhaps NaN."""
   if isinstance(type_spec, tff.types.StructWithPythonType):
     members = [value(rng, part, is_wild=is_wild) for part in type_spec]
     container = type_spec.python_container
@@ -150,7 +150,7 @@ def _unicode(array: np.ndarray) -> np.ndarray:
 
 
 class _Subclass(np.ndarray):
-  """An array of a subclass."""
+  """A subclass of NumPy's array class."""
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -214,8 +214,8 @@ def _spec(tensor: tff.TensorType) -> tf.TensorSpec:
   return tf.TensorSpec(tensor.shape, dtype)
 
 
-# No shuffle differs between iterations: a program may return the dataset, and
-# the comparison iterates over it again.
+# Shuffles give the same order in each iteration: a program may return the
+# dataset, and the comparison iterates over it again.
 _CHANGES: Sequence[Callable[[tf.data.Dataset], tf.data.Dataset]] = (
   lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=False),
   lambda d: d.cache(),

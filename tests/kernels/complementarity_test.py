@@ -69,7 +69,7 @@ def test_a_bargain_solves_its_equations(case):
   c, counts = bargain.coefficients.numpy(), points.any(axis=1)
   assert np.all(c[counts] > 0)
   assert np.all(c[~counts] == 0)
-  # Not from the Gram matrix, whose entries may exceed float64's precision.
+  # Computed from the points: float64 may be too coarse for their Gram matrix.
   products = (c[:, None] * points) @ (c @ points)
   np.testing.assert_allclose(products[counts], 1, rtol=1e-12)
   assert bargain.error < 1e-12

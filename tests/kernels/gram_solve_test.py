@@ -46,7 +46,7 @@ _LARGEST = np.finfo(np.float64).max
 @pytest.mark.parametrize(
   ("gram", "rhs", "solution", "residual"),
   [
-    # Equal rows share evenly; if their right sides differ, a residual is left.
+    # Equal rows get equal coefficients; unequal right sides leave a residual.
     (np.full((2, 2), 4.0), [1, 1], [0.125, 0.125], 0),
     (np.ones((2, 2)), [1, 3], [1, 1], np.sqrt(2 / 10)),
     (np.zeros((1, 1)), [1], [0], 1),
@@ -63,7 +63,7 @@ _LARGEST = np.finfo(np.float64).max
       [_LARGEST, -_LARGEST, 0],
       None,
     ),
-    # A negative rounding error of an eigenvalue is cut off.
+    # An eigenvalue that is negative by rounding counts as 0.
     (np.diag([1.0, -1e-15]), [1, 1], [1, 0], None),
   ],
 )

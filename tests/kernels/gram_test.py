@@ -21,7 +21,7 @@ def small_blocks(request, monkeypatch):
 
 
 def _gram_function(*dtypes):
-  """Returns gram_matrix for matrices of unknown shape."""
+  """Returns `gram_matrix` as a graph function of matrices of any shape."""
   specs = [tf.TensorSpec([None, None], dtype) for dtype in dtypes]
   return tf.function(lambda *x: gram_matrix(x), input_signature=specs)
 

@@ -20,7 +20,7 @@ _solve = tf.function(
 
 
 def _least_value(gradient, lower, upper):
-  """Minimizes <gradient, s> over the feasible s, the cheapest entry first."""
+  """Returns the least <gradient, s> over feasible s, filled cheapest first."""
   s, left = lower.copy(), 1.0 - math.fsum(lower)
   for k in np.argsort(gradient):
     step = min(upper[k] - lower[k], left)
@@ -92,7 +92,7 @@ def test_random_problems(first_seed):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_small_problems_of_integers(seed):
-  # Low rank, and some entries with equal bounds.
+  # The rank is low, and some entries of x have equal bounds.
   rng = np.random.default_rng(seed)
   m, d = int(rng.integers(1, 5)), int(rng.integers(1, 5))
   points = rng.integers(-4, 6, size=(m, d))
@@ -183,7 +183,7 @@ def test_the_scale_of_the_gram_matrix_does_not_matter(scale):
 
 @pytest.mark.parametrize("decades", [10, 40, 90, 120])
 def test_points_of_very_unequal_lengths(decades):
-  # Orthogonal points: x_k is proportional to 1/G_kk, the minimum is 1/sum.
+  # For orthogonal points, x_k is 1 / G_kk divided by the sum of all 1 / G_kk.
   squares = np.logspace(30 - decades, 30, 60)
   gram = np.diag(squares)
   x = _checked_solution(gram, 0.0, 1.0)

@@ -25,7 +25,7 @@ def gap_of(gram, linear, x):
 @pytest.mark.parametrize("share", [0.0, 1e-6, 1.0, 1e6])
 def test_the_gap_closes(m, scale, share):
   rng = np.random.default_rng(m)
-  vectors = rng.normal(size=(m, 2))  # Of low rank.
+  vectors = rng.normal(size=(m, 2))  # Gives a low rank.
   gram = scale * vectors @ vectors.T
   linear = scale * share * rng.normal(size=m)
   x, gap = solve(gram, linear)

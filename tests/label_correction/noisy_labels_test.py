@@ -48,7 +48,7 @@ def test_the_proximal_weight_is_twice_beta_times_the_level():
 def test_suspects_are_the_largest_losses():
   example_losses = np.array([0.1, 5.0, 2.0, np.nan, 2.0, 3.0, 0.2, 0.3])
   found = noisy_labels.suspects(example_losses, 0.75, 0.5)
-  assert np.flatnonzero(found).tolist() == [1, 2, 5]  # Of equals, the first.
+  assert np.flatnonzero(found).tolist() == [1, 2, 5]  # The first of a tie.
   assert noisy_labels.suspects(np.ones(100), 0.29, 1.0).sum() == 29
   assert not noisy_labels.suspects(example_losses, 0.0, 1.0).any()
   everyone = noisy_labels.suspects(example_losses, 1.0, 1.0)
@@ -100,7 +100,7 @@ def test_labels_agree_with_a_loop_over_examples():
   assert (found != labels).sum() > 10
 
 
-# Local intrinsic dimensions.
+# Tests of local intrinsic dimensions.
 
 
 def dimensions_by_formula(points, k):
@@ -176,7 +176,7 @@ def test_predictions_that_are_not_finite_have_no_estimate():
   assert math.isnan(noisy_labels.mean_dimension(points))
 
 
-# Two groups of numbers.
+# Tests of dividing numbers into two groups.
 
 
 def groups_by_em(values, steps=1000):

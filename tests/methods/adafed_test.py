@@ -25,7 +25,7 @@ def convex_hull_used(*arguments, **settings):
   return apply(*arguments, **settings).measurements["convex_hull_used"]
 
 
-# In float32, 0.7 would be another number.
+# With 0.7, rounding gamma to float32 would show.
 @pytest.mark.parametrize("gamma", [0, 0.25, 0.7, 1.0, 3.0])
 def test_slopes_are_proportional_to_powers_of_the_losses(gamma):
   # Theorem 4.1.
@@ -115,8 +115,8 @@ def test_never_ascends(seed):
 
 
 def test_nearly_dependent_updates_are_steady():
-  # The requested slopes are those along one direction, so the solution does not
-  # move as the updates become dependent.
+  # One direction has all requested slopes, so the solution does not move as the
+  # updates become dependent.
   rng = np.random.default_rng(3)
   direction = rng.normal(size=10)
   for distance in (1e-2, 1e-4, 1e-6, 1e-9):
@@ -150,7 +150,10 @@ def test_a_loss_of_zero_asks_for_a_slope_of_zero():
 
 
 def more_or_less_alike(seed):
-  """Returns updates, so alike for odd seeds that some c_k < 0, and losses."""
+  """Returns updates and losses.
+
+  For odd seeds, the updates are so alike that some c_k are negative.
+  """
   rng = np.random.default_rng(seed)
   updates = rng.normal(size=(5, 30)) * rng.lognormal(0, 0.2, size=(5, 1))
   return updates + seed % 2, rng.lognormal(size=5)
@@ -172,7 +175,7 @@ def test_the_hull_takes_the_place_of_negative_coefficients(seed, gamma):
     c @ updates, hulls.least_norm(points) @ points, rtol=1e-6, atol=1e-9
   )
   assert c.min() >= 0
-  # As the norm is the least, no client's relative slope is below its square.
+  # Since the norm is minimal, relative slopes are at least its square.
   direction = c @ updates
   assert np.all(points @ direction >= (direction @ direction) * (1 - 1e-9))
 

@@ -30,7 +30,7 @@ def test_certainty_is_that_of_the_paper_above_a_floor(case, alpha):
 
 
 def test_one_step_has_a_certainty_of_one():
-  # Delta_k = eta grad F_k: then U_k is the gradient.
+  # With Delta_k = eta grad F_k, U_k is the gradient.
   gradients, loss, n = cohorts.random(5, d=4)
   cohort = cohorts.make(
     0.05 * gradients,
@@ -58,7 +58,7 @@ def test_losses_below_0_count_as_0():
     scale = cohort.gradient_norm / np.linalg.norm(updates, axis=1)
     return apply(cohort, alpha=2.0).coefficients / scale
 
-  # The second loss has fallen below 0, and the third has always been there.
+  # The second loss has fallen below 0; the third was below 0 from the start.
   w = n * [0.25, 0, 1]
   found = weights([0.5, -0.1, -3.0], [1.0, 1.0, -2.0])
   np.testing.assert_allclose(found, w / w.sum(), rtol=1e-12)

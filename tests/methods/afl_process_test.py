@@ -30,7 +30,7 @@ def build(**options):
   )
 
 
-# Options of a server step; averaging works with any.
+# Options of the server step, which is independent of averaging.
 STEPS = {
   "server_optimizer": tff.learning.optimizers.build_sgdm(0.5, 0.9),
   "server_learning_rate_decay": 0.5,
@@ -52,7 +52,7 @@ def test_the_average_is_the_mean_over_rounds():
   seen = []
   for cohort in COHORTS:
     state, plain = run(averaged(), state, cohort), run(process, plain, cohort)
-    # Training goes on from the current weights.
+    # Training goes on from the current weights, not from their average.
     np.testing.assert_array_equal(
       small_problem.flat_weights(state), small_problem.flat_weights(plain)
     )

@@ -55,7 +55,7 @@ def test_levels_that_are_reached_exactly(alpha):
 def test_levels_next_to_a_cumulative_weight(m):
   loss = np.random.default_rng(m).permutation(m) + 0.5
   for k in range(1, m):
-    # The quantile is the loss at which k clients are strictly above.
+    # The quantile is the loss that exactly k clients exceed.
     assert apply(k / m, loss).measurements["num_clients_kept"] == k + 1
     check(k / m - 1e-6, loss)
     check(k / m + 1e-6, loss)
@@ -72,7 +72,7 @@ def test_random_cohorts():
   for _ in range(100):
     m = rng.integers(1, 31)
     alpha = float(np.round(rng.uniform(1e-3, 1), 4))
-    # Few values of loss: many ties.
+    # With few different losses, there are many ties.
     check(alpha, rng.integers(0, 6, size=m) / 4, rng.integers(1, 40, size=m))
 
 
@@ -89,7 +89,7 @@ def test_a_tiny_alpha_keeps_the_largest_loss(alpha):
   [
     *([value] * m for value in (0.0, 1e-30, 1e6, -3.0) for m in (1, 4)),
     [0.5, 2.0, 1.0, 2.0],
-    # One rounding apart, so not ties.
+    # Neighboring floats are not ties.
     [1.0, np.nextafter(1.0, 2.0), 1.0],
   ],
   ids=str,
@@ -99,7 +99,7 @@ def test_ties(alpha, loss):
 
 
 def test_one_client_with_nearly_all_examples():
-  # The others hold the top 1e-6 of the examples by loss.
+  # The other two clients have a share of 1e-6 of the examples.
   n = [10**7, 4, 6]
   check(1e-6, [1.0, 2.0, 3.0], n)
   check(5e-7, [1.0, 2.0, 3.0], n)
@@ -109,7 +109,7 @@ def test_one_client_with_nearly_all_examples():
 @pytest.mark.parametrize("alpha", [1e-14, 1e-12, 0.99e-10, 1.01e-10, 1e-8])
 @pytest.mark.parametrize("small", [1, 7])
 def test_a_share_far_below_one_is_told_from_another(small, alpha):
-  # 1 - alpha and the cumulative weight are both next to 1.
+  # 1 - alpha and the cumulative weight are both almost 1.
   for loss in ([1.0, 2.0], [2.0, 1.0], [1.0, 1.0]):
     check(alpha, loss, [10**10, small])
   check(alpha, [1.0, 3.0, 2.0, 4.0], [10**10, small, 1, small])
@@ -117,7 +117,7 @@ def test_a_share_far_below_one_is_told_from_another(small, alpha):
 
 @pytest.mark.parametrize("m", [2, 30, 1000])
 def test_a_tiny_share_is_reached_exactly(m):
-  # The smallest loss has nearly all examples, the others have one each.
+  # The client of least loss has nearly all examples; all others have one each.
   loss, n = np.arange(m) + 1.0, [10**9, *[1] * (m - 1)]
   for k in {1, m // 2, m - 1}:
     alpha = k / sum(n)

@@ -1,4 +1,4 @@
-"""Tests of DRFA: its estimates by enumeration, a run's lambda by hand."""
+"""Tests DRFA's estimates by enumeration, and a run against NumPy."""
 
 import itertools
 

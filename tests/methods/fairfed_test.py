@@ -1,4 +1,4 @@
-"""Tests of FairFed's weights, in its rule and in a run, against a loop."""
+"""Tests of FairFed's weights, in its rule and in a run, against NumPy loops."""
 
 import numpy as np
 import pytest
@@ -91,11 +91,11 @@ def test_deviations_are_those_of_a_loop_over_examples():
 
 
 def spec_of(folder):
-  """Returns a run with two groups, of which one is harder to predict."""
+  """Returns the spec of a run; one of its two groups is harder to predict."""
   rng = np.random.default_rng(3)
   group = np.array(["f", "m"])[(rng.random(600) < 0.6).astype(int)]
   client = np.array(["a", "b", "c"])[rng.integers(0, 3, 600)]
-  group[client == "c"] = "m"  # It has no gap to measure.
+  group[client == "c"] = "m"  # Client c has no gap to measure.
   y = rng.integers(0, 2, 600)
   x = (2 * y - 1) * np.where(group == "m", 3, 0.3) + rng.normal(0, 1, 600)
   np.savez(

@@ -11,7 +11,7 @@ from tff_fair.methods import fedfa
 
 
 def apply(ids, accuracy, state=None, *, b=0.5, seen=None):
-  """Runs a round; with past participations, `seen`, compares it with NumPy."""
+  """Runs a round; compares it with NumPy if `seen` has past participations."""
   updates = np.eye(len(ids))
   cohort = cohorts.make(updates, client_id=ids, accuracy=accuracy)
   output = in_graph.apply(fedfa.FedFaRule(b=b), cohort, state)
@@ -51,7 +51,8 @@ def test_one_client_has_all_the_weight(accuracy, b):
 
 
 def test_a_veteran_among_newcomers():
-  # 1 - s / sum s is below the least argument of the logarithm.
+  # 1 - the veteran's share of participations is below 1e-6, the least argument
+  # of the logarithm.
   veteran = fedfa.ParticipationCounts(
     np.array([7]), np.array([10**9], np.int64)
   )

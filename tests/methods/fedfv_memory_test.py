@@ -11,7 +11,7 @@ from tff_fair.methods import fedfv
 
 
 def apply(rule, state, ids, updates, loss, remembered):
-  """Runs a round with a memory of (age, client, update); returns d, output."""
+  """Runs a round with a memory of (age, id, update); returns d and output."""
   ages, clients, rows = (
     zip(*remembered, strict=True) if remembered else [()] * 3
   )
@@ -90,7 +90,7 @@ def test_a_zero_mean_stays_zero():
 
 
 def test_remembered_coefficients_are_no_client_s():
-  # The coefficients' sign and size show how much a conflict was reduced.
+  # A remembered update's coefficient shows how far a conflict was reduced.
   rule = fedfv.FedFvRule(tau=1, alpha=1)
   updates = np.array([E_1 + E_2])
   _, output = apply(

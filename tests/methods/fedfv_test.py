@@ -70,7 +70,7 @@ def test_projections_are_those_of_the_paper(d, alpha, order):
 
 @pytest.mark.parametrize("m", [2, 6, 11, 21])
 def test_share_of_clients_that_keep_their_updates(m):
-  # (m - 1)(1 - alpha) is often an integer that floats miss.
+  # (m - 1)(1 - alpha) is often an integer, but not when computed in floats.
   updates, loss, _ = cohorts.random(m, d=40, seed=m)
   ascending = np.argsort(loss)
   seen = set()
@@ -171,7 +171,7 @@ def test_a_mean_of_zero_gives_zero_whatever_is_kept():
 
 
 def test_mean_that_cancels_but_for_rounding_gives_zero():
-  # The sum is zero; in floats, the sum of the Gram matrix is not.
+  # The updates' sum is zero; the Gram matrix's sum, with rounding, is not.
   rng = np.random.default_rng(0)
   for _ in range(20):
     updates = rng.normal(size=(5, 7)).astype(np.float32).astype(np.float64)

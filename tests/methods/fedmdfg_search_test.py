@@ -50,7 +50,7 @@ def numpy_choice(loss, slope, trial_loss, rate=1.0):
     ):
       return a, True
     totals[a] = sum(trials)
-  # Of steps with equal totals, the first is the longest.
+  # Factors fall, so of steps with equal totals, `min` returns the longest.
   return (min(totals, key=lambda a: totals[a]) if totals else 0.0), False
 
 
@@ -60,7 +60,7 @@ def test_the_choice_is_that_of_numpy(seed):
   m = rng.integers(1, 6)
   loss = rng.uniform(0.5, 2, m)
   slope = rng.normal(1, 1, m) * 10.0 ** rng.integers(-2, 4)
-  # Small changes of the losses, so that all kinds of choices come up.
+  # The losses change little, so that all kinds of choices come up.
   trial = loss[:, None] - rng.normal(0.3, 0.3, [m, len(FACTORS)])
   if seed % 3 == 0:
     trial[rng.integers(m), rng.integers(len(FACTORS))] = rng.choice([NAN, INF])
@@ -80,7 +80,8 @@ def test_the_choice_is_that_of_numpy(seed):
     ([1.0], [1.0], [[1.0, 1.0, 0.99991, 0.9, 0]], (0.5, True)),
     # All clients must satisfy the condition.
     ([1, 1], [1, 1], [[0, 0, 0, 0, 0.5], [2, 2, 2, 2, 0.5]], (0.25, True)),
-    # No step satisfies all clients: the least sum, and of equals the longest.
+    # No step satisfies all clients: that of the least total loss is taken, and
+    # of equal totals, the longest step.
     ([0, 0], [1, 1], [[5, 1, 2, 1, 4], [5, 2, 2, 2, 4]], (2.0, False)),
     # A step fails if its loss is not finite at one client.
     ([1, 1], [1, 1], [[NAN, 0, 0, 0, 0], [0, INF, 0.5, 0, 0]], (1.0, True)),
@@ -89,13 +90,13 @@ def test_the_choice_is_that_of_numpy(seed):
     # No step has finite losses at all clients.
     ([1.0], [1.0], [[NAN] * 5], (0.0, False)),
     ([0, 0], [1, 1], [[INF, 1, 1, 1, NAN], [1, NAN, INF, NAN, 1]], (0, False)),
-    # A client without a slope does not count; without any, all steps tie.
+    # A client without a slope does not count; if no client counts, steps tie.
     ([1, 1], [1, NAN], [[0.5, 0, 0, 0, 0], [NAN] * 5], (4.0, True)),
     ([1, 0], [NAN, NAN], [[9] * 5, [NAN] * 5], (4.0, True)),
     ([], [], np.zeros([0, 5]), (4.0, True)),
     # An update so large that its slope overflows float32.
     ([1.0], [INF], [[0.5, 0.4, 0.3, 0.2, 0.1]], (0.25, False)),
-    # Equal losses, as where d is zero.
+    # No step changes a loss, as when the direction is zero.
     ([1, 1], [0, 0], np.ones([2, 5]), (4.0, True)),
     ([-1.0], [1.0], [[-3, -2, -1, -1, -1]], (4.0, True)),
   ],
@@ -141,7 +142,7 @@ def test_rounds_are_those_of_numpy_with_the_rates_of_the_round():
   )
   found = small_problem.flat_weights(state)
   np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-  # The server's step shortens, so the search takes larger factors.
+  # The server's rate decays, so the search takes larger factors.
   assert factors[1] > factors[0]
 
 

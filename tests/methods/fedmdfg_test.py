@@ -48,7 +48,7 @@ def test_zero_updates_are_left_out():
     ([1.0, 0.0, 0.0], 55.0, False),
     ([1e300, 0.0, 0.0], 54.0, True),
     ([3e-308, 0.0, 0.0], 54.0, True),
-    ([-1.0, -1.0, -1.0], 11.25, False),  # Opposite: there is no plane.
+    ([-1.0, -1.0, -1.0], 11.25, False),  # Opposite to (1, 1, 1): no plane.
   ],
 )
 def test_guidance_begins_at_an_angle(loss, theta, is_guided):
@@ -59,4 +59,4 @@ def test_guidance_begins_at_an_angle(loss, theta, is_guided):
   if is_guided:
     assert np.linalg.norm(h) == pytest.approx(1)
     assert h @ loss == pytest.approx(0, abs=1e-9 * max(loss))
-    assert h.sum() < 0  # Away from equal losses: the server subtracts it.
+    assert h.sum() < 0  # Away from equal losses, since the server subtracts h.

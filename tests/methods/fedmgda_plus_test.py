@@ -1,4 +1,4 @@
-"""Tests of FedMGDA+'s rule: optimality, its box, common descent."""
+"""Tests of FedMGDA+'s rule: optimality, bounds on lambda, common descent."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tff_fair.methods import fedmgda_plus
 
 
 def solve(updates, num_examples=None, *, epsilon=0.1, normalize=True):
-  """Returns lambda, the points g that it combines, d, and measurements."""
+  """Returns lambda, the points g that lambda combines, d, and measurements."""
   rule = fedmgda_plus.FedMgdaPlusRule(epsilon=epsilon, normalize=normalize)
   cohort = cohorts.make(updates, num_examples=num_examples)
   c = cohorts.coefficients(rule, cohort)
@@ -85,8 +85,8 @@ def test_opposite_updates_cancel(normalize):
 def test_a_zero_update_may_take_no_more_than_the_box_allows():
   updates = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
   share, _, direction, reported = solve(updates, epsilon=0.1)
-  # A zero update has the coefficient 0 whatever its lambda, which shows in the
-  # measurements and in the lambdas of the others.
+  # A zero update has the coefficient 0 whatever its lambda is; the lambda shows
+  # in the measurements and in the lambdas of the other clients.
   np.testing.assert_allclose(share[[0, 2]], (1 - (1 / 3 + 0.1)) / 2, atol=1e-6)
   assert reported["lambda_max"] == pytest.approx(1 / 3 + 0.1, abs=1e-6)
   np.testing.assert_allclose(direction, share[[0, 2]], atol=1e-9)

@@ -15,7 +15,7 @@ SECURE = [
   name
   for name in algorithms.names()
   if "secure" in algorithms.get(name).aggregations
-  # Clients that compare themselves learn a sum before they send the next one.
+  # Clients of these rules receive a sum before they send the next one.
   and not issubclass(algorithms.get(name).build.rule, types.ComparingRule)
 ]
 # Compiles the same forms without optimizing their graphs, in half the time.
@@ -82,7 +82,7 @@ def test_dependent_aggregates_have_none():
 
 
 def test_only_sums_have_the_other_form():
-  # A bug of TFF 0.87: no federated_aggregate compiles to it.
+  # A bug of TFF 0.87: no federated_aggregate compiles to this form.
   comp = next_of("fedavg", "streaming")
   with pytest.raises(ValueError, match=r"tff\.FederatedType"):
     mapreduce.get_distribute_aggregate_form_for_computation(comp)

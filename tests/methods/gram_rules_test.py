@@ -1,4 +1,4 @@
-"""Gram rules against TorchJD's weights, and their distinctive properties."""
+"""Tests of Gram rules against TorchJD's weights, and of their properties."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ UPDATES = {
   "a zero update": [[1, 2, 0], [0, 0, 0], [-1, 1, 1]],
 }
 # Weights by TorchJD 0.18, in the order of the updates. In the cases left out,
-# its solver for Nash-MTL fails, or there is no bargain.
+# its solver for Nash-MTL fails, or no solution exists.
 TORCHJD = {
   "upgrad": {
     "conflict": [0.5333333333, 0.7333333333, 0.3333333333],
@@ -58,7 +58,7 @@ def apply(name, updates):
 def test_coefficients_are_those_of_torchjd(name, case):
   updates = np.array(UPDATES[case], float)
   c, expected = apply(name, updates).coefficients, TORCHJD[name][case]
-  if name == "upgrad":  # Not always unique.
+  if name == "upgrad":  # Coefficients are not always unique.
     np.testing.assert_allclose(c @ updates, expected @ updates, atol=1e-6)
   else:
     np.testing.assert_allclose(c, expected, atol=1e-8)

@@ -39,14 +39,14 @@ def _traced(rule, known_names):
 
 
 def _as_tensors(rule, cohort, state):
-  """Returns a cohort's known parts, and `state` or the initial one."""
+  """Returns the known fields of a cohort, and `state` or the initial one."""
   known = {name: x for name, x in cohort._asdict().items() if x is not None}
   state = rule.initialize() if state is None else state
   return tf.nest.map_structure(tf.convert_to_tensor, (known, state))
 
 
 def apply(rule, cohort, state=None) -> types.RuleOutput:
-  """Returns a round's output as arrays; without a state, the first round's."""
+  """Returns a round's output as arrays; without `state`, of the first round."""
   known, state = _as_tensors(rule, cohort, state)
   output = _traced(rule, tuple(known))(known, state)
   return tf.nest.map_structure(lambda x: x.numpy(), output)

@@ -49,7 +49,7 @@ def test_hyperparameters_and_defaults_are_those_of_the_registry():
     assert [n for n, _ in said] == list(fields), name
     for n, value in said:
       default = fields[n].default
-      # None stands for a value that follows from other ones, such as 1/η.
+      # The default None stands for a value computed from others, such as 1/η.
       if default is not None:
         assert value == declared.as_text(default), (name, n)
 

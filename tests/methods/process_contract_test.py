@@ -1,4 +1,4 @@
-"""Properties of every method of the registry, and so of every new one."""
+"""Tests of properties that all methods in the registry must have."""
 
 import asyncio
 import contextlib
@@ -49,8 +49,8 @@ def default_sum(name):
 
 
 OWN_SUMS = {default_sum(name) for name in NAMES}
-# Rules of the Gram matrix alone: one process stands for all of them, and
-# `rounds_test.py` compares each with NumPy.
+# Rules that use only the Gram matrix: short runs test one of them in a process,
+# and `rounds_test.py` compares each with NumPy.
 GRAM_RULES = ("upgrad", "imtl_g", "nash_mtl", "aligned_mtl")
 
 
@@ -84,19 +84,19 @@ every_pair = pytest.mark.parametrize(
 )
 
 
-# A pair of each kind of graph is compiled as for users; in runs that leave out
-# no long test, all are.
+# One pair of each kind of graph is compiled as for users. With long tests, all
+# pairs are.
 OPTIMIZED_PAIRS = {
   kind_of_graph(pair): pair for pair in reversed(NAMES_AND_AGGREGATIONS)
 }.values()
 
 
-# A method with each rule, and those whose client work has sums of its own.
+# One method for each rule, and the methods whose client work computes sums.
 CUT = [
   *{algorithms.get(n).build.rule: n for n in reversed(NAMES)}.values(),
   *KEEPING,
 ]
-# Partial cohorts of different sizes, one of a single client.
+# Cohorts of different sizes, none of all clients, and one of a single client.
 COHORTS = (
   (12, 3, 2**40 + 1, 8),
   (5, 31, 12),
@@ -104,7 +104,7 @@ COHORTS = (
   (31, 3, 5, 12, 2**40 + 1),
   (8, 5),
 )
-# Where a method weighs the population, ids run from 0 to its size.
+# Methods that weigh the whole population need ids below its size.
 POPULATION = 40
 NEUTRAL = {
   name: method.neutral
@@ -265,8 +265,8 @@ def test_a_round_is_one_graph_and_step_by_step_it_has_the_same_bits(
 # `rule_contract_test` tests the settings of every rule without a process.
 @pytest.mark.parametrize(("name", "hparams"), one_of_each(OTHER_SETTINGS))
 def test_other_settings_agree_with_numpy(name, hparams):
-  # This has a VariableModel on ready minibatches, and a decaying server rate;
-  # other tests have a FunctionalModel on whole arrays, and a constant rate.
+  # This test has a VariableModel on ready minibatches, and a decaying server
+  # rate; others have a FunctionalModel on whole arrays, and a constant rate.
   process = build(
     name,
     model="keras",
@@ -288,7 +288,8 @@ def test_other_settings_agree_with_numpy(name, hparams):
   assert_same(weights(last), expected, 1e-5)
 
 
-# `rounds/phased_rounds_test.py` has sums in two phases, and clients' own rows.
+# `rounds/phased_rounds_test.py` cuts rounds with two phases, and rounds with
+# clients' table rows, into parts.
 @pytest.mark.parametrize(
   "name", one_of_each(CUT, lambda name: default_sum(name) == "stacked")
 )
@@ -344,7 +345,7 @@ def test_neutral_setting(name):
 
 
 def _infinite_loss(client_id):
-  # Logits beyond the ends of float32, whatever the signs of the weights are.
+  # For any signs of the weights, some logits overflow float32.
   signs = list(itertools.product((-1, 1), repeat=small_problem.NUM_FEATURES))
   x = np.repeat(np.array(signs, np.float32), small_problem.NUM_CLASSES, axis=0)
   y = np.tile(np.arange(small_problem.NUM_CLASSES, dtype=np.int32), len(signs))

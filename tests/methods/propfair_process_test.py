@@ -84,7 +84,7 @@ def test_clients_take_steps_along_it(m):
     clients = [reference.run_client(theta, k, slope=slope) for k in cohort]
     theta = theta - reference.fedavg(clients)
     state, metrics = process.next(state, small_problem.cohort(cohort))
-    # Signals have the loss itself, not the one that clients minimize.
+    # The reported loss is the model's, not the one that clients minimize.
     assert metrics["aggregator"]["loss_mean"] == pytest.approx(
       np.mean([c.loss for c in clients]), rel=1e-5
     )

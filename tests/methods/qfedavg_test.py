@@ -43,8 +43,8 @@ def test_learning_rates_may_differ(q):
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e6])
 @pytest.mark.parametrize("q", [0.1, 1, 15])
 def test_losses_of_any_scale(q, scale):
-  # In the paper's form the powers leave the range of floats; divided by f^q of
-  # the largest loss they do not.
+  # The powers in the paper's formula overflow. Here, they are divided by the
+  # q-th power of the largest loss.
   relative = LOSS / LOSS.max()
   curvature = q * relative ** (q - 1) / (LOSS.max() * scale) * 10
   norms = (UPDATES**2).sum(axis=1)
@@ -56,7 +56,7 @@ def test_losses_of_any_scale(q, scale):
 def test_a_loss_of_zero_has_infinite_curvature_below_q_of_one():
   loss = np.array([0.0, 1.0, 2.0, 0.5, 3.0])
   np.testing.assert_array_equal(coefficients(0.5, loss=loss), np.zeros(5))
-  # Zeros are the limit for a loss that goes to 0.
+  # As a loss goes to 0, all coefficients go to 0.
   nearly = coefficients(0.5, loss=np.maximum(loss, 1e-200))
   np.testing.assert_allclose(nearly, np.zeros(5), atol=1e-30)
 

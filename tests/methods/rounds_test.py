@@ -1,4 +1,4 @@
-"""Rounds of every rule against NumPy, with state and memory between them."""
+"""Tests rounds of every rule, with their state and memory, against NumPy."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ class Memory:
 def test_rounds_are_those_of_numpy(name, m):
   with Cases() as cases:
     for rule in rules_of(name):
-      # TensorFlow draws a random order; FedFV's own test covers it.
+      # NumPy cannot repeat a random order; fedfv_test covers this.
       if getattr(rule, "order", None) != "random":
         with cases.case(rule):
           assert_rounds_are_those_of_numpy(name, rule, m)

@@ -1,4 +1,4 @@
-"""Properties of every rule: equivariance, hard cohorts, purity."""
+"""Tests of properties of every rule: equivariance, hard cohorts, purity."""
 
 import functools
 import importlib
@@ -99,7 +99,7 @@ def first_output(rule, case):
 
 @functools.cache
 def later_output(rule, case):
-  """Returns a rule's output in a later state, or the first if it has none."""
+  """Returns a rule's output in a later state; without state, its first one."""
   state = later_state(rule)
   if not tf.nest.flatten(state):
     return first_output(rule, case)
@@ -117,7 +117,7 @@ def test_hard_cohorts_give_finite_numbers(rule, case):
     assert np.all(np.isfinite(c))
     assert np.all(np.isfinite(c @ updates))
     reported = dict(output.measurements)
-    # It is infinite if no beta is too large.
+    # `beta_max` is infinite if no beta is too large.
     assert reported.pop("beta_max", 1.0) > 0
     handed_on = (reported, output.for_finalizer, output.state)
     assert all(np.all(np.isfinite(x)) for x in tf.nest.flatten(handed_on))
@@ -190,7 +190,7 @@ def test_order_of_clients_does_not_matter(rule, case):
   c = later_output(rule, case).coefficients
   order = np.roll(np.arange(m)[::-1], 1)
   other = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
-  # Where many coefficients give the same direction, they may differ.
+  # Coefficients may differ where many of them give the same direction.
   norms = np.linalg.norm(updates, axis=1)
   typical = np.median(norms)
   tolerance = 1e-6 * np.abs(c) @ norms
@@ -221,8 +221,9 @@ def test_coefficients_go_with_their_clients(rule):
 
 @in_every_setting(RULE_CLASSES, ("identical clients", "all updates zero"))
 def test_equal_clients_are_treated_equally(rule, case):
-  # Two-phase sums look up coefficients by a client's values. This holds in the
-  # first round: later states distinguish clients by their participation.
+  # Two-phase sums look up coefficients by a client's values, so equal clients
+  # must get equal ones. Later states distinguish clients by participation, so
+  # this test is of the first round.
   updates = np.repeat(HARD[case]["updates"], 2, axis=0)
   cohort = cohorts.make(
     updates,
@@ -307,7 +308,7 @@ def test_coefficients_follow_from_sums(rule):
   slope = 0 if output.slope is None else output.slope.numpy()
   c = e * (output.level.numpy() + slope * x)
   expected = in_graph.apply(rule, cohort)
-  if e.sum() == 0:  # A tilt far below zero: no client weighs.
+  if e.sum() == 0:  # The tilt is so negative that all weights are 0.
     assert output.level == 0
     return
   np.testing.assert_allclose(
@@ -331,7 +332,7 @@ def test_coefficients_follow_from_sums(rule):
 
 
 def name_of_missing_reference(rule):
-  """Returns the hyperparameter that a rule lacks for a bound, or None."""
+  """Returns the hyperparameter that `log_reference` lacks, or None."""
   try:
     rule.log_reference()
   except declared.FieldError as error:

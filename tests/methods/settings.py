@@ -22,7 +22,7 @@ POPULATION = 10
 REQUIRED = {"num_clients": POPULATION}
 # Hyperparameters for secure sums; no loss in the tests is larger.
 FOR_SECURE_SUMS: dict[str, dict[str, Any]] = {"term": {"loss_cap": 10.0}}
-# Settings beside the defaults and the ends of the intervals.
+# Settings to try besides the defaults and the bounds of each hyperparameter.
 EXTRA: dict[str, list[dict[str, Any]]] = {
   "qfedavg": [
     *[{"q": q} for q in (0, 0.125, 1, 2.5, 15)],
@@ -74,7 +74,7 @@ def sums_of(name: str) -> typing.Sequence[str]:
 
 
 def rules_of(name: str) -> list[types.Rule]:
-  """Returns the rule of a method in all its settings, each once."""
+  """Returns a method's rule in each of its settings, without repetitions."""
   rule_class = RULE_CLASSES[name]
   fields = declared.fields_of(rule_class).values()
   ends = [
@@ -98,13 +98,13 @@ def rules_of(name: str) -> list[types.Rule]:
 def numpy_direction(
   rule: types.Rule, clients: list[Any], memory: dict[str, Any]
 ) -> np.ndarray:
-  """Returns the direction by the NumPy reference, which keeps its own state."""
+  """Returns the NumPy reference's direction; `memory` keeps its state."""
   hparams = {
     h.name: getattr(rule, h.name)
     for h in declared.fields_of(type(rule)).values()
     if getattr(rule, h.name) != h.default
   }
-  # The reference returns a whole step, not a direction.
+  # `reference.adafedadam` returns a whole step, not a direction.
   if RULE_CLASSES["adafedadam"] is type(rule):
     return reference.pseudo_gradient(clients, **hparams)[0]
   name = next(n for n, made in RULE_CLASSES.items() if made is type(rule))

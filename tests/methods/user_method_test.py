@@ -42,7 +42,7 @@ class Mine(types.Rule):
     return types.RuleOutput({}, state)
 """
 EVEN = "cohort.weight"
-# Wrong contents of a file, and words of the errors.
+# Wrong contents of a file, and words that their errors must have.
 WRONG = {
   "Mine = 3": ("expected a function", "3"),
   "def Mine(): pass": ("tff_fair.types.Rule", "building.builder"),
@@ -71,7 +71,7 @@ WRONG = {
 
 @pytest.fixture
 def file(tmp_path):
-  """Returns a function that writes a file and returns its `Mine`'s name."""
+  """Returns a function that writes code to a file, and returns FILE:Mine."""
 
   def write(code):
     path = tmp_path / "mine.py"
@@ -222,7 +222,7 @@ def test_loading_tries_every_kind_of_rule():
 
 def test_the_catalog_explains_a_file_s_rule(file):
   assert "sharpness=1" in run_flags.catalog_entry(NAME)
-  # A class is not a task.
+  # The class in the file is not a task.
   name = file(RULE.format("share: float = 0.5", EVEN))
   with pytest.raises(ValueError, match="is not declared"):
     run_flags.check_name(name)

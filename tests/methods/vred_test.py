@@ -22,14 +22,14 @@ def beta_max(name, loss=LOSS, n=None):
 
 
 def lemma_1(loss, beta):
-  """Returns the weights of Eq. 8, and the largest beta with none below 0."""
+  """Returns the weights of Eq. 8, and the largest beta for weights >= 0."""
   n, mean = len(loss), loss.mean()
   w = 1 / n + 2 * beta * (loss - mean) / n
   return w, 1 / (2 * (mean - loss.min()))
 
 
 def lemma_2(loss, beta):
-  """Returns the weights of Eq. 12, and the largest beta with none below 0."""
+  """Returns the weights of Eq. 12, and the largest beta for weights >= 0."""
   n, mean = len(loss), loss.mean()
   above = loss > mean
   total = (loss[above] - mean).sum()
@@ -59,7 +59,8 @@ def test_the_first_negative_coefficient_is_at_beta_max(name, n):
   above = coefficients(name, bound * (1 + 1e-9), n=n)
   assert below.min() > 0
   assert above.min() < 0
-  # First negative: in VRed the least loss, in Semi-VRed all below the mean.
+  # The first weights to turn negative belong, in VRed, to the least loss, and
+  # in Semi-VRed, to all losses below the mean.
   p = np.ones(7) / 7 if n is None else n / n.sum()
   turned = np.arange(7) == LOSS.argmin() if name == "vred" else p @ LOSS > LOSS
   np.testing.assert_array_equal(above < 0, turned)
@@ -67,7 +68,7 @@ def test_the_first_negative_coefficient_is_at_beta_max(name, n):
 
 @each_rule
 def test_is_the_gradient_of_the_penalized_loss(name):
-  # Losses f_k(theta) = f_k + <Delta_k, theta>, by central differences.
+  # Compares with central differences for f_k(theta) = f_k + <Delta_k, theta>.
   beta, step = 0.7, 1e-6
   p = NUM_EXAMPLES / NUM_EXAMPLES.sum()
 
@@ -97,7 +98,7 @@ def test_equal_losses_are_fedavg_whatever_beta(name):
 
 @each_rule
 def test_small_differences_of_large_losses_are_kept(name):
-  # Floats near 1e6 are 1/16 apart; the differences here are exact.
+  # Above 2^20, float32 values are 1/8 apart, so these losses are exact.
   loss = np.array([0.0, 0.25, 0.5, 1.0, 0.125, 0.0, 2.0])
   np.testing.assert_allclose(
     coefficients(name, 1.5, loss + 2**20),

@@ -9,9 +9,9 @@ from tff_fair.metrics.client_losses import ClientLosses
 
 pytestmark = pytest.mark.pure
 
-# The minima by cvxpy 1.9.3 with Clarabel, at tolerances of 1e-9, for
-# _problem(seed) in the ball of radius 5: of the mean, the CVaR over 30 %, the
-# largest loss, and half the mean plus half of that CVaR.
+# Least risks of _problem(seed), with weights in the ball of radius 5: the mean,
+# the CVaR over 30 %, the largest loss, and half the mean plus half the CVaR.
+# Computed by cvxpy 1.9.3 with Clarabel, at tolerances of 1e-9.
 _CVXPY = {
   0: (0.86870629, 0.93923145, 0.93923145, 0.91172641),
   1: (0.61167844, 0.69301431, 0.69301431, 0.68042189),
@@ -133,7 +133,7 @@ def test_the_tail_is_that_of_the_linear_program():
   for number, share in itertools.product((1, 2, 5, 30), (0.1, 0.35, 1.0)):
     losses = rng.normal(size=number)
     risk = ceiling.Risk(np.full(number, 1 / number), 1.0, share)
-    # CVaR as min over t of t + mean of the excess / share, at a kink.
+    # CVaR is the least t + (mean excess over t) / share, where t is a loss.
     excess = [
       t + min(1, 1 / (share * number)) * np.maximum(losses - t, 0).sum()
       for t in losses
@@ -151,7 +151,7 @@ def test_the_nearest_point_satisfies_its_conditions():
       assert u.sum() == pytest.approx(1)
       assert u.min() >= 0
       assert u.max() <= cap + 1e-12
-      # <point - u, v - u> <= 0 for all v in the set; the largest is at a tail.
+      # <point - u, v - u> <= 0 for all v in the set; it is largest at `best`.
       best = ceiling.worst_tail(point - u, cap)
       assert (point - u) @ (best - u) <= 1e-9 * max(1, scale)
 

@@ -1,4 +1,4 @@
-"""Scores from sums agree with scikit-learn on the examples themselves."""
+"""Tests that scores from sums agree with scikit-learn's from the examples."""
 
 import numpy as np
 import pytest
@@ -117,7 +117,7 @@ def test_agrees_with_scikit_learn(name, number, num_classes, positive):
 @pytest.mark.parametrize("name", class_scores.WITH_HISTOGRAM)
 @pytest.mark.parametrize("spread", [1e-3, 0.02, 1.0, 40.0])
 def test_the_largest_error_of_the_histogram_holds(name, spread):
-  """Also where nearly all examples share a bin, or are beyond the last."""
+  """Holds even if nearly all examples are in one bin, or beyond the last."""
   errors = []
   for seed in range(20):
     generator = np.random.default_rng(seed)

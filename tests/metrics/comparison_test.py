@@ -94,9 +94,9 @@ NAN, INF = math.nan, math.inf
   [
     ([1.0, 2.0, 3.0, 4.0], [1.0, 1.5, 3.5, 4.0], 0.75),
     ([1.0], [np.nextafter(1.0, 2.0)], 0.0),
-    # A loss that becomes NaN or infinite counts as a rise.
+    # A loss that becomes NaN or infinite counts as higher.
     ([1.0] * 4, [NAN, INF, -INF, 0.5], 0.25),
-    # Clients without a loss before are left out.
+    # Clients whose baseline loss is not finite are left out.
     ([NAN, INF, -INF, 1.0, 1.0], [0.0, 0.0, 0.0, 0.5, 2.0], 0.5),
     ([NAN], [1.0], NAN),
     (np.float32([1.0, 2.0]), pd.Series([0.5, 3.0], index=[1, 0]), 0.5),

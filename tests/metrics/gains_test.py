@@ -1,4 +1,4 @@
-"""Gains of clients agree with scikit-learn and scipy, and with simulations."""
+"""Tests of clients' gains against scikit-learn, scipy and simulations."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def outputs(seed, number=60, num_classes=2, better=0.0):
 @pytest.mark.parametrize("name", class_scores.NAMES)
 @pytest.mark.parametrize(("num_classes", "positive"), [(2, 1), (4, None)])
 def test_gains_are_differences_of_scores(name, num_classes, positive):
-  """Compares with scikit-learn, or for ranking scores with their histograms."""
+  """Compares with scikit-learn, or ranking scores with those of histograms."""
   found = outputs(0, num_classes=num_classes)
   before, after = (
     class_scores.score(
@@ -106,12 +106,12 @@ def test_a_client_without_a_score_has_no_gain():
 
 @pytest.mark.parametrize("name", ["accuracy", "auc"])
 def test_exchangeable_models_are_seldom_told_apart(name):
-  """A short run of the benchmark, which has 1,000 federations."""
+  """A short run of `benchmarks.gain_intervals --of=tests`."""
   draw = gain_intervals.exchangeable_draws(name)
   told = gain_intervals.rejection_rate(
     name, draw, 30, sizes=(20, 30), draws=200
   )
-  # 1.5 of 30 are expected at most; 6 have a probability of 0.3 %.
+  # At most 1.5 of 30 federations are expected; 6 have a probability of 0.3 %.
   assert told <= 5 / 30
 
 
@@ -119,7 +119,7 @@ def test_exchangeable_models_are_seldom_told_apart(name):
 
 
 def of_counts(size, gained, lost):
-  """Returns the gain in accuracy if so many examples are gained and lost."""
+  """Returns the gain for given numbers of newly right and wrong examples."""
   right = np.zeros([2, size, 2])
   right[..., 0] = 1
   right[0, :gained] = right[1, size - lost :] = [0, 1]
@@ -193,7 +193,7 @@ def test_intervals_of_means_are_those_of_the_jackknife():
   labels = generator.normal(size=20)
   models = labels + generator.normal(size=[2, 20])
   found = gains.client_gain("mae", gains.Outputs(labels, *models), draws=50)
-  # For a mean, the jackknife's variance is the values' variance divided by n.
+  # The jackknife variance of a mean of n values is their variance divided by n.
   change = np.abs(models[0] - labels) - np.abs(models[1] - labels)
   reach = scipy.stats.t.ppf(0.975, 19 / 3) * scipy.stats.sem(change)
   assert found.high - found.gain == pytest.approx(reach)
@@ -205,11 +205,12 @@ def test_intervals_of_means_are_those_of_the_jackknife():
   [("auc", "alike"), ("f1", "good"), ("log_loss", "good"), ("rmse", "alike")],
 )
 def test_intervals_of_scores_cover(name, kind):
-  """A short run of the benchmark."""
+  """A short run of `benchmarks.gain_intervals --of=scores`."""
   coverage, share = gain_intervals.score_coverage(
     name, 20, gain_intervals.KINDS[kind], 0.4, 200
   )
-  # The coverage is at least 92 %; 88 % of 200 clients has a probability of 2 %.
+  # If the coverage is 92 %, that of 200 clients is below 88 % with probability
+  # 2 %.
   assert coverage >= 0.88
   assert share > 0.9
 

@@ -82,7 +82,7 @@ def test_small_groups_are_left_out():
   gap = metrics.group_gap("accuracy_parity", counts)
   assert (gap.value, gap.highest, gap.lowest) == (pytest.approx(0.2), 2, 1)
   assert metrics.group_gap("accuracy_parity", counts, least=21) is None
-  # No example of the class.
+  # No group has examples of the class.
   assert metrics.group_gap("equal_opportunity", counts, least=0) is None
 
 

@@ -36,7 +36,7 @@ def test_wilson_at_the_ends():
 
 
 def test_wilson_covers():
-  # By enumeration, over true accuracies: 95 % on average.
+  # Enumerates all results: coverage over true accuracies is 95 % on average.
   count = 12
   correct = np.arange(count + 1)
   low, high = metrics.wilson_interval(correct / count, np.full(13, count))
@@ -79,12 +79,12 @@ def test_intervals_cover_the_spread_of_other_clients(monkeypatch, with_counts):
       accuracy, count if with_counts else None, names, seed=seed
     )
     covered.append([found[n].low <= truth[n] <= found[n].high for n in names])
+  # If the draws contained the noise twice, intervals would cover less.
   assert np.mean(covered, axis=0).min() > 0.82
-  # Intervals from draws with the noise added twice would cover less.
 
 
 def test_noise_is_not_counted_twice():
-  # All of the spread is noise: draws spread as the measured accuracies do.
+  # The whole spread is noise, so draws must spread like measured accuracies.
   rng = np.random.default_rng(2)
   count = np.full(500, 10)
   accuracy = rng.binomial(count, 0.7) / count
@@ -119,7 +119,7 @@ def test_hard_cases():
   one = metrics.fairness_intervals([0.5], [4], ["std"])["std"]
   assert all(map(math.isnan, one))
   same = metrics.fairness_intervals([1.0, 1.0, 1.0], [4, 4, 4], ["std"])["std"]
-  assert all(map(math.isnan, same))  # Other clients may differ.
+  assert all(map(math.isnan, same))  # Unseen clients may differ.
   singles = metrics.fairness_intervals([0, 1, 1, 0], [1] * 4, ["mean"])["mean"]
   assert singles.low < 0.5 < singles.high
   statistics = {"mean": lambda v, w: np.asarray((v * w).sum() / w.sum())}

@@ -9,7 +9,7 @@ from tff_fair import metrics
 
 
 def by_the_definition(accuracies, num_examples, shares):
-  """Returns the variance, and the noise if each client has several examples."""
+  """Returns the variance and the noise; every client needs several examples."""
   mean = math.fsum(s * a for s, a in zip(shares, accuracies, strict=True))
   variance = math.fsum(
     s * (a - mean) ** 2 for s, a in zip(shares, accuracies, strict=True)
@@ -46,7 +46,7 @@ def test_the_true_variance_is_estimated_without_bias(weighted):
   estimates = np.array([f.variance - f.expected for f in found])
   error = estimates.std() / math.sqrt(len(estimates))
   assert abs(estimates.mean() - truth) < 4 * error
-  # The test is sensitive enough: the noise is many times that error.
+  # The noise is many times the error, so the test is sensitive enough.
   assert np.mean([f.expected for f in found]) > 20 * error
 
 
@@ -54,7 +54,7 @@ def test_clients_with_one_example_get_the_noise_of_the_others():
   rng = np.random.default_rng(1)
   count = np.array([1] * 30 + [10] * 30)
   draws = rng.binomial(count, 0.7, [1000, 60]) / count
-  # All have the same true accuracy: all of the spread is noise.
+  # All clients have the same true accuracy, so the whole spread is noise.
   found = [metrics.sampling_noise(a, count) for a in draws]
   surplus = np.array([f.variance - f.expected for f in found])
   assert abs(surplus.mean()) < 4 * surplus.std() / math.sqrt(len(found))
@@ -62,7 +62,7 @@ def test_clients_with_one_example_get_the_noise_of_the_others():
 
 def test_by_hand():
   found = metrics.sampling_noise([0.5, 1.0], [2, 2])
-  # V = 1/16; N = 1/2 * 1/2 * (1/4 + 0).
+  # The variance is 1/16, the noise 1/2 * 1/2 * (1/4 + 0).
   assert (found.variance, found.expected) == (0.0625, 0.0625)
   assert found.share == 1
   assert (found.std, found.true_std) == (0.25, 0)

@@ -12,7 +12,7 @@ RANKED = {
   *(f"{end}_{q}" for end in ("worst", "best") for q in (5, 10, 20, 30)),
   *(f"percentile_{p}" for p in (10, 50, 90)),
 }
-# For equal clients, levels are their accuracy, and spreads are 0.
+# For equal clients, measures of level are their accuracy, and spreads are 0.
 LEVELS = {"mean", "min", "max", *RANKED}
 SPREADS = {"std", "variance", "relative_std", "angle", "kl_uniform", "gini"}
 KEYS = LEVELS | SPREADS | {"jain", "entropy"}
@@ -175,7 +175,7 @@ class TestWeightedByExamples:
     ) == pytest.approx(fairness_summary(accuracies), rel=1e-12, abs=1e-12)
 
   def test_moments_are_those_of_the_examples(self):
-    """A client of n examples weighs as n clients of its accuracy."""
+    """A client with n examples weighs as much as n clients of its accuracy."""
     rng = np.random.default_rng(6)
     accuracies = rng.uniform(size=12)
     num_examples = rng.integers(1, 50, 12)
@@ -190,7 +190,7 @@ class TestWeightedByExamples:
     )
 
   def test_tails_and_percentiles_are_shares_of_the_examples(self):
-    """Sizes that divide each other: every edge falls between two examples."""
+    """With these sizes, each tail ends between two examples."""
     rng = np.random.default_rng(7)
     num_clients = 20
     accuracies = rng.uniform(size=num_clients)
@@ -212,13 +212,13 @@ class TestWeightedByExamples:
     summary = fairness_summary([0.2, 0.8], [30, 10])
     assert summary["mean"] == pytest.approx(0.35)
     assert summary["variance"] == pytest.approx(0.75 * 0.25 * 0.6**2)
-    # A tail is one of two clients, so 20 of 40 examples. The worst are all of
-    # the first client; the best are 10 of each.
+    # A tail is one of two clients, so 20 of 40 examples. The worst 20 are from
+    # the first client; the best 20 are 10 from each client.
     assert summary["worst_30"] == pytest.approx(0.2)
     assert summary["best_30"] == pytest.approx(0.5)
-    # The examples 11 to 30, all of the first client.
+    # Averages examples 11 to 30, which are all from the first client.
     assert summary["percentile_50"] == pytest.approx(0.2)
-    # The examples 19 to 38.
+    # Averages examples 19 to 38.
     assert summary["percentile_90"] == pytest.approx((12 * 0.2 + 8 * 0.8) / 20)
 
   def test_a_huge_client_drowns_the_others(self):

@@ -15,7 +15,7 @@ _SCORES = {
 
 @pytest.fixture(scope="module")
 def examples():
-  """Returns labels, an eighth of them positive, and log odds within bins."""
+  """Returns labels, an eighth of them positive, and log odds at bin centers."""
   generator = np.random.default_rng(5)
   y = generator.random(600) < 0.125
   log_odds = generator.normal(0, 1, 600) + 1.5 * y - 2.5

@@ -15,7 +15,7 @@ def alike(rng, shape):
 
 
 def in_two_groups(rng, shape):
-  """Draws a quarter of the clients far below the others."""
+  """Draws accuracies; those of a quarter of the clients are far lower."""
   return np.where(rng.random(shape) < 0.25, 0.2, rng.beta(30, 3, shape))
 
 

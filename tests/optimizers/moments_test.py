@@ -47,7 +47,7 @@ def test_agrees_with_keras(name):
     state, ours = optimizer.next(state, ours, gradients)
     for a, b in zip(ours, variables, strict=True):
       np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-  if name == "amsgrad":  # AMSGrad has differed from Adam.
+  if name == "amsgrad":  # AMSGrad differs from Adam here.
     largest, second = state["largest_second_moment"], state["second_moment"]
     assert np.all(largest[0] >= second[0])
     assert np.any(largest[0] > second[0])
@@ -87,7 +87,7 @@ def test_weights_without_gradient_stay(name, moved, moment):
 
 
 def round_at(part, **trained_by):
-  """Returns the weights after a round with the rate of `part` set to `RATE`."""
+  """Returns the weights after a round in which `part` has the rate `RATE`."""
   process = small_problem.process("fedavg", **trained_by)
   state = process.initialize()
   hparams = process.get_hparams(state)
@@ -103,7 +103,7 @@ def test_amsgrad_steps_at_the_server_and_its_rate_can_be_set():
     client_optimizer=optimizers.build_amsgrad(0.05),
     server_optimizer=optimizers.build_amsgrad(0.5, BETA_1, BETA_2, EPSILON),
   )
-  # The first step is the sign of each entry, with the bias corrected.
+  # Since the bias is corrected, the first step is the rate times each sign.
   way = found - reference.initial_theta()
   np.testing.assert_allclose(np.abs(way), RATE, rtol=1e-2)
 

@@ -1,4 +1,4 @@
-"""Tests of epsilon: against the Gaussian mechanism, its bounds, its inverse."""
+"""Tests of epsilon: its value for Gaussian noise, its bounds, its inverse."""
 
 import math
 
@@ -27,7 +27,8 @@ def of_gaussian(sigma, rounds, delta):
 
 @pytest.mark.parametrize("rounds", [1, 20])
 @pytest.mark.parametrize(
-  # If one client's data are replaced, the sum changes by twice the clip.
+  # With cohorts of a fixed size, a client is not left out but replaced, which
+  # changes the sum by up to twice the clip.
   ("sampling", "sigma"),
   [("poisson", 3.0), ("fixed_size", 1.5)],
 )

@@ -1,4 +1,4 @@
-"""Tests that factories that return no sum are refused, also inside others."""
+"""Tests that factories that return no sum are refused, also if nested."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def measured(inner):
   )
 
 
-# `aggregators/wrappers_test.py` has each of TFF's factories by itself.
+# `aggregators/wrappers_test.py` tests each of TFF's factories by itself.
 SUMS: dict[str, Any] = {
   "clipped": lambda: tff.aggregators.clipping_factory(
     ADAPTIVE, tff.aggregators.SumFactory()

@@ -45,7 +45,7 @@ def clients():
 
 @functools.cache
 def whole(name):
-  """Returns the output of a round as a whole."""
+  """Returns the output of a round that is not cut into parts."""
   runtime.use_local(simulate_secure_sums=True, clients_per_part=0)
   process = built(name)
   return process.next(process.initialize(), clients())

@@ -1,4 +1,4 @@
-"""Tests of the checks of arguments that all builders share."""
+"""Tests of how builders check the arguments that all of them have."""
 
 import pytest
 import tensorflow as tf

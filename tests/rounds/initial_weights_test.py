@@ -34,7 +34,7 @@ def process():
 
 @functools.cache
 def to_clients():
-  """Returns a computation of a round, with clients that receive weights."""
+  """Returns a round in which clients return the weights that they receive."""
   state_type, weights_type = process().next.type_signature.parameter
 
   @tff.tensorflow.computation(

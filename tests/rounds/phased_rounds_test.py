@@ -1,4 +1,4 @@
-"""Tests of rounds in phases, and of clients' own rows, against whole rounds."""
+"""Tests of rounds in phases, and of rounds that send only the cohort's rows."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ from tff_fair.runtime.parts import cohort_cuts, part_by_part
 
 pytestmark = pytest.mark.usefixtures("built_once")
 
-# Clients that report something false, in one of the two phases.
+# Attackers who send false reports, in one of the two phases.
 ATTACKS = {
   name: client_works.Attack(kind=kind, strength=5.0, client_ids=(3, 31))
   for name, kind in (("gifair", "bias"), ("delta_fl", "scaling"))
@@ -42,7 +42,7 @@ def built(name):
   return process, process.initialize()
 
 
-# Cohorts of six clients here, in parts of three: another number of clients
+# Cohorts here have six clients, in parts of three: another number of clients
 # would be compiled anew.
 def cohort_of_six():
   return [*map(problem.client, problem.COHORT[:6])]
@@ -94,7 +94,7 @@ def test_a_round_in_which_all_diverge_changes_nothing():
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ManySignals(types.Rule):
-  """Uses all that clients know before they train."""
+  """Uses all signals that clients know before they train."""
 
   power: float = declared.value(1.0, "Of the ratio of losses.")
 
@@ -157,7 +157,7 @@ _PERSONAL = client_works.PersistentState(personal_lam=0.1)
     (False, vred.SemiVRedRule(), {"loss_at": "training"}),
     (False, vred.SemiVRedRule(), {"loss_at": "after"}),
     (False, fednova.FedNovaRule(), {"aggregation": "two_phase"}),
-    # Clipping stands between updates and their sum.
+    # Clipping comes between the updates and their sum.
     (False, vred.SemiVRedRule(), {"defence": summing.Defence(kind="clipping")}),
     (True, vred.SemiVRedRule(), {"kept": _PERSONAL}),
     (False, vred.VRedRule(), {"kept": _PERSONAL}),
@@ -202,7 +202,7 @@ D = 18
 
 @pytest.fixture(scope="module")
 def process():
-  # Attackers report false updates, and have honest personal models.
+  # The attacker reports false updates, but trains an honest personal model.
   attack = client_works.Attack(kind="scaling", strength=3.0, client_ids=(31,))
   return problem.build("ditto", hparams={"lam": 0.5}, attack=attack)
 
@@ -216,7 +216,7 @@ def test_rounds_of_own_rows_agree_with_those_of_the_whole(process):
     state = problem.run_both(process, state, clients).state
   table = state.client_work["personal"]
   assert table["client_id"].tolist() == sorted(set().union(*cohorts))
-  # One client has no row, and a diverging one keeps its row.
+  # Client 4 has no row yet; client 3 diverges, so it keeps its row.
   clients = [problem.client(4), problem.diverging(3), *problem.hostile()]
   after = problem.run_both(process, state, clients).state
   kept = after.client_work["personal"]
@@ -287,7 +287,7 @@ def test_a_part_gets_the_rows_of_its_own_clients():
 
 
 def state_of(ids):
-  """Returns the state of a process whose personal models equal their ids."""
+  """Returns a state; each client's personal model is filled with its id."""
   rows = np.repeat(np.array(ids)[:, np.newaxis], D, axis=1)
   table = collections.OrderedDict(
     client_id=np.array(ids, np.int64), weights=rows.astype(np.float32)

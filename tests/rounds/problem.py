@@ -6,7 +6,7 @@ import tensorflow as tf
 from tests import small_problem
 from tff_fair import runtime
 
-# AFL's ids run from 0 to the size of the population.
+# AFL needs client ids below the size of the population.
 POPULATION = 40
 COHORT = (12, 3, 8, 5, 31, 17, 2)
 
@@ -23,8 +23,8 @@ def client(client_id, *, scale=1.0, size=8):
 def diverging(client_id):
   """Returns a client whose loss is finite but whose update is not.
 
-  A step leads to a point where the next one overflows. The first minibatch may
-  cause no step, if the model predicts it correctly.
+  After one step, the next one overflows. The first minibatch may cause no step,
+  if the model predicts it correctly.
   """
   x = np.full((12, small_problem.NUM_FEATURES), 1e30, np.float32)
   y = np.repeat(np.array([0, 1, 0], np.int32), 4)
@@ -51,7 +51,7 @@ def run(process, state, clients, size):
 
 
 def run_both(process, state, clients, size=3):
-  """Returns a round's output in parts, which equals that of the whole."""
+  """Checks that a round in parts equals the whole round; returns its output."""
   parts = run(process, state, clients, size)
   assert_close(parts, run(process, state, clients, 0))
   return parts

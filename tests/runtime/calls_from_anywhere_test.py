@@ -1,4 +1,4 @@
-"""Tests of calls from threads and coroutines, and after errors and switches."""
+"""Tests of calls in threads and coroutines, and after interrupted calls."""
 
 import asyncio
 import collections

@@ -1,4 +1,4 @@
-"""Tests of the limits that control groups set, in both versions."""
+"""Tests of the limits that Linux's control groups set, in versions 1 and 2."""
 
 import math
 import os
@@ -14,7 +14,7 @@ GIB = 2**30
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-  """Returns a function that writes files of control groups for a test."""
+  """Returns a function that writes the files of made-up control groups."""
   monkeypatch.setattr(cgroups, "_ROOT", tmp_path)
   monkeypatch.setattr(cgroups, "_OF_PROCESS", tmp_path / "of_process")
 

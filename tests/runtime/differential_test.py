@@ -1,4 +1,4 @@
-"""TFF's own processes give the same results as under its own executors."""
+"""Tests that TFF's own processes give the same results in both contexts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _data(client: int) -> tf.data.Dataset:
 
 
 def _each(of_client: Callable[[int], Any]) -> Callable[[int], Sequence[Any]]:
-  """Returns a function that makes an argument from n clients' values."""
+  """Returns a function that lists n clients' values as the only argument."""
   return lambda num_clients: [[of_client(k) for k in range(num_clients)]]
 
 
@@ -217,7 +217,7 @@ def _histogram() -> Stock:
 
   def step(state: Any, clients: Any) -> tuple[Any, Any]:
     state, decoder = process.next(state, clients)
-    # The decoder is an object; its tables are the result.
+    # The decoder is an object that holds the result in tables.
     return state, (state, decoder)
 
   return Stock(process.initialize, step, _each(numbers), _SECURE)

@@ -1,4 +1,4 @@
-"""Errors of computations name the client, in one line."""
+"""Tests that errors of computations name the client, in one line."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def bounded(x):
 
 
 def drawing(x):
-  """Returns `bounded(x)`; random numbers make programs run step by step."""
+  """Returns `bounded(x)`; its random number makes clients run step by step."""
   return bounded(x) + 0 * tf.random.uniform([])
 
 

@@ -1,4 +1,4 @@
-"""A fork of a program that has computed gets an error instead of hanging."""
+"""Tests that a fork after a computation gets an error instead of hanging."""
 
 import json
 import subprocess

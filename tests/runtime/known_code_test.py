@@ -1,4 +1,4 @@
-"""Tests of finding a user's code, which may replace ours."""
+"""Tests of finding code of a user, which may replace the project's."""
 
 import multiprocessing
 import sys
@@ -15,7 +15,7 @@ def test_whose_code_it_is():
   assert known_code.is_known(tf.__file__)
   assert known_code.is_known(types.__file__)
   assert not known_code.is_known(__file__)
-  assert known_code.has_user_code()  # These tests.
+  assert known_code.has_user_code()  # Tests are a user's code.
 
 
 def test_a_fork_of_pythons_server_has_no_code_of_a_user(monkeypatch):

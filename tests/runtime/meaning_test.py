@@ -1,4 +1,4 @@
-"""Tests that the runtime gives the results of TFF's own executors, by case.
+"""Tests, case by case, that the runtime gives the results of TFF's executors.
 
 Each case is a function that makes a small program and returns its results. It
 runs under `use_local(exact=True)` first, then under `use_local()`.
@@ -162,7 +162,7 @@ def a_dataset_that_shuffles():
   return [first(clients) for _ in range(5)]
 
 
-# The sum of numbers times their places, which depends on the order.
+# The sum of numbers times their positions, which depends on the order.
 in_order = compute(
   lambda data: data.enumerate().reduce(
     np.float32(0), lambda s, x: s + tf.cast(x[0], tf.float32) * x[1]
@@ -310,7 +310,7 @@ def a_half_that_fails():
 
 
 def aggregates(zero, merge):
-  """Returns sums over cohorts, which begin at `zero` and merge by `merge`."""
+  """Returns sums over cohorts; they begin at `zero` and merge by `merge`."""
   first = compute(lambda: np.int32(zero))
   same = compute(lambda x: x, np.int32)
 

@@ -164,7 +164,8 @@ def run(
 ) -> tuple[int, str, str]:
   """Runs a program to its end; returns its status, stdout and stderr.
 
-  Sends it a signal in the middle of a round. Fails if a worker outlives it.
+  Sends the signal `sent`, if any, in the middle of a round. Fails if a worker
+  outlives the program.
   """
   mark = uuid.uuid4().hex
   with tempfile.TemporaryFile("w+") as stderr:
@@ -194,7 +195,7 @@ def run(
     return status, stdout, stderr.read()
 
 
-# Workers of the exact context end in the same way, however the program ends.
+# However the program ends, workers of the exact context end in the same way.
 EXACT_IN_SHORT_RUNS = ("exact terminate", "exact kill")
 
 
@@ -206,7 +207,7 @@ def marked(name):
 @pytest.mark.parametrize("name", list(map(marked, ENDS)))
 def test_a_program_ends_with_its_status_and_leaves_no_worker(name, warm_python):
   end = ENDS[name]
-  # This program imports TensorFlow Federated itself.
+  # The piped program imports TensorFlow Federated itself.
   python = sys.executable if name == "piped" else warm_python
   command = [python, "-c", end.code]
   if name.endswith("piped"):
@@ -215,7 +216,7 @@ def test_a_program_ends_with_its_status_and_leaves_no_worker(name, warm_python):
   assert status == end.status, stderr
   assert end.stdout in stdout
   assert "FAILED" not in stdout
-  if not name.startswith("exact"):  # Nothing else is said.
+  if not name.startswith("exact"):  # There are no other errors.
     errors = re.findall(r"^(?:\w+Error|KeyboardInterrupt)\b.*", stderr, re.M)
     assert errors == [*end.tracebacks]
     assert stderr.count("Traceback") == len(end.tracebacks)

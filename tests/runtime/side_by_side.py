@@ -49,7 +49,7 @@ class Subject:
   Attributes:
     family: The family of the computation.
     comp: The computation.
-    arguments: Draws its arguments, given the number of clients.
+    arguments: Draws the arguments of a call for a number of clients.
   """
 
   family: str
@@ -123,7 +123,7 @@ class Both:
     *,
     clients_per_part: int | None = None,
   ) -> tuple[Outcome, Outcome]:
-    """Returns how a call ends in the exact context, and in the other one."""
+    """Returns how a call ends in the exact context, and how it ends in ours."""
     for is_exact in (True, False):
       if (options, is_exact) not in self._sides:
         self._sides[options, is_exact] = _Side(options, exact=is_exact)
@@ -187,7 +187,7 @@ def _differences(
 # Relative tolerances by dtype, for sums in another order.
 _ROUNDING = {"e": 2e-2, "f": 2e-5, "d": 1e-12, "F": 2e-5, "D": 1e-12}
 _BFLOAT16_ROUNDING = 1e-1
-_CLOCK = "round_timestamp"  # TFF's results have the time of the call.
+_CLOCK = "round_timestamp"  # A field with the time of a call.
 
 
 def differences(exact: Any, other: Any, *, rounds: bool) -> Iterator[str]:

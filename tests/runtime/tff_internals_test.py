@@ -38,14 +38,14 @@ def joined(rows):
   return tf.concat([*rows], 0)[:2] * folded
 
 
-# TFF keeps the placeholders of the inner graph.
+# In the graph of `outer`, TFF keeps the placeholders of `joined`.
 @tff.tensorflow.computation([tff.TensorType(np.float32, [None, 5])] * 3)
 def outer(rows):
   return joined(rows)
 
 
 def num_unread(graph):
-  """Returns how many placeholders of numbers no node of a graph reads."""
+  """Returns the number of float placeholders that no node of a graph reads."""
   read = {name for node in graph.graph_def.node for name in node.input}
   return sum(
     node.op == "Placeholder"
@@ -114,7 +114,7 @@ def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
   plan = steps.read(native.compile_now(process.next))
   if is_ours:
     steps.check_works_as_one_graph(plan)
-  else:  # Adds to a variable, and recomputes activations.
+  else:  # TFF adds to a variable, and recomputes activations.
     with pytest.raises(admission.NotAdmittedError, match="operation Assign"):
       steps.check_works_as_one_graph(plan)
 

@@ -11,7 +11,7 @@ from tff_fair.runtime import values
 
 @pytest.mark.parametrize("id_dtype", [np.int64, None])
 def test_data_of_another_type_is_named_with_the_way_to_make_it(id_dtype):
-  """Checks TFF's own data, and a table that is not batched."""
+  """Tries datasets of single examples, and a value that is no dataset."""
   runtime.use_local()
   batch_type = tff.StructType(
     [tff.TensorType(np.float32, [None, 2]), tff.TensorType(np.int32, [None])]

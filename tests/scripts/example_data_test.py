@@ -1,4 +1,4 @@
-"""Tests that the script of examples/ reproduces their data."""
+"""Tests that a script reproduces the data files in examples/."""
 
 import subprocess
 import sys

@@ -262,7 +262,7 @@ def build_tools(tmp_path):
 
 @pytest.mark.long
 def test_a_real_python_makes_a_working_environment(project, build_tools):
-  """With an empty list of requirements, it needs no network."""
+  """Needs no network, because the list of requirements is empty."""
   project.requirements.write_text("# Nothing.\n")
   for name in ("pyproject.toml", "README.md"):
     shutil.copy(ROOT / name, project.root)

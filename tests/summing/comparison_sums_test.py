@@ -1,4 +1,4 @@
-"""Tests secure sums by which clients compare themselves, against NumPy."""
+"""Tests of secure sums by which clients compare themselves, against NumPy."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ IN_THE_CLEAR = ("federated_sum", *TO_SERVER)
 
 
 class Recording(tff.aggregators.UnweightedAggregationFactory):
-  """Sums, and keeps the sum that reaches the server as its state."""
+  """Sums; its state is the last sum that reached the server."""
 
   def create(self, value_type):
     specs = tff.types.type_to_tf_tensor_specs(value_type)

@@ -35,7 +35,7 @@ def local_outputs(clients):
 @pytest.fixture(scope="module")
 def in_parts(local_outputs):
   """Computes in parts of two clients; then restores the session's context."""
-  del local_outputs  # They must be computed before.
+  del local_outputs  # They are computed first, as a whole.
   runtime.use_local(clients_per_part=2)
   yield
   runtime.use_local()
@@ -50,7 +50,7 @@ def test_parts_give_the_same_round(name, clients, local_outputs):
   assert output.measurements["num_clients"] == 6
   assert output.measurements["num_clients_excluded"] == 1
   for key, value in local.measurements.items():
-    # The duality gap consists of rounding errors, of no particular size.
+    # The duality gap is only rounding errors, which differ.
     np.testing.assert_allclose(
       output.measurements[key], value, rtol=1e-5, atol=1e-9, err_msg=key
     )

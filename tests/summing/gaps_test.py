@@ -1,4 +1,4 @@
-"""Tests of rules with gaps of losses, in all aggregations, against NumPy."""
+"""Tests of rules on loss gaps, in all aggregations, against NumPy."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Tests of the memory of updates, against lists of the rounds' updates."""
+"""Tests of the memory of clients' past updates, against Python lists."""
 
 import functools
 
@@ -22,7 +22,7 @@ def remember(before, cohort):
 
 @functools.cache
 def remember_in_graph(num_rounds):
-  """Returns `remember` as a computation, with the types that it runs with."""
+  """Returns `remember` as a graph function, with the types that rounds use."""
   empty = tff.tensorflow.computation(lambda: memory.empty(num_rounds, SPEC))
   memory_type = empty.type_signature.result
   cohort_type = tff.types.tensorflow_to_type(
@@ -31,7 +31,7 @@ def remember_in_graph(num_rounds):
     )
   )
   computation = tff.tensorflow.computation(remember, (memory_type, cohort_type))
-  # The next round takes the type that a round returns.
+  # The next round gets this memory, so its type must stay the same.
   assert computation.type_signature.result == memory_type
   return tf.function(
     remember,

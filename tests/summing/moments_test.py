@@ -72,7 +72,7 @@ merge_orders = pytest.mark.parametrize(
 
 
 def assert_are_those_of(actual, log_weights, matrix, covariates=None):
-  """Compares with the definition, in units of the largest weight."""
+  """Compares moments with their definition; the largest weight counts as 1."""
   log_weights = np.asarray(log_weights, np.float64)
   e = np.exp(log_weights - log_weights.max())
   assert actual.log_scale == log_weights.max()
@@ -101,7 +101,7 @@ CASES: dict[str, Any] = {
     f"{m} clients": np.random.default_rng(1).normal(size=(2, m))
     for m in (1, 2, 3, 40)
   },
-  # Depending on the order, the largest comes first, in the middle or last.
+  # In some orders, the largest weight comes first; in others, later or last.
   **{
     f"log weights around {offset}": (
       np.array([0, 3, -5, 8, 2, 1.0]) + offset,
@@ -172,7 +172,7 @@ def test_dtypes_and_structure_are_those_of_the_updates():
 
 
 def test_a_weight_below_the_range_of_float32_counts():
-  # FedAvg-n gives a huge update so little weight that all count equally.
+  # FedAvg-n weighs a huge update so little that all updates count equally.
   matrix = updates(3) * np.array([[1e-10], [1.0], [1e33]])
   log_weights = -np.log([1e-10, 1.0, 1e33])
   assert_are_those_of(

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from tests import reference, small_problem
 from tff_fair import aggregators, algorithms, types
 
-# Nested, of two dtypes, with a scalar; 9 values.
+# A nested structure with two dtypes and a scalar, 9 values in total.
 UPDATE_TYPE = tff.to_type(
   collections.OrderedDict(
     kernel=tff.TensorType(np.float32, [2, 3]),
@@ -31,7 +31,7 @@ class Client:
   client_id: int = 0
 
   def structured(self):
-    """Returns the update, of UPDATE_TYPE."""
+    """Returns the update as a value of UPDATE_TYPE."""
     kernel, pair, scalar = np.split(self.update, [6, 8])
     return collections.OrderedDict(
       kernel=kernel.astype(np.float32).reshape(2, 3),
@@ -49,7 +49,7 @@ class Client:
     return types.ClientSignals(**{**unread, **known})
 
   def as_reference(self) -> builtin_types.SimpleNamespace:
-    """Returns the client for the NumPy reference, rounded as when sent."""
+    """Returns the client for the NumPy reference, rounded like sent values."""
     return builtin_types.SimpleNamespace(
       client_id=self.client_id,
       num_examples=self.num_examples,
@@ -82,7 +82,7 @@ def factory_of(name, hparams, **options) -> aggregators.RuleFactory:
 
 
 def create(factory, update_type=UPDATE_TYPE):
-  """Returns the process of a factory, weighted by signals."""
+  """Returns a factory's process; its weights are clients' signals."""
   return factory.create(update_type, SIGNALS_TYPE)
 
 
@@ -93,7 +93,7 @@ def expected(name, clients, **hparams) -> np.ndarray:
 
 
 def run(process, clients, state=None, update_of=Client.structured):
-  """Runs a round, weighted by signals."""
+  """Runs a round in which the clients' signals are the weights."""
   return process.next(
     process.initialize() if state is None else state,
     [update_of(client) for client in clients],

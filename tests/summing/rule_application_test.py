@@ -1,4 +1,4 @@
-"""Tests of how rules are applied, with rules made for the purpose."""
+"""Tests of how rules are applied, with rules that are made for the tests."""
 
 import collections
 import functools
@@ -121,7 +121,7 @@ def test_rules_get_clients_in_ascending_order_of_id():
 
 def test_ids_of_any_size_are_put_in_order():
   clients = rounds.random_clients(4)
-  # As floats, the two large ones would be equal.
+  # As floats, the two large ids would be equal.
   for client, client_id in zip(clients, (2**62 + 1, -5, 2**62, 0), strict=True):
     client.client_id = client_id
   output = rounds.run(process(ByRank, "stacked"), clients)

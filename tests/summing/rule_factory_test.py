@@ -14,8 +14,8 @@ from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-# A rule of each kind: of scalars only, with norms, with a covariate, one that
-# is not separable, and two with the Gram matrix.
+# Rules of each kind: one of scalars only, one with norms, one with a covariate,
+# one that is not separable, and three with the Gram matrix.
 HPARAMS: dict[str, dict[str, Any]] = {
   "term": {"t": 0.7},
   "fedavg_n": {},
@@ -95,7 +95,7 @@ def test_every_rule_can_report_its_certificate(name, m):
   reported = output.measurements
   for key, value in certificate(updates, rounds.flat(output.result)).items():
     assert reported[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
-  # With more clients than values, 0 is in the hull, and clients block others.
+  # With more clients than values, 0 is in the hull: clients block each other.
   weights = reported["blocking_weights"]
   assert weights.sum() == pytest.approx(1, abs=1e-6)
   least = np.linalg.norm(weights @ updates)
@@ -158,7 +158,7 @@ def test_measurements_describe_the_cohort(name, way):
 
 
 def excluded_clients(good):
-  """Returns clients that must not count, each for one reason."""
+  """Returns clients that must be excluded, each for a different reason."""
   update = good.update
 
   def client(**changes):

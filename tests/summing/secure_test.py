@@ -11,7 +11,7 @@ from tests.refusals import rejected
 from tests.summing import rounds
 from tff_fair import aggregators
 
-# A rule of scalars, a rule with norms, and a rule with a covariate.
+# One rule of scalars only, one with norms, and one with a covariate.
 HPARAMS: dict[str, dict[str, float]] = {
   "term": {"t": 0.7, "loss_cap": 6.0},
   "fedavg_n": {},
@@ -38,7 +38,7 @@ def test_integers_of_32_bits_give_the_direction(name):
   bad = rounds.Client(np.full(9, np.nan), client_id=3)
   # A client beyond the bound: clipped, it would change the direction.
   huge = rounds.Client(np.full(9, 1e9), loss=2.0, client_id=4)
-  if name == "fedavg_n":  # Its updates have norm 1.
+  if name == "fedavg_n":  # Updates get norm 1, so make the weight huge.
     huge.num_examples = 10**7
   output = rounds.run(process(name), [bad, *clients, huge])
   # A client adds at most about 24, with errors of 1024 / 2^32.

@@ -81,7 +81,7 @@ def test_state_of_the_inner_factory_is_kept():
     output = run(process, clients, state)
     state = output.state
     used.append(float(output.measurements["sum"]["clipping_norm"]))
-  # The norm adapts to the scaled updates, round by round.
+  # The clipping norm adapts to the scaled updates in each round.
   assert used[0] == 1.0
   assert len(set(used)) == 3
   assert set(state) == {"rule", "sum"}

@@ -199,7 +199,7 @@ def test_nothing_there(tmp_path):
 
 def test_real_images(real, tmp_path):
   images = real("cifar10_subset.npz")
-  # The folder of real data has another copy, and two files are refused.
+  # The folder of real data has another copy, and two copies are refused.
   (tmp_path / images.name).symlink_to(images.resolve())
   task = tasks.load(
     "cifar10",

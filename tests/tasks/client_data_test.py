@@ -1,4 +1,4 @@
-"""The task `client_data` reads files of TFF's format, of images and vectors."""
+"""Tests of the task `client_data` with images and vectors in TFF's format."""
 
 import sqlite3
 

@@ -15,7 +15,8 @@ def write(path, examples, splits=("train", "test")):
 
   Args:
     path: The file.
-    examples: Features of the examples of one client and split.
+    examples: The examples of each client in each split; they map names to
+      features.
     splits: Names of the splits.
   """
   client_data_writer.write(

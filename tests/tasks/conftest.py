@@ -46,7 +46,7 @@ class EmnistFile(native_file.NativeFile):
 
 @pytest.fixture
 def emnist_file(tmp_path):
-  """Returns a file of three digit writers, one without test examples."""
+  """Returns a file of digits by three writers, one without test examples."""
   directory = tmp_path / "emnist data"
   directory.mkdir()
   file = EmnistFile(directory / "emnist_all.sqlite")

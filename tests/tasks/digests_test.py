@@ -123,7 +123,7 @@ def test_many_files_have_one_digest(tmp_path):
 
 
 def _task(labels, names=("a", "b"), x=1):
-  """Returns a user's task without a file; each client has all labels."""
+  """Returns a user's task without files; all clients have the same arrays."""
   arrays = np.full([len(labels), 2], x, np.float32), np.array(labels, np.int32)
   data = dict.fromkeys(names, arrays)
   return tasks.from_client_data(

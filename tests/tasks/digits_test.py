@@ -35,8 +35,8 @@ def test_defaults():
   np.testing.assert_allclose(share, 0.2, atol=0.01)
   for k in range(30):
     _, y = several_clients.arrays(task.train, task.test, clients=[k])
-    # A client has two shards of 30, and each label some 180 examples, so that a
-    # shard spans one or two labels.
+    # A client has two shards of 30 examples. A label has some 180, so a shard
+    # spans one or two labels.
     assert len(np.unique(y)) <= 4
 
 

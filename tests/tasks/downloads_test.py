@@ -1,4 +1,4 @@
-"""Downloads over HTTP and by TFF's loaders are complete, or leave nothing."""
+"""Tests that downloads over HTTP and by TFF are complete, or leave nothing."""
 
 import hashlib
 import http.server

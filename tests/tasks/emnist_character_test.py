@@ -131,7 +131,7 @@ def test_real_file(real):
     for split in (task.train, task.test):
       x, y = split.load(client_id)
       assert x.shape == (split.num_examples[client_id], 28, 28, 1)
-      # Dark ink on a background of ones, as TFF has it.
+      # As in TFF's data, ink is dark, and the background is 1.
       assert x.mean() > 0.5
       labels |= {*y.tolist()}
   assert labels == set(range(10))

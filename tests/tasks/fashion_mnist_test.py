@@ -37,7 +37,8 @@ def test_setting_of_the_published_table(directory):
   )
   assert task.train.num_examples.tolist() == [6, 6, 6]
   assert task.test.num_examples.tolist() == [3, 3, 3]
-  # The mean is not 0: the images of all classes set it, not only these three.
+  # Pixels are standardized over all classes, so for these three, the mean is
+  # not 0.
   x, _ = several_clients.arrays(task.train)
   assert abs(x[:, 0, 0, 0].mean()) > 0.3
   model = task.model_fn()

@@ -67,7 +67,7 @@ def test_a_federation_has_the_clients_that_it_says(name, real):
   table = pd.read_csv(io.StringIO(text))
   is_large = table[federation.client].value_counts() >= federation.min_examples
   assert [is_large.sum(), len(table)] == sizes
-  # No column but the client's and the label is an id.
+  # Apart from the client and the label, no column is an id.
   others = table.drop(columns=[federation.client, federation.label])
   assert (others.select_dtypes("integer").nunique() < len(table)).all()
 

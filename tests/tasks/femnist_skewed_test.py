@@ -19,7 +19,7 @@ def test_letters_of_emnist_byclass(tmp_path):
     for k in range(task.num_clients):
       x, y = split.load(k)
       assert x.shape[1:] == (28, 28, 1)
-      # The background is 1 as in TFF's data; images are stored row by row.
+      # As in TFF's data, the background is 1; images are stored row by row.
       pixels = np.rint(255 - 255 * x[..., 0]).astype(int)
       np.testing.assert_array_equal(pixels[:, 0, 0], y + 36)
       np.testing.assert_array_equal(pixels[:, 3, 2], 255)

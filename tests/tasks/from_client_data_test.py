@@ -1,4 +1,4 @@
-"""Builds tasks from any `ClientData`."""
+"""Tests of building tasks from any `ClientData`."""
 
 import collections
 

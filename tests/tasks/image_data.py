@@ -26,7 +26,10 @@ def write_idx(path, array):
 
 
 def images_of(labels, size=28):
-  """Returns images that encode label and position: uint8[n, size, size]."""
+  """Returns images with pixels that encode label and position.
+
+  Their type is uint8[n, size, size].
+  """
   labels = np.asarray(labels)
   images = np.zeros([len(labels), size, size], np.uint8)
   images[:, 0, 0] = labels
@@ -37,7 +40,7 @@ def images_of(labels, size=28):
 
 
 def write_mnist(directory, *, train=None, test=None, names=("train", "t10k")):
-  """Writes the four idx files; by default, ten of each class, two to test."""
+  """Writes four idx files; by default, 10 train and 2 test images per class."""
   train = np.tile(np.arange(10), 10) if train is None else np.asarray(train)
   test = np.tile(np.arange(10), 2) if test is None else np.asarray(test)
   for name, labels in zip(names, (train, test), strict=True):
@@ -46,9 +49,9 @@ def write_mnist(directory, *, train=None, test=None, names=("train", "t10k")):
 
 
 def write_digits(directory, *, writers=True):
-  """Writes 30 train and 10 test digits, of 3 writers each, 2 in both halves."""
+  """Writes 30 train and 10 test digits, each by 3 writers; 2 wrote both."""
   directory.mkdir(exist_ok=True)
-  # QMNIST has more test digits.
+  # As in QMNIST, the tables of writers have more rows than there are digits.
   train, test = (
     [(k % 10, first_writer + k % 3) for k in range(size + 3)]
     for size, first_writer in ((30, 1), (10, 2))
@@ -72,7 +75,7 @@ def write_qmnist_labels(directory, train, test):
 
 
 def write_emnist_byclass(directory):
-  """Writes EMNIST "byclass": all 62 classes, ten of each and two to test."""
+  """Writes EMNIST "byclass": 10 train and 2 test images for all 62 classes."""
   write_mnist(
     directory,
     train=np.tile(np.arange(62), 10),
@@ -82,7 +85,7 @@ def write_emnist_byclass(directory):
 
 
 def cifar_pixels(size):
-  """Returns pixels that all differ: uint8[size, 3072]."""
+  """Returns pixels that count up, modulo 256: uint8[size, 3072]."""
   return np.arange(size * 3072).reshape(size, 3072).astype(np.uint8)
 
 
@@ -125,7 +128,7 @@ def write_cifar10_binary(directory):
 
 
 def write_cifar100(directory):
-  """Writes CIFAR-100's Python version: two images of a class, one to test."""
+  """Writes CIFAR-100 for Python: 2 train images and 1 test image per class."""
   folder = directory / "cifar-100-python"
   folder.mkdir()
   for name, count in [("train", 2), ("test", 1)]:
@@ -145,7 +148,7 @@ def write_image(path, size, value):
 
 
 def write_cinic10(directory, per_class=4):
-  """Writes CINIC-10's folders: an image's red is its class and number."""
+  """Writes CINIC-10's folders; pixels have the value 10 * class + number."""
   for half in ("train", "valid", "test"):
     for label, name in enumerate(cifar10.CLASS_NAMES):
       for k in range(per_class):
@@ -170,7 +173,7 @@ def write_tiny_imagenet(directory):
 
 
 def write_clothing1m(directory, size=12):
-  """Writes Clothing1M's lists and images: four of a class, two to test."""
+  """Writes Clothing1M: its lists, and 4 train and 2 test images per class."""
   lists = {"noisy_train": 4, "clean_test": 2}
   for half, count in lists.items():
     keys, pairs = [], []

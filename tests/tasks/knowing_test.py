@@ -1,4 +1,4 @@
-"""Facts about tasks are known without data and without TensorFlow."""
+"""Tests that facts about tasks are known without data and TensorFlow."""
 
 import json
 import pathlib

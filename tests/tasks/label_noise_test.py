@@ -1,4 +1,4 @@
-"""Training labels are noisy by a paper's rule, or replaced by correction."""
+"""Tests of training labels that are noisy by a paper's rule, or corrected."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ class TestMadeUpFiles:
     pooled = _load(directory, test_data="pooled", **options)
     assert pooled.client_names == ("200", "201", "202", "203")
     total = pooled.train.num_examples + pooled.test.num_examples
-    # QMNIST has more test rows than MNIST has test images: 60,000.
+    # QMNIST has 60,000 test rows, which is more than MNIST's test images.
     assert total.tolist() == [34, 33, 33 + 10, 10]
     one = _load(directory, test_data="local", partition="users", num_clients=2)
     assert one.num_clients == 2

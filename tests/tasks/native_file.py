@@ -8,7 +8,7 @@ from tasks.formats import example_proto
 
 
 def serialized(features):
-  """Returns an example with features: bytes, or numbers of any shape."""
+  """Serializes an example; features are bytes, or numbers of any shape."""
   return example_proto.serialize(
     {k: v if isinstance(v, bytes) else np.array(v) for k, v in features.items()}
   )
@@ -40,7 +40,7 @@ class NativeFile:
     connection.close()
 
   def add(self, split, client, examples, *, num_examples=None):
-    """Adds a client's examples, as mappings; metadata can be wrong."""
+    """Adds a client's examples, which are mappings; metadata can be wrong."""
     if examples:
       self.execute(
         "INSERT INTO examples VALUES (?, ?, ?)",

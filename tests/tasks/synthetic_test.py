@@ -19,7 +19,7 @@ def _sizes(task):
 
 def _accuracy_on_other_clients(task):
   """Fits a linear model to even clients; returns its accuracy on odd ones."""
-  # Takes equally many examples of each client, or the largest would decide.
+  # Takes the same number of examples of each client, so that none dominates.
   even, odd = (
     [
       np.concatenate([_whole(task, k)[part][:50] for k in clients])

@@ -15,7 +15,7 @@ ADULT_ROW = (
 
 
 def write_json(path, data, **others):
-  """Writes a file of LEAF: data are pairs (x, y) by user."""
+  """Writes a file of LEAF; `data` maps users to pairs (x, y)."""
   content = {
     "users": list(data),
     "num_samples": [len(y) for _, y in data.values()],
@@ -55,7 +55,7 @@ def write_sent140(directory):
 
 
 def write_posts(directory):
-  """Writes `Posts.xml`: a question of each year, 2015 to 2019, of two authors.
+  """Writes `Posts.xml` with a question of each year from 2015 to 2019.
 
   Authors 1 and 10 take turns; a question has two sentences, and the tags a, b.
   """

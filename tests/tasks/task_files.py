@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.tasks import client_files, image_data, tabular_data, tfds_data
 
-# For tasks that read files: functions that write these into a folder.
+# Maps a task to a function that writes the task's files into a folder.
 WRITERS: dict[str, Callable[[pathlib.Path], None]] = {
   "femnist_skewed": image_data.write_emnist_byclass,
   "mnist": image_data.write_mnist,

@@ -10,11 +10,11 @@ def write(directory, name, features, splits, supervised=None, version="1.0.0"):
 
   Args:
     directory: The data_dir.
-    name: Its name.
-    features: Its features by name, as tensorflow-datasets takes them.
-    splits: Its examples by split, a list of mappings each.
-    supervised: The features to predict from and to predict.
-    version: Its version.
+    name: The data set's name.
+    features: Features by name, as tensorflow-datasets takes them.
+    splits: For each split, a list of examples, which are mappings.
+    supervised: The names of the input feature and of the label.
+    version: The data set's version.
   """
   import tensorflow_datasets as tfds  # noqa: PLC0415
 

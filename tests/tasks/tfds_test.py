@@ -1,4 +1,4 @@
-"""The task `tfds` reads whatever tensorflow-datasets has prepared."""
+"""Tests that the task `tfds` reads what tensorflow-datasets has prepared."""
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ def test_texts_are_bags_of_words(data_dir):
   )
   x, y = everything(task)
   assert x.shape == (40, 4)
-  # The words are film, it's, good and bad, in some order; numbers are rare.
+  # The words are film, it's, good and bad, in some order; others are too rare.
   np.testing.assert_allclose(x.sum(axis=1), 1, rtol=1e-6)
   (differs,) = np.nonzero(np.ptp(x, axis=0))
   of_label = [
@@ -135,8 +135,8 @@ def test_features_are_a_table(data_dir):
   assert task.class_names == ["1", "2"]
   x, y = everything(task)
   # x has age, fare, and a flag of missing ages, unless all training rows have
-  # an age; then texts, with a place for unseen ones: A, B or none; x, y, z;
-  # false, true.
+  # an age. Then come three columns of texts, each with a place for texts
+  # that were not seen: A, B or none; x, y, z; false, true.
   has_flag = x.shape[1] == 2 + 1 + 4 + 4 + 3
   assert has_flag or x.shape[1] == 2 + 4 + 4 + 3
   train, _ = several_clients.arrays(task.train)

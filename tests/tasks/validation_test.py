@@ -1,4 +1,4 @@
-"""Training examples are set aside as validation data."""
+"""Tests that training examples are set aside as validation data."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ SIZES = {1: 0, 2: 0, 3: 1, 10: 2, 57: 11}
 
 
 def task_of(sizes, labels=None, **split):
-  """Returns the digits with clients of these sizes; x is an example's place."""
+  """Returns a task with clients of these sizes; x identifies the example."""
   sizes = np.array(list(sizes))
 
   def load(client_id):
@@ -37,7 +37,7 @@ def test_a_share_of_each_client_is_set_aside():
     x_aside, y_aside = found.validation.load(client_id)
     assert len(x) == found.train.num_examples[client_id] == len(y)
     assert len(x_aside) == found.validation.num_examples[client_id]
-    # All examples, each once, and labels go with their examples.
+    # Each example is there once, with its own label.
     both = np.concatenate([x, x_aside]) - 100 * client_id
     assert sorted(both.tolist()) == list(range(size))
     assert (np.concatenate([y, y_aside]) == both % 3).all()

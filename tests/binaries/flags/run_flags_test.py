@@ -182,7 +182,7 @@ def test_a_flag_that_stands_alone_may_take_a_value(words, tape):
   assert spec(*words) == RunSpec(tape=tape)
 
 
-# The catalog: the entry of a task or a method.
+# Tests of the catalog's entries, one for each task and method.
 
 
 NAMES = (*tasks.names(), *methods.names())
@@ -235,7 +235,7 @@ def test_an_unknown_name_is_one_line(program, words):
   )
 
 
-# How runs are computed.
+# Tests of the flags that decide how runs are computed.
 
 
 def options(*arguments):
@@ -261,7 +261,7 @@ def test_texts_become_values_of_computing():
   assert options("--wandb=") == options()
 
 
-# Dask clusters.
+# Tests of the flags of Dask clusters.
 
 
 @pytest.fixture

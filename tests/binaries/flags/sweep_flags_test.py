@@ -241,7 +241,7 @@ def test_a_value_that_a_method_refuses_names_its_entry(
   path.with_name("child.toml").write_text('extends = "sweep"')
   with pytest.raises(RunError, match=re.escape(f"extends sweep: {place}: hp")):
     sweep_plan.expand(read(f"--file={path.with_name('child.toml')}"))
-  # The flag replaces the entry.
+  # --grid replaces the entry of the file.
   with pytest.raises(RunError, match=r"^--grid: hparam\.q=x: "):
     sweep_plan.expand(read(file, "--grid=hparam.q=x"))
 
@@ -283,7 +283,7 @@ def test_a_dry_run_shows_the_executor(tmp_path):
   )
 
 
-# Searches.
+# Tests of searches.
 
 
 SEARCH_FILE = """

@@ -1,4 +1,4 @@
-"""Tests of ceilings of tasks and runs; `metrics` tests the mathematics."""
+"""Tests of ceilings of tasks and runs; tests/metrics tests the mathematics."""
 
 import itertools
 import json
@@ -291,7 +291,7 @@ def test_numbers_have_squared_errors(folder):
   assert found.runs.empty
   task = task_loading.load(_spec(folder, "numbers"))
   rows = [task.train.load(k) for k in range(_NUM_CLIENTS)]
-  # Weighted least squares: each client counts once.
+  # Weighted least squares, in which all clients have the same weight.
   scale = [np.full(len(y), len(y) ** -0.5) for _, y in rows]
   x = np.concatenate([np.c_[x, np.ones(len(x))] for x, _ in rows])
   y, w = np.concatenate([y for _, y in rows]), np.concatenate(scale)

@@ -27,7 +27,7 @@ def test_methods_have_rows(folder):
   assert frame["method"].tolist() == ["AFL", "FedAvg", "TERM"]
   assert frame["seeds"].tolist() == [1, 2, 2]
   assert set(frame["task"]) == {"digits, 3 clients"}
-  # In percent, with the digits of the program's tables.
+  # In percent, rounded as in the program's tables.
   assert frame["mean"].tolist() == [10.0, 55.0, 65.0]
   assert frame["std"].tolist()[1] == 29.44
   assert frame["mean_std_over_seeds"].tolist()[1:] == [7.07, 7.07]
@@ -93,7 +93,7 @@ def test_the_last_evaluations_are_averaged_beside_the_last(tmp_path):
   frame = compare(
     tmp_path, columns=["mean", "std"], last=2, baseline="fedavg"
   ).set_index("method")
-  for method in ("FedAvg", "TERM"):  # One of the runs has round 0.
+  for method in ("FedAvg", "TERM"):  # Only FedAvg has round 0.
     assert frame.loc[method, "mean"] == 60
     assert frame.loc[method, "mean_last_2"] == 60
     assert frame.loc[method, "std"] == 0
@@ -173,7 +173,7 @@ def test_unfinished_runs_take_part_if_asked(folder):
   [
     ({"baseline": "fedprox"}, "baseline", "fedprox"),
     ({"columns": ["mean", "foo"]}, "columns", "foo"),
-    ({"columns": ["r2"]}, "columns", "r2"),  # Runs have accuracies.
+    ({"columns": ["r2"]}, "columns", "r2"),  # The runs have accuracies.
     ({"criterion": "foo"}, "criterion", "foo"),
     ({"criterion": "r2", "round": "best"}, "criterion", "r2"),
     ({"criterion": "std"}, "criterion", "std"),
@@ -213,8 +213,8 @@ def test_measures_without_a_column_come_from_the_clients(folder):
       100 * errors.mean(),
       round(errors.std() / errors.mean(), 4),
       round(100 * examples.std(), 2),
-      # A third of ten examples: those of both smaller clients, 1 and 2, and a
-      # third of one.
+      # The worst third of ten examples: the 3 examples of the first two
+      # clients, and 1/3 of an example of the last.
       round(100 * (3 * 0.6 + 0.9 / 3) / (3 + 1 / 3), 2),
     ]
   )
@@ -228,7 +228,7 @@ def test_measures_without_a_column_have_differences_and_averages(folder):
   assert term["error_difference"] == pytest.approx(
     term["error"] - fedavg["error"]
   )
-  # The mean of both evaluations; the first has errors of 80 %.
+  # The mean of the two evaluations; in the first, the error is 80 %.
   assert term["error_last_2"] == pytest.approx((80 + term["error"]) / 2)
 
 

@@ -21,7 +21,7 @@ def test_only_clients_that_both_have_win():
   assert comparison_table.count_wins(method, {}) == Wins(0, 0, 0)
 
 
-# Tests of the marks of columns.
+# Tests of which methods a column marks as the best and the second best.
 
 
 MEAN = measures.MEASURES["mean"]
@@ -83,7 +83,7 @@ def test_equal_results_have_the_same_mark():
 
 def test_one_seed_has_no_mark():
   assert of_column(at(0.5, 0.9, 0.7, num_seeds=1)) == [None] * 3
-  # A method with one seed does not keep others from being marked, either.
+  # A method with one seed does not prevent marks for other methods.
   alone = method(0.95, NOISE[0], num_seeds=1)
   assert of_column([alone, *at(0.5, 0.9, 0.7)]) == [None, None, BEST, SECOND]
 

@@ -54,7 +54,7 @@ def test_scores_are_means_over_the_model_seeds_of_the_chosen_setting():
 def test_of_errors_the_smaller_is_chosen_and_one_without_an_end_never():
   errors = [[np.nan, 1.0], [3.0, 1.0], [2.0, 2.0], [np.inf, 0.0]]
   rows = _rows(errors, np.zeros([4, 2]), "rmse")
-  assert federations.choose(rows, RMSE, "mean") == 1  # Tied with the next.
+  assert federations.choose(rows, RMSE, "mean") == 1  # Setting 2 is tied.
   assert federations.choose(rows, RMSE, "worst_10") == 2
   nothing = _rows([[np.nan, 1.0], [np.inf, 1.0]], np.zeros([2, 2]), "rmse")
   assert federations.choose(nothing, RMSE, "mean") == 0

@@ -1,4 +1,4 @@
-"""Tests of the gaps between groups of people, from tables by hand."""
+"""Tests of the gaps between groups of people, on tables made by hand."""
 
 import pandas as pd
 import pytest

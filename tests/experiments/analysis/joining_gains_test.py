@@ -40,7 +40,7 @@ def test_unseen_clients_do_not_train_and_are_evaluated(run):
   assert not trained[1] & late
   assert trained[2] >= late
   assert set(rows["client_id"][rows["unseen"]]) == unseen
-  # All other numbers leave out the unseen clients.
+  # Means, and all other numbers of the run, leave out the unseen clients.
   last = rows[(rows["round"] == 3) & ~rows["unseen"]]
   summary = run.summary
   assert summary["num_clients"] == 4
@@ -59,7 +59,7 @@ def test_the_bound_and_the_gains_are_in_summary_card_and_page(run, tmp_path):
   found = summary[summaries.UNSEEN]
   assert found["mean"] == pytest.approx(scores.mean())
   assert found["worst"] == pytest.approx(scores.min())
-  # Exactly the 16 clients needed are there, so the worst lower bound counts.
+  # With 16 clients, the fewest that suffice, the lowest of their bounds counts.
   assert (found["num_clients"], found["needed"]) == (16, 16)
   assert 0 <= found["bound"] <= scores.min()
   late = summary[summaries.LATE]
@@ -94,13 +94,13 @@ def test_too_few_unseen_clients_are_said_to_be():
       "test_accuracy": np.arange(13) / 20,
     }
   )
-  # These accuracies are not multiples of 1/10, so not those of 10 examples.
+  # Multiples of 1/20 cannot be the accuracies on 10 examples.
   for score, needed in ((RMSE, 14), (ACCURACY, 14)):
     found = joining_gains.of_unseen_clients(table, score) or {}
     assert (found.get("bound"), found["needed"]) == (None, needed)
   table = pd.concat([table, table])
   found = joining_gains.of_unseen_clients(table, RMSE) or {}
-  # At a confidence of 0.95, at least two of the 26 errors reach the bound.
+  # For 26 errors and a confidence of 0.95, the second largest is the bound.
   assert found["bound"] == 12
   assert found["worst"] == 12
 

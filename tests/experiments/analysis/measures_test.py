@@ -40,15 +40,15 @@ def of_clients(values, sizes, score=scores.ACCURACY):
   return measures.of_clients(clients, score)
 
 
-# Numbers of examples: in some cases, tails of 5, 10, 20 and 30 % are whole
-# numbers of clients; in others, a client counts in part.
+# Clients' numbers of examples. In some cases, the worst 5, 10, 20 and 30 % of
+# the examples end with a whole client; in others, they end within a client.
 SIZES = [[5] * 20, [1, 2, 3, 4, 90] * 4, [*range(1, 20), 210]]
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("score", [scores.ACCURACY, scores.RMSE])
 def test_by_examples_each_example_counts_as_one_client(sizes, score):
-  values = np.random.default_rng(0).random(20).round(1)  # With ties.
+  values = np.random.default_rng(0).random(20).round(1)  # Has ties.
   found = of_clients(values, sizes, score)
   examples = np.repeat(values, sizes)
   assert found["weighted_std"] == pytest.approx(np.std(examples), abs=1e-15)

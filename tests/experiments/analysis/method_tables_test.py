@@ -9,13 +9,13 @@ from tff_fair.experiments import compare
 
 pytestmark = pytest.mark.pure
 
-# Means 0.2, 0.5, 0.75; round 3 has no evaluation.
+# Rounds 1, 2 and 4 have the means 0.2, 0.5 and 0.75.
 CURVE = [(0, (0.9, 0.9)), (1, (0.1, 0.3)), (2, (0.4, 0.6)), (4, (0.7, 0.8))]
 
 
 @pytest.fixture
 def folder(tmp_path):
-  """Writes runs: both seeds of FedAvg reach 0.5, one of TERM, none of AFL."""
+  """Writes runs; 2 seeds of FedAvg, 1 of TERM and none of AFL reach 0.5."""
   for algorithm, seed, curve in (
     ("fedavg", 0, CURVE),
     ("fedavg", 1, [*CURVE[:2], CURVE[3]]),

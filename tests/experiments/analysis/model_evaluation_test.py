@@ -1,4 +1,4 @@
-"""Tests of audits of models, on a small task against plain NumPy."""
+"""Tests that audits of models on a small task agree with plain NumPy."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ WEIGHTS = RNG.normal(size=(2, 3)).astype(np.float32)
 
 
 class Columns:
-  """Raw columns of the two inputs, with missing values."""
+  """A preprocessing that only says which raw columns there are."""
 
   columns = {"width": "number", "colour": "text"}  # noqa: RUF012
 

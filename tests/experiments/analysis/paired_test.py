@@ -69,7 +69,7 @@ def test_the_mean_over_one_seed_is_a_paired_t_test():
   # The bootstrap of a mean has a variance in closed form.
   method, baseline = random_seeds(1, 40)
   found = paired.difference(MEAN, method, baseline)
-  # For only these clients, one seed gives no interval.
+  # With the question "these_clients", one seed gives no interval.
   assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
   change = method[0][0].score - baseline[0][0].score
   expected = stats.ttest_1samp(change, 0)
@@ -108,7 +108,7 @@ def test_both_parts_of_the_variance_are_those_of_an_analysis_of_variance():
   noise = (rest**2).sum() / (3 * 49)
   of_clients = max(0.0, by_client.var(ddof=1) - noise / 4) / 50
   of_seeds = by_seed.var(ddof=1) / 4
-  # Howe's limits: each part has the t of its own degrees of freedom.
+  # Howe's limits: each part is scaled by the t of its own degrees of freedom.
   of_seeds, of_clients = (
     stats.t.ppf(0.975, freedom) ** 2 * variance
     for freedom, variance in ((3, of_seeds), (49, of_clients))
@@ -152,7 +152,7 @@ def rounded(correct, num_examples=12):
 @pytest.mark.parametrize(
   ("method", "baseline"),
   [
-    (seeds([0.6]), seeds([0.5])),  # One client in one seed.
+    (seeds([0.6]), seeds([0.5])),  # One client, one seed.
     # Two seeds that happen to agree are little evidence.
     (seeds([0.6] * 3, [0.6] * 3), seeds([0.5] * 3, [0.5] * 3)),
     (seeds(rounded([11]), rounded([7])), seeds(rounded([7]), rounded([3]))),
@@ -167,27 +167,28 @@ def test_a_difference_without_spread_is_not_sure(method, baseline):
 
 
 def test_seeds_on_one_value_of_a_grid_leave_the_clients_variance():
-  # Three clients of 12 examples: both seeds have four more of 36 right.
+  # Three clients with 12 examples each. With each seed, the method has 4 more
+  # of the 36 right than the baseline.
   method = seeds(rounded([9, 6, 11]), rounded([8, 8, 7]))
   baseline = seeds(rounded([5, 7, 10]), rounded([4, 6, 9]))
   changes = np.array([[4, -1, 1], [4, 2, -2]]) / 12
   found = paired.difference(MEAN, method, baseline)
   assert found.estimate == pytest.approx(4 / 36)
-  # The variance is W / S, with Student's t at the clients' two degrees of
-  # freedom; the other part is rounding of float32.
+  # The clients' part is the variance of their mean within a seed, divided by
+  # the number of seeds. The seeds' part is only the rounding of float32.
   floor = changes.var(1, ddof=1).mean() / 3 / 2
   assert found.standard_error**2 == pytest.approx(floor, rel=0.1)
   assert found.parts[-1].degrees_of_freedom == 2
   expected = 2 * stats.t.sf(found.estimate / found.standard_error, 2)
   assert found.p_value == pytest.approx(expected)
   assert found.low < 0 < found.high
-  # For these clients, two seeds that agree are not evidence.
+  # With the question "these_clients", two seeds that agree are not evidence.
   assert is_unknown(paired.difference(MEAN, method, baseline, question=THESE))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_float32_rounding_is_no_variance(scale):
-  # One client, whose accuracies differ by the same eighth up to rounding.
+  # With both seeds, the only client's accuracy differs by 1/8, up to rounding.
   eps = np.finfo(np.float32).eps
   method = seeds([0.625 * scale], [0.625 * scale * (1 + eps)])
   baseline = seeds([0.5 * scale], [0.5 * scale])
@@ -221,7 +222,7 @@ def test_each_part_of_the_variance_has_its_own_degrees_of_freedom():
     ends = 12 + math.sqrt(sum(squares)) * np.array([-1, 1])
     corrected = found.corrected(factor)
     np.testing.assert_allclose([corrected.low, corrected.high], ends)
-  # The p-value is that of the interval which ends at 0.
+  # An interval at the level of the p-value ends at 0.
   touching = found.corrected(0.05 / found.p_value)
   assert touching.low == pytest.approx(0, abs=1e-6)
   one = paired.Difference(12.0, parts[:1], 3, 21)
@@ -233,8 +234,8 @@ def test_each_part_of_the_variance_has_its_own_degrees_of_freedom():
 def vehicle():
   """Returns three seeds of 21 clients, who all gain from the method.
 
-  The worst 10 % are three of them. Their differences are 19.5, 26.1 and 20.0
-  points, while differences of single clients vary widely.
+  The worst 10 % are three clients. The mean of their gains is 19.5, 26.1 and
+  20.0 points with the three seeds, but their single gains differ widely.
   """
   generator = np.random.default_rng(0)
   baseline = generator.uniform(0.9, 0.95, (3, 21))
@@ -261,7 +262,8 @@ def test_these_clients_have_an_interval_of_the_seeds():
   assert these.p_value == pytest.approx(stats.ttest_1samp(changes, 0).pvalue)
   assert these.p_value < 0.05
   assert (others.num_seeds, others.num_clients) == (3, 21)
-  # Student's t at two degrees of freedom for both parts would be wider.
+  # If the clients' part had 2 degrees of freedom too, the interval would be
+  # wider.
   single = others.standard_error * stats.t.ppf(0.975, 2)
   assert these.high - low < others.high - others.low < 2 * single
 
@@ -296,7 +298,7 @@ def test_losses_that_are_no_numbers_give_no_interval(bad):
     assert not math.isfinite(found.estimate)
     assert math.isnan(found.low)
     assert math.isnan(found.p_value)
-  # The clients' accuracies still count.
+  # The difference of accuracies is still known.
   assert paired.difference(MEAN, method, baseline).estimate == pytest.approx(
     0.1
   )
@@ -336,8 +338,8 @@ def test_a_measure_that_remembers_gives_the_same():
   for method in methods:
     found = paired.difference(known, method, baseline)
     assert found == paired.difference(MEAN, method, baseline)
-  # Drawn values are computed once for each method and seed; observed values are
-  # computed in each comparison, with its own weights.
+  # With drawn weights of clients, a value is computed once for each method and
+  # seed; with the weights of a comparison, once for each comparison.
   drawn = 3 * (len(methods) + 1)
   assert len(calls) == drawn + 2 * 3 * len(methods)
 
@@ -347,7 +349,8 @@ def test_a_measure_that_remembers_gives_the_same():
   [
     ([], []),
     ([0.04], [1]),
-    # Holm's own steps: 3 x 0.01, 2 x 0.02, 1 x 0.03, never falling.
+    # Holm's p-values are 3 x 0.01, 2 x 0.02 and 1 x 0.03, which is raised to
+    # 0.04.
     ([0.03, 0.01, 0.02], [4 / 3, 3, 2]),
     ([0.5, 0.6], [2, 5 / 3]),
     # A comparison without a p-value counts as one comparison, too.

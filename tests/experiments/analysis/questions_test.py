@@ -1,4 +1,4 @@
-"""Tests of how a flag, an argument or participation decides the question."""
+"""Tests of how a comparison's question is chosen: these or other clients."""
 
 import pandas as pd
 import pytest

@@ -35,7 +35,7 @@ def test_fedavg_is_the_better_of_both_for_each_measure(folder, name):
   assert fedfv["mean_difference"] == pytest.approx(0)
   assert fedfv["std_difference"] == pytest.approx(8.16)
   assert fedfv["worst_10_difference"] == pytest.approx(10)
-  # Clients go from 0.4 to 0.5, from 0.7 to 0.7, and from 1 to 0.9.
+  # Clients' accuracies go from 0.4 to 0.5, from 0.7 to 0.7 and from 1 to 0.9.
   assert fedfv[["wins", "ties", "losses"]].tolist() == [1, 1, 1]
   assert frame.loc[["FedAvg", EQUAL], "mean_difference"].isna().all()
   (note,) = (n for n in frame.attrs["notes"] if n.startswith("Baseline: "))

@@ -71,7 +71,7 @@ def test_equal_weights_make_another_method_where_it_uses_weights(tmp_path):
   ]
   for number, values in enumerate(settings):
     run_folders.make(tmp_path / str(number), **values)
-  # A sweep names the same method with and without the weights.
+  # Labels mention equal weights even if the name that a sweep gave does not.
   for name in ("FedAvg on 4", "FedAvg on 4, equal weights"):
     run_folders.make(
       tmp_path / f"9{len(name)}",
@@ -140,6 +140,6 @@ def test_versions_of_a_users_file_are_no_seeds_of_one_run(tmp_path):
     "FedAvg, model=a.py:build, model_file=11111111",
     "FedAvg, model=mlp",
   ]
-  # The names of two functions already distinguish runs.
+  # The models' names alone distinguish the last two runs.
   runs = found(tmp_path)[1:]
   assert run_groups.differing_settings(runs) == ["model"]

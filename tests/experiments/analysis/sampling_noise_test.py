@@ -1,4 +1,4 @@
-"""Tests of the sampling noise of a spread, in runs, texts and comparisons."""
+"""Tests of a spread's sampling noise, in runs, texts and comparisons."""
 
 import math
 
@@ -12,7 +12,7 @@ from tff_fair.experiments.presenting.report import task_runs, verdict_section
 from tff_fair.experiments.runs import summaries
 from tff_fair.experiments.texts import fairness_table, sentences
 
-# Shares of ten correct examples, as in the handmade runs.
+# Clients have ten test examples each, as in the handmade runs.
 ACCURACIES = (0.2, 0.9, 0.8, 1.0, 0.7)
 SHARE = (
   0.8 * np.mean([a * (1 - a) / 9 for a in ACCURACIES]) / np.var(ACCURACIES)
@@ -35,10 +35,10 @@ def test_the_noise_of_a_run_is_that_of_the_metrics():
 @pytest.mark.parametrize(
   ("accuracies", "num_examples"),
   [
-    ([0.5, 0.512], [10, 10]),  # Of words; examples are sentences.
+    ([0.5, 0.512], [10, 10]),  # Accuracies of words in 10 sentences.
     ([0.5, math.nan], [10, 10]),
-    ([3.0, 2.0], [10, 10]),  # Errors.
-    ([0.5, 0.5], [10, 10]),  # No spread.
+    ([3.0, 2.0], [10, 10]),  # Errors, not accuracies.
+    ([0.5, 0.5], [10, 10]),  # Without a spread.
     ([0.0, 1.0], [1, 1]),
   ],
 )

@@ -66,7 +66,7 @@ def test_losses_have_no_noise_that_can_be_told(tmp_path):
   path = results(tmp_path, [("a", 5, 0.5), ("b", 9, 2.5)], "loss")
   found = experiments.audit(results=path)
   assert found.summary["score"] == "loss"
-  # The worst have the largest losses.
+  # The worst clients have the largest losses.
   assert found.summary["test_loss"]["worst_10"] == 2.5
   assert found.summary["test_loss"]["best_10"] == 0.5
   assert "test_accuracy_noise" not in found.summary
@@ -97,7 +97,7 @@ def test_a_newcomer_may_expect_a_bound_by_order_statistics(tmp_path, number):
   losses = [(f"c{k}", 5, k / 8) for k in range(number)]
   found = experiments.audit(results=results(tmp_path, losses, "loss"))
   bound = found.summary["newcomers"]
-  # 0.8 ** 14 < 0.05 < 0.8 ** 13: of 14 clients, the worst is the bound.
+  # Since 0.8 ** 14 < 0.05 < 0.8 ** 13, the worst of 14 clients is the bound.
   assert (bound["needed"], bound["confidence"]) == (14, 0.95)
   assert bound.get("bound") == (13 / 8 if number == 14 else None)
   told = found.describe()

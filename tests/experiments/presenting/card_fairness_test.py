@@ -47,7 +47,7 @@ def test_for_these_clients_only_their_examples_are_drawn():
   assert "other test examples of these clients" in text
   found = re.search(r"\| mean \| \S+ % \| (.*?) % to (.*?) % \|", text)
   low, high = map(float, found.groups())
-  # The bound follows from the clients' variances, at most 0.25 / 4 each.
+  # The limit `most` holds because no accuracy has a variance above 0.25 / 4.
   shares = np.array(ACCURACIES)
   most = 196 * np.sqrt((0.25 / 4) / 6)
   assert 0.5 * most < high - shares.mean() * 100 < most
@@ -81,7 +81,7 @@ def test_r2_has_no_ratios_to_its_mean():
 def test_one_client_has_an_interval_of_its_own():
   clients = table(accuracy=ACCURACIES, num_examples=[4] * 6)[:1]
   text = text_of(clients, is_single_client=True)
-  # Wilson's interval of 2 of 4.
+  # Wilson's interval for 2 correct of 4.
   assert "50.0 % (95 % interval: 15.0 % to 85.0 %), the mean loss 0." in text
 
 

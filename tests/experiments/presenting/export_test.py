@@ -1,4 +1,4 @@
-"""Exported models reproduce the run's evaluations without TFF and our code."""
+"""Tests that exported models give a run's results without TFF and our code."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ WEIGHTS = [
   np.array([[0.5, -1.0, 0.25], [-0.75, 0.5, 1.0]], np.float32),
   np.array([0.1, 0.2, -0.3], np.float32),
 ]
-# Computes each export's predictions as its card says, without our code.
+# A program that runs the code of each export's card, and keeps the predictions.
 PROGRAM = """
 import json, os, sys
 import numpy as np
@@ -103,7 +103,7 @@ def run(tmp_path_factory):
 
 
 def export_towns(run, folder):
-  """Exports a model of raw columns, without the data of its task."""
+  """Exports a model that takes raw columns in each format, without any data."""
   folder.mkdir()
   run = dataclasses.replace(run, path=folder)
   described = trained_model.Architecture.of_task(task_of_columns())
@@ -142,7 +142,7 @@ def write_case(exported, **inputs):
 
 
 def check_evaluation(rows, predictions, losses, accuracies):
-  """Checks clients' results against all clients' concatenated probabilities."""
+  """Checks clients' losses and accuracies by `predictions` for all clients."""
   task = tasks.load("digits", **SPEC.task_options)
   start = 0
   for row in rows.to_dict("records"):
@@ -203,7 +203,7 @@ def test_a_model_needs_no_data_but_its_description(run, tmp_path, monkeypatch):
   copy = dataclasses.replace(run, path=tmp_path)
   shutil.copytree(run.path / "checkpoints", tmp_path / "checkpoints")
   monkeypatch.undo()
-  # The run's task builds this model.
+  # Without the description of the model, the run's task builds it.
   assert copy.model().input_shape == (None, 64)
 
 

@@ -1,4 +1,4 @@
-"""Tests of how pages and cards show texts of users."""
+"""Tests of how pages and cards show texts that users wrote."""
 
 import xml.etree.ElementTree as ET
 

@@ -159,7 +159,7 @@ def test_latex_takes_the_tables(tmp_path):
     ("q-FFL q=-1", "q-FFL $q$=$-$1"),
     # Two hyphens would become a dash.
     ("--help --- now.", "-{}-help -{}-{}- now."),
-    # After the row before, LaTeX would read these as arguments of its `\\`.
+    # LaTeX would read these as arguments of the `\\` that ends the row above.
     ("[1] x", "{[}1] x"),
     ("*y", "{*}y"),
     # Settings become symbols.

@@ -19,7 +19,7 @@ from tests import source_tree, waiting
 from tff_fair.experiments.errors import FolderTakenError, RunError
 from tff_fair.experiments.runs import claim
 
-# Claims a folder without locks, prints it, and waits until it is killed.
+# A program that claims a folder without locks, says so, and keeps the claim.
 PROGRAM = """
 import errno, fcntl, functools, pathlib, sys, time
 from tff_fair.experiments.runs import claim
@@ -119,7 +119,7 @@ def test_a_live_claim_has_a_heartbeat(tmp_path, hold, monkeypatch):
   ("text", "owner"),
   [
     ('{"host": "node7", "pid": 7}', "process 7 on node7"),
-    ("", "another program"),  # This program died as it began.
+    ("", "another program"),  # That program died before it wrote the file.
     ("[]", "another program"),
   ],
 )
@@ -146,7 +146,7 @@ def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
     tmp_path, (tmp_path / claim.FILE).read_bytes()
   ) as mine:
     assert mine
-    with pytest.raises(FolderTakenError):  # Another program is faster.
+    with pytest.raises(FolderTakenError):  # Another program takes over.
       hold().__enter__()
     (marker,) = set(names(tmp_path)) - {claim.FILE, "config.json"}
     os.utime(tmp_path / marker, (0, 0))
@@ -157,7 +157,7 @@ def test_a_program_that_died_taking_over_is_told(tmp_path, hold):
 @pytest.mark.parametrize("is_stale", [False, True])
 @pytest.mark.usefixtures("no_locks")
 def test_of_several_programs_exactly_one_wins(tmp_path, hold, is_stale):
-  """Threads stand for programs, since claims are files, not locks."""
+  """Threads can stand for programs, because claims without locks are files."""
   begin, end = threading.Barrier(3), threading.Barrier(3)
 
   def wins(_):

@@ -1,4 +1,4 @@
-"""Damaged runs: one line names each damaged file, and other runs are read."""
+"""Tests that a line names each damaged file, and that other runs are read."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def three(tmp_path_factory):
 
 @pytest.fixture
 def runs(three, tmp_path):
-  """Returns runs of three methods; tests damage the second."""
+  """Returns a copy of three runs; tests damage the second one."""
   return shutil.copytree(three, tmp_path / "runs")
 
 
@@ -59,7 +59,7 @@ def _with_parts(**parts):
 
 
 def _damage(path, change):
-  # A folder takes the file's place.
+  # Without a change, a folder replaces the file.
   if change is None:
     path.unlink()
     path.mkdir()
@@ -83,7 +83,7 @@ def _damage(path, change):
     ("costs.csv", _replaced(b"round", b"rounds", 1), "has no column 'round'"),
     ("labels.csv", _overwritten(b"client_id,0,1\n0,3,inf\n"), "'1': inf"),
     ("labels.csv", _overwritten(b"client_id,0,0\n0,3,4\n"), "two columns '0'"),
-    # Pandas alone would take minutes to make these titles unique.
+    # Pandas alone would take minutes to make these column names unique.
     ("labels.csv", _overwritten(b"k" + b",1" * 300_000), "two columns '1'"),
     ("labels.csv", _overwritten(b""), "is not a table: No col"),
     (

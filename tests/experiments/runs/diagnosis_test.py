@@ -50,7 +50,7 @@ def falling(start, end, number=20):
     [*falling(2.3, 0.5), 1.1, 0.6, 1.2],
     # The losses of a classifier that becomes too sure of itself.
     [*falling(2.3, 0.8), 1.1, 1.4, 1.8, 2.0],
-    # One jump at the end of many, and losses near 0.
+    # One jump after many evaluations; losses near 0.
     [*falling(2.3, 0.2), 2.1],
     [*falling(2.3, 1e-6), 1e-5, 1e-4, 1e-3, 1e-3, 1e-3],
     [1e-7, 1e-5, 1e-4, 1e-3],
@@ -89,7 +89,7 @@ def test_losses_that_end_high(losses, kind):
 
 
 def test_the_loss_of_equal_probabilities():
-  losses = [60.0, 20.0, 16.0, 15.0, 14.0, 14.0]  # From large inputs.
+  losses = [60.0, 20.0, 16.0, 15.0, 14.0, 14.0]  # Inputs are large.
   assert kinds(losses) == []
   assert kinds(losses, num_classes=10) == ["worse_than_constant"]
   assert kinds([60.0, 20.0, 4.0], num_classes=10) == []
@@ -148,4 +148,4 @@ def test_scores_that_never_change():
   assert of(0.1413, 3, 0) == ["unchanged"]
   assert of(0.1413, 2, 0) == []
   assert of(1.0) == []
-  assert kinds([2.3] * 5, [0.1413] * 5) == []  # The clients differ.
+  assert kinds([2.3] * 5, [0.1413] * 5) == []  # The spread changes.

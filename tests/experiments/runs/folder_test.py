@@ -235,7 +235,7 @@ def test_a_run_with_a_pipe_is_left_alone(path, name):
 def test_a_folder_of_other_runs_is_left_alone(path, below):
   path.mkdir(parents=True)
   (path / "notes").mkdir()
-  # Other programs may write such files.
+  # A config.json that no run has written does not count as a run.
   for text in ("", "[1, 2]", "{}", "no JSON"):
     (path / "notes" / "config.json").write_text(text)
     run_folder.RunFolder(path).check_usable()
@@ -257,7 +257,7 @@ def test_the_first_folder_that_is_free_is_taken(path):
   interrupted_run(second, changed("resolved", seed=1))
   with run_folder.take_folder([path, second, third], CONFIGURATION) as taken:
     assert taken.path == third
-    refuse(third, "another program")  # It is not free either.
+    refuse(third, "another program")  # It is in use now.
   with run_folder.take_folder([path, third], CONFIGURATION) as taken:
     assert taken.path == third
 

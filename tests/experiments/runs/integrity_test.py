@@ -113,7 +113,7 @@ def test_damage_to_any_file_is_said(two_runs, tmp_path, damage):
   for number, name in enumerate(names):
     content = (two_runs[0].path / name).read_bytes()
     if (damaged := damage(content)) == content:
-      continue  # This file has no such row.
+      continue  # This damage does not apply to this file.
     copy = RunFolder(tmp_path / str(number))
     shutil.copytree(two_runs[0].path, copy.path)
     (copy.path / name).write_bytes(damaged)
@@ -130,7 +130,7 @@ def test_what_may_change_later_is_not_said(folder):
   folder.tensorboard.mkdir()
   (folder.tensorboard / "events").write_text("x")
   assert integrity.changes(folder, verify=True) == {}
-  # Deleted states, which save space, are noticed only with `verify`.
+  # Users may delete states to save space; only `verify` notices that.
   shutil.rmtree(folder.checkpoints)
   assert integrity.changes(folder) == {}
   (missing,) = integrity.changes(folder, verify=True)
@@ -145,7 +145,8 @@ def test_tables_of_an_unfinished_run_may_grow(tmp_path):
   folder.evaluations.write_bytes(
     _another_digit(folder.evaluations.read_bytes())
   )
-  assert integrity.changes(folder, verify=True) == {}  # Round 7 will repeat.
+  # Only round 7 has changed, which will be repeated.
+  assert integrity.changes(folder, verify=True) == {}
   content = folder.evaluations.read_bytes()
   folder.evaluations.write_bytes(content.replace(b"\n6,", b"\n5,"))
   assert set(integrity.changes(folder, verify=True)) == {"evaluations.csv"}
@@ -271,7 +272,7 @@ def test_compare_verifies(compares, two_runs, folder):
   assert "--verify: 1 of 2 runs" in line
   assert "client_evaluations.csv has changed" in out
   assert str(folder.path.with_name("other")) not in out
-  # An unreadable table is not the one that the run wrote.
+  # An unreadable table counts as a changed table, too.
   table.write_text("")
   status, out, err = compares(*words, "--verify")
   assert status == 1

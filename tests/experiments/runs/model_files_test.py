@@ -1,4 +1,4 @@
-"""Models of Keras' own parts load without --trust, in each format."""
+"""Tests that models of Keras' own parts load in each format without --trust."""
 
 import numpy as np
 import pytest

@@ -34,7 +34,7 @@ def build(input_shape, num_classes):
 
 
 def trained(folder, layer):
-  """Returns a run of a model from a file, with a given layer."""
+  """Trains a model of a user's file that has `layer`; returns the run."""
   (folder / "model.py").write_text(_MODELS.replace("LAYER", layer))
   spec = experiments.RunSpec(
     task="digits",

@@ -1,4 +1,4 @@
-"""Tests of settings that go together, do not, or have no effect together."""
+"""Tests of settings that exclude each other or make each other ineffective."""
 
 from typing import Any
 
@@ -60,13 +60,14 @@ def test_settings_that_do_not_go_together(values, field):
 
 def test_settings_that_go_together():
   RunSpec(attack="scaling", attack_strength=-1)
-  # A method's own term may be left out.
+  # If mu is 0, FedProx has no proximal term of its own.
   RunSpec(algorithm="fedprox", hparams={"mu": 0.0}, proximal_mu=0.1)
   RunSpec(local_steps=(3, 5), local_epochs=1)
   private = RunSpec(**_NOISE, client_weighting="uniform")
-  # This dropout does not depend on the data; in the last case, there is none.
+  # These kinds of dropout do not depend on the data.
   for kind in ("independent", "by_client", "blocks", "periodic"):
     private.replace(dropout=0.2, dropout_kind=kind)
+  # Without dropout, its kind does not matter.
   private.replace(dropout_kind="by_size")
 
 
@@ -85,7 +86,7 @@ def test_the_learning_rate_of_the_server_is_that_of_its_step(algorithm):
     return
   same = RunSpec(algorithm=algorithm, hparams={"learning_rate": 0.25})
   assert same.all_hparams == spec.all_hparams
-  # A folder's record holds both names.
+  # The settings that a run's folder records have the rate under both names.
   both = spec.replace(hparams={"learning_rate": 0.25})
   assert both.differences(spec) == {}
   for changes, field in (

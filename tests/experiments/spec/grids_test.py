@@ -24,7 +24,7 @@ def test_one_value_needs_no_list():
 
 def test_a_hyperparameter_is_for_the_methods_that_have_it():
   runs = BASE.vary(algorithm=["fedavg", "adafed"], gamma=[1, 2])
-  # Both runs without gamma are the same, so one is left.
+  # FedAvg has no gamma, so its two runs are the same, and one remains.
   assert [(r.algorithm, dict(r.hparams)) for r in runs] == [
     ("fedavg", {}),
     ("adafed", {"gamma": 1.0}),
@@ -38,7 +38,8 @@ def test_a_model_is_the_option_of_the_task_where_that_takes_it():
     ("mlp_64", {}),
     ("linear", {}),
   ]
-  (run,) = BASE.vary(task="synthetic", model="mlp")  # Not an option there.
+  # The task synthetic has no option `model`.
+  (run,) = BASE.vary(task="synthetic", model="mlp")
   assert run.model == "mlp"
 
 

@@ -368,7 +368,7 @@ def test_a_run_of_few_rounds_is_evaluated_several_times(
     ({"clients_per_round": 32}, 0),
     ({"clients_per_round": 33}, 32),
     ({"clients_per_round": (3, 40)}, 32),
-    ({"sampling": "all"}, 32),  # The task decides.
+    ({"sampling": "all"}, 32),  # The task decides the number.
     ({"sampling": "all", "clients_per_round": 30}, 0),
   ],
 )

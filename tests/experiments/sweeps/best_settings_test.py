@@ -43,7 +43,7 @@ def row(path, criterion="mean", fraction=0.2):
 def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
   make(tmp_path / "a", accuracies(0.9, 0.3), 0.1)
   make(tmp_path / "b", accuracies(0.5, 0.8), 0.2)
-  # The setting is better on the validation clients, not on all clients.
+  # The rate 0.1 is better on the validation clients, 0.2 on all clients.
   assert row(tmp_path)[:5] == [
     *("FedAvg, client_learning_rate=0.1", "2", "1", "90.00", "30.00"),
   ]
@@ -51,7 +51,7 @@ def test_the_choice_is_made_on_some_clients_and_shown_on_the_others(tmp_path):
 
 
 def test_few_clients_all_decide(tmp_path):
-  # As in FedFV's Table 4: the best setting for one client is not that for all.
+  # As in FedFV's Table 4: what is best for one client is not best for all.
   make(tmp_path / "a", [0.9, 0.1, 0.1], 0.1)
   make(tmp_path / "b", [0.1, 0.9, 0.1], 0.3)
   make(tmp_path / "c", [0.5, 0.5, 0.5], 0.2)

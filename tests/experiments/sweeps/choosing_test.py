@@ -115,7 +115,7 @@ def choose(folder, algorithms=("term", "fedfv", "fedprox", "propfair"), **how):
 
 @pytest.fixture(scope="module")
 def chosen(trained, tmp_path_factory):
-  """Returns a choice, its runs and its folder."""
+  """Returns a choice, the specs of its runs, and its folder."""
   trained.clear()
   folder = tmp_path_factory.mktemp("chosen")
   choice = choose(folder, budget=60, fresh_seeds=4)
@@ -215,7 +215,7 @@ def test_the_same_call_trains_nothing_again(chosen, trained):
 
   again = choose(folder, budget=60, fresh_seeds=4)
 
-  assert len(trained) == 2  # The two with a folder.
+  assert len(trained) == 2  # The runs whose folders were removed.
   pd.testing.assert_frame_equal(again.confirmation, choice.confirmation)
   pd.testing.assert_frame_equal(again.path, choice.path)
 
@@ -367,7 +367,7 @@ def test_the_least_budget_holds(tmp_path):
     ({"minutes": 5.0, "budget": 90}, "minutes"),
     ({"algorithms": ["fedfw"]}, "algorithms"),
     ({"algorithms": []}, "algorithms"),
-    ({"spec": SPEC.replace(criterion="mean")}, "criterion"),  # It ends runs.
+    ({"spec": SPEC.replace(criterion="mean")}, "criterion"),  # It picks rounds.
     (
       {"spec": SPEC.replace(label_correction="fedcorr")},
       "label_correction",

@@ -1,7 +1,7 @@
-"""Sweeps over clusters on this machine give the files of a local sweep.
+"""Tests that a sweep over a cluster writes the files of a local sweep.
 
-submitit and Dask start processes, which do not train. Runs are interrupted and
-killed.
+submitit and Dask start processes on this machine, which only pretend to train,
+and which the tests interrupt and kill.
 """
 
 import os

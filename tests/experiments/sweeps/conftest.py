@@ -41,11 +41,11 @@ class Processes:
 
 @pytest.fixture
 def faked(monkeypatch):
-  """Replaces training and its processes; returns the replacement."""
+  """Replaces training and its processes; returns the fake `Processes`."""
   fake = Processes()
   monkeypatch.setattr(runner, "train", fake_search.train)
   monkeypatch.setattr(processes.Processes, "session", contextlib.nullcontext)
   monkeypatch.setattr(executors, "run_all", fake.run_all)
-  # No process counts clients, so there seem to be enough to divide them.
+  # None means that no run has too few clients to divide them.
   monkeypatch.setattr(processes, "call", lambda *_: None)
   return fake

@@ -155,7 +155,7 @@ def test_a_worker_that_goes_before_its_run_begins_loses_it(
 
 
 class Run:
-  """A run that ends at once."""
+  """A run whose polls return what the cluster says in `ends`."""
 
   def __init__(self, executor, job):
     self.executor, self.job = executor, job
@@ -206,7 +206,7 @@ def fail(job):
 
 
 def lost(saved):
-  """Returns a function that saves round `saved` of a job, then loses it."""
+  """Returns a function that saves a job's round `saved`, and returns LOST."""
 
   def end(job):
     state = job.path / "checkpoints" / f"program_state_{saved}"
@@ -220,7 +220,7 @@ def lost(saved):
 def carry_out(tmp_path, monkeypatch, capsys):
   """Returns a function that carries out runs of `seeds` on a cluster.
 
-  It returns the failures and stderr.
+  That function returns the failures and stderr.
   """
   monkeypatch.setattr(executors, "_SYNC_TIMEOUT_SECONDS", 0.0)
 
@@ -296,7 +296,7 @@ def test_a_mistake_fails_at_once(carry_out):
 def test_what_another_job_has_finished_is_finished(carry_out):
   def late(job):
     finish(job)
-    return fail(job)  # Its folder holds a finished run.
+    return fail(job)  # The folder holds a finished run.
 
   failures, said = carry_out(only(late))
   assert not failures
@@ -310,7 +310,7 @@ def test_a_folder_that_hosts_do_not_share_is_told(carry_out):
 
 @pytest.fixture
 def at_work(tmp_path):
-  """Lets another program hold the claim of the run's folder."""
+  """Claims the run's folder, as another program that trains the run would."""
   path = tmp_path / NAME
   path.mkdir()
   config = path / "config.json"

@@ -1,4 +1,4 @@
-"""Replaces Slurm's commands: a job is a process, its id the process's id.
+"""Replaces Slurm's commands: a job is a process, and has the process's id.
 
 Like many clusters, this one has no accounting: there is no `sacct`.
 """

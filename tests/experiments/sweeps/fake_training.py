@@ -13,8 +13,8 @@ from tff_fair.declared import FieldError
 def train(spec, path, **options):
   """Writes a run, or fails in a way that depends on the seed.
 
-  A run with seed 6 kills the server that all runs are forked from, one with 7
-  fails, one with 8 dies, one with 9 takes long.
+  With seed 6, a run kills the server from which all runs are forked; with 7, it
+  fails; with 8, it dies; with 9, it takes long.
   """
   del options
   print(spec.algorithm, os.getpid())

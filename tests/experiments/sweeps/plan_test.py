@@ -114,7 +114,7 @@ def test_names_are_file_names():
   (alone,) = expand("fedavg", data_dir="/a b")
   planned = expand("fedavg", data_dir="/a/b,/a b")
   assert len(set(names(planned))) == 2
-  # A run's name stays the same, so that a sweep can get further values later.
+  # A run keeps its name if the sweep gets further values later.
   assert alone.name in names(planned)
   assert all(
     name.startswith("fedavg-data_dir=_a_b-s") for name in names(planned)
@@ -248,7 +248,7 @@ class TestSpecs:
         TERM.vary(model_seed=[1, 0]),
         ["term-model_seed=1-seed=0", "term-model_seed=0-seed=0"],
       ),
-      # Settings that only some methods have are compared only among these.
+      # A setting that only some methods have is compared only among these.
       (
         [
           RunSpec(algorithm="adafed", hparams={"gamma": 2.0}),

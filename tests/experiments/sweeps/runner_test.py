@@ -36,7 +36,7 @@ TIMEOUT = 120
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-  """Replaces training, and keeps the server from loading TensorFlow."""
+  """Replaces training; the server that forks runs does not load TensorFlow."""
   monkeypatch.setattr(runner, "train", fake_training.train)
   monkeypatch.setattr(processes, "_PRELOADED", fake_training.__name__)
 
@@ -159,8 +159,8 @@ def test_a_script_needs_no_guard_wherever_it_starts(start, tmp_path):
   process = start([0, 1], cwd=elsewhere)
   output, said = process.communicate(timeout=TIMEOUT)
   assert process.returncode == 0, said
-  # Python itself would import the script in each process, and so start the
-  # sweep again.
+  # Python's own multiprocessing would import the script in each process, and so
+  # start the sweep again.
   assert output == "The script starts.\n[0, 1]\n"
   assert "2/2 fedavg-seed=" in said
   log = elsewhere / "out" / "fedavg-seed=0" / "log.txt"
@@ -198,7 +198,7 @@ def test_a_folder_shows_the_state_of_its_run(tmp_path):
   (tmp_path / "config.json").touch()
   assert runner.state_of(TERM, tmp_path) == "new"
   path = make(tmp_path / "a")
-  # To give a default explicitly does not make another run.
+  # A default that is given explicitly does not make another run.
   same = TERM.replace(task_options={"num_clients": 30}, clients_per_round=10)
   assert runner.state_of(TERM, path) == "finished"
   assert runner.state_of(same, path) == "finished"

@@ -1,4 +1,4 @@
-"""Tests of the section of the report about searches."""
+"""Tests of the report's section about searches."""
 
 import dataclasses
 import importlib.util

@@ -45,7 +45,7 @@ def told(found):
   ("sampler", "pruner", "seeds", "num_trials"),
   one_of_each(
     [
-      # TPE learns from the eleventh trial on, and prunes from the sixth on.
+      # TPE learns from trial 11 on; trials are pruned from trial 6 on.
       ("tpe", "median", [0, 1], 8),
       ("tpe", "none", [0], 13),
       ("tpe", "hyperband", [0], 8),
@@ -97,7 +97,7 @@ def test_a_step_may_end_before_the_end_of_its_range(tmp_path, recwarn):
 def test_a_search_learns(tmp_path):
   found = search(tmp_path, trials=30)
   (best,) = found.best
-  # The best rate is 0.1; random draws are within this range 1 time in 6.
+  # Of random rates, one in six would be in this range around 0.1, the best.
   late = [float(t.settings["client_learning_rate"]) for t in found.trials[15:]]
   assert sum(0.056 < rate < 0.178 for rate in late) > 4
   assert 0.06 < float(best.settings["client_learning_rate"]) < 0.16
@@ -125,12 +125,12 @@ def test_a_pruned_run_is_neither_finished_nor_failed(tmp_path):
   assert pruned
   assert {t.outcome.state for t in found.trials} == {"complete", "pruned"}
   for trial in pruned:
-    (run,) = found.runs(trial)  # Its second seed never began.
+    (run,) = found.runs(trial)  # Seed 1 never began.
     assert run.is_pruned
     assert not run.is_finished
   kept = experiments.compare(discovery.find([tmp_path]))
   assert len(kept) == len(found.trials) - len(pruned)
-  # A run whose value is equal or better at that round is not pruned.
+  # The best trial is also the best in each round, so it is not pruned.
   assert found.best[0] not in pruned
 
 
@@ -159,7 +159,7 @@ def test_several_objectives_have_a_pareto_set(tmp_path):
   found = search(tmp_path, objective="mean,std", trials=10)
   assert found.settings.directions(ACCURACY) == ["maximize", "minimize"]
   front = found.best
-  # Here more accuracy is always less uniform: no trial beats another.
+  # Here, a higher mean has a higher std, so no trial beats another.
   different = {t.settings["client_learning_rate"] for t in found.trials}
   assert len(front) >= len(different) - 1
   assert all(len(t.outcome.values) == 2 for t in front)
@@ -192,7 +192,7 @@ def test_failures_are_told_and_tried_again(tmp_path, faked):
   assert first == 4
   with pytest.raises(RunError, match="too fast"):
     search(tmp_path, space, sampler="qmc", trials=4)
-  assert 4 < faked.num_started < 8  # Only failed runs.
+  assert 4 < faked.num_started < 8  # Only failed runs are repeated.
 
 
 def test_more_trials_go_on(tmp_path, faked):

@@ -1,4 +1,4 @@
-"""Trains in slow rounds, each saved, in the processes of a fake cluster."""
+"""Replaces training on a cluster by slow rounds, each of which is saved."""
 
 import os
 import shutil

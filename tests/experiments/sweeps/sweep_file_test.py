@@ -114,7 +114,7 @@ def test_a_mistake_is_one_line_that_names_the_place(read, text, message):
 
 
 class TestExtends:
-  """A file may extend another one, and replace some of its settings."""
+  """Tests of a file that extends another one, and replaces its settings."""
 
   @pytest.fixture
   def read(self, tmp_path):

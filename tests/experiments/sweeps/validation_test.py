@@ -1,4 +1,4 @@
-"""Sweeps that choose between settings set validation data aside."""
+"""Tests that sweeps that choose between settings set validation data aside."""
 
 import dataclasses
 
@@ -41,13 +41,13 @@ def fractions(grid, fraction=0.2, names=("fedavg", "adafed")):
     ({**FEW, "hparam.gamma": ["0.1", "1"]}, 0.2),
     # All runs of a sweep train on the same share.
     ({**RATES, **FEW, "task_option.num_clients": ["60", "21"]}, 0.2),
-    # Only the clients that are evaluated count.
+    # Only clients that are evaluated and not unseen are counted.
     ({**MANY, **RATES, "evaluation_clients": ["30"]}, 0.2),
     ({**MANY, **RATES, "unseen_clients": ["0.2"]}, 0.2),
     ({**MANY, **RATES}, 0.0),
-    # There is nothing to choose from.
+    # Seeds are not settings to choose from.
     ({**FEW, "seed": ["0", "1"]}, 0.0),
-    # The user's choice decides.
+    # The user has set the share.
     ({**FEW, **RATES, "validation_fraction": ["0"]}, 0.0),
     ({**FEW, **RATES, "validation_fraction": ["0.3"]}, 0.3),
     ({**MANY, **RATES, "validation_fraction": ["0.3"]}, 0.3),

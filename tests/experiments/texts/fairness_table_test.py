@@ -47,7 +47,7 @@ def test_the_table_holds_all_in_aligned_columns_that_fit(accuracies):
       strict=True,
     )
   }
-  # The four titles begin at the same places; the last two lines have fewer.
+  # In each line, the first two titles begin at the same places.
   assert len({start[:2] for start in starts}) == 1
   shown = [
     name for column in fairness_table._COLUMNS for name in column.values()

@@ -30,8 +30,8 @@ from tff_fair.experiments.training import build, learning_process, plan
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-# The second step from 0 under gradients of one, with a learning rate of 0.5 and
-# a momentum of m.
+# The second step from 0, if each gradient is 1, the learning rate 0.5 and the
+# momentum m.
 SECOND_STEPS = {
   "sgd": lambda _: -0.5,
   "momentum": lambda m: -0.5 * (1 + m),
@@ -48,7 +48,7 @@ def second_step(optimizer):
 
 @pytest.fixture
 def built(monkeypatch):
-  """Returns a function from a spec to the options that build its process."""
+  """Returns a function that returns the options that build a spec's process."""
 
   def process(spec):
     task = task_loading.load(spec)
@@ -221,7 +221,7 @@ def test_a_run_begins_with_the_weights_of_another(trained, tmp_path):
   run = train(spec, tmp_path / "run")
   assert clients_after(run, 0).equals(clients_after(trained, 3))
   assert not clients_after(run, 1).equals(clients_after(trained, 3))
-  # The same weights from an exported file, whose model has a softmax.
+  # The exported file, whose model has a softmax, gives the same weights.
   exported = trained.path.with_name("exported.keras")
   task = build.with_initial_weights(
     SMALL.replace(initial_model=str(exported)),
@@ -263,7 +263,7 @@ def test_layers_that_are_frozen_have_their_weights(
   model = with_frozen_layer()
   model.set_weights(expected)
   model.save(tmp_path / "model.keras")
-  # In a run, trained weights come first.
+  # A run stores trained weights before frozen weights.
   run = types.SimpleNamespace(
     is_finished=True, weights=lambda: [*expected[2:], *expected[:2]]
   )

@@ -1,4 +1,4 @@
-"""Tests of callbacks, ours and a user's, as `experiments.run` takes them."""
+"""Tests of callbacks that are passed to `experiments.run`."""
 
 import shutil
 

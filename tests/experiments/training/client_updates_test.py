@@ -58,8 +58,8 @@ def trained(model, x, y):
   "settings",
   one_of_each(
     [
-      {"algorithm": "fedmgda_plus"},  # Stacked.
-      {"algorithm": "fedavg"},  # Streaming sums.
+      {"algorithm": "fedmgda_plus"},  # Updates are stacked.
+      {"algorithm": "fedavg"},  # Updates are summed.
     ]
   ),
   ids=str,

@@ -1,4 +1,4 @@
-"""Tests of the stages before the first round of a run."""
+"""Tests of label correction, which comes before the first round of a run."""
 
 import dataclasses
 

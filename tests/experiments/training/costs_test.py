@@ -12,7 +12,7 @@ from tff_fair.experiments.training import costs, sampling
 # 64 x 10 weights and 10 biases, of four bytes.
 NUM_PRODUCTS = 640
 NUM_BYTES = 2600
-# An id of eight bytes, and seven scalars.
+# An id of eight bytes, and seven scalars of four bytes.
 SIGNALS = 36
 
 
@@ -90,7 +90,7 @@ def test_what_a_round_costs():
     "num_clients": 2,
     "bytes_down": 3000 + 2 * 500 + 2 * 32,
     "bytes_up": 200,
-    # Beyond 64 bits.
+    # More than int64 can hold.
     "local_operations": 10**6 * (10**13 + 7) + 3 * (2 * 10**12 + 7),
   }
   assert all(type(value) is int for value in found.values())

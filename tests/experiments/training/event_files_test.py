@@ -58,7 +58,7 @@ def test_each_evaluation_has_a_histogram_over_clients(folder):
   ):
     events = reader.Tensors(tag)
     assert [event.step for event in events] == [2, 4]
-    buckets = tf.make_ndarray(events[0].tensor_proto)  # From, to, count.
+    buckets = tf.make_ndarray(events[0].tensor_proto)  # [from, to, count].
     assert buckets[:, 2].sum() == len(finite)
     assert buckets[0, 0] == min(finite)
     assert buckets[-1, 1] == max(finite)
@@ -118,7 +118,8 @@ def test_rounds_that_come_again_or_are_not_due_are_not_there_twice(folder):
   event_files.keep_rounds(folder, 4, is_even)
   write_rounds(folder, 5)
   for part, tag in (("test", "accuracy/mean"), ("clients", "clients/accuracy")):
-    # TensorBoard reads files of one second in the order of numbers as strings.
+    # TensorBoard reads files of the same second in the order of their names, so
+    # steps may be in another order.
     assert sorted(steps(folder.tensorboard / part, tag)) == [2, 4, 5]
 
 
@@ -146,7 +147,7 @@ def test_an_event_file_that_cannot_be_read_is_named(folder):
 def test_settings_and_final_measures_are_in_the_hparams(tmp_path):
   folder = run_folder.RunFolder(run_folders.make(tmp_path / "run"))
   event_files.write_hparams(folder, SPEC)
-  event_files.write_hparams(folder, SPEC)  # Killed before the summary.
+  event_files.write_hparams(folder, SPEC)  # Repeated after a kill.
   (path,) = (folder.tensorboard / "hparams").iterdir()
   reader = read(path.parent)
   data = plugin_data_pb2.HParamsPluginData.FromString(

@@ -93,7 +93,8 @@ def test_tables_begin_before_training_and_have_the_clients_losses(finished):
   np.testing.assert_allclose(
     means, run.rounds["aggregator/loss_mean"], rtol=1e-6
   )
-  # Both losses are of the model before the round, on clients' training data.
+  # `loss` and `loss_before` are both of the model before the round, on clients'
+  # training data.
   measured = train(SMALL.replace(measure_improvement=True), "measured")
   assert measured.cohorts is not None
   np.testing.assert_allclose(
@@ -113,7 +114,7 @@ def test_runs_in_a_thread_and_computes_where_the_user_said(finished):
 
 
 def all_of(run):
-  """Returns the contents of files that an equal run has in any folder."""
+  """Returns what must be the same for equal runs in different folders."""
   folder = run_folder.RunFolder(run.path)
   tables = {*folder.round_tables, folder.clients, folder.labels} - {
     folder.timing

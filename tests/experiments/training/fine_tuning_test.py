@@ -1,4 +1,4 @@
-"""Fine-tuning of a run's model at each client, against loops of Keras."""
+"""Tests of fine-tuning a run's model at each client, against Keras' loops."""
 
 import dataclasses
 import functools
@@ -61,7 +61,7 @@ def test_a_finished_run_may_be_fine_tuned(task, run):
   assert [file.read_bytes() for file in unchanged] == texts
   for name in ("clients.csv", "fine_tuning.csv", "summary.json"):
     assert (path / name).read_bytes() == (run.path / name).read_bytes(), name
-  for other in (3, 4):  # Neither replaces results.
+  for other in (3, 4):  # Results are not replaced.
     with pytest.raises(experiments.RunError, match="finished run"):
       train_on(task, _SPEC.replace(finetune_epochs=other), path)
 
@@ -112,7 +112,7 @@ def _check_readable(path, before, capsys):
 
 @pytest.fixture
 def untuned(task, run, tmp_path):
-  """Returns a finished run without fine-tuning, with the baseline of `run`."""
+  """Returns the folder of a run without fine-tuning, beside a copy of `run`."""
   shutil.copytree(run.path, tmp_path / "beside")
   spec = _SPEC.replace(finetune_epochs=None)
   return train_on(task, spec, tmp_path / "run").path
@@ -231,8 +231,8 @@ def test_epochs_are_those_of_a_keras_loop(task):
   for ours, theirs in zip(found, of_keras, strict=True):
     for one, other in zip(ours, theirs, strict=True):
       np.testing.assert_allclose(one, other, atol=1e-6)
-  # One round of as many epochs gives the same weights, so the epochs keep order
-  # and momentum.
+  # A single round with all epochs gives the same weights, so `epochs` has the
+  # same order of examples, and keeps the momentum between epochs.
   in_one = local_baseline.ServerlessTraining(
     task.model_fn,
     optimizer,

@@ -27,8 +27,8 @@ SPEC = RunSpec(algorithm="fedavg", task_options=SMALL.task_options)
 _DECAY = {"client_learning_rate_decay": 0.9}
 _BIAS = {"attack": "bias", "attack_strength": 1.0}
 _PRIVATE = {"client_weighting": "uniform", "dp_noise": 1.0, "dp_clip": 0.5}
-# Settings of the run with which a value of `run_spec_test.OTHERS` is compared,
-# if they are not the settings that the value needs.
+# Maps a setting to the settings of a run in which the setting is then changed
+# to its value in `run_spec_test.OTHERS`. The default is what that value needs.
 BASES = {
   "task": {"task_options": {}},
   "model": {"task_options": {"num_clients": 6}, "model": "mlp"},
@@ -101,7 +101,7 @@ class FoundError(Exception):
 
 
 class Asked(compilation_cache.CompilationCache):
-  """A cache that builds nothing, and raises the requested key."""
+  """A cache that builds nothing, but raises an error with the requested key."""
 
   def computations(self, key, build):
     del build
@@ -166,7 +166,7 @@ def test_seeds_and_initial_weights_share_what_was_compiled(tmp_path):
   }
 
 
-# No two programs compute the same bits of these initial weights.
+# These initial weights differ in their last bits from program to program.
 ORTHOGONAL = {
   "task": "shakespeare_character",
   "task_options": {"synthetic": True, "sequence_length": 5, "lstm_units": 8},

@@ -220,7 +220,7 @@ def test_a_round_is_written_while_the_next_one_computes(uninterrupted):
 
   class Computing(Process):
     def next(self, state, client_data):
-      if self.num_calls == 1:  # In round 2.
+      if self.num_calls == 1:  # This is round 2.
         computing.set()
       return super().next(state, client_data)
 
@@ -255,7 +255,7 @@ ACCURACIES = [0.2, 0.5, 0.5, 0.4, 0.6, 0.1, 0.6, 0.3, 0.9, 1.0]
 
 
 class Accuracies(Process):
-  """A process whose weights are the number of the round."""
+  """A process whose weights grow by 1 in each round."""
 
   def next(self, state, client_data):
     super().next(state, client_data)
@@ -337,7 +337,7 @@ def stationarity(round_num):
 
 
 class At(RoundCallback):
-  """A callback that returns a verdict after one round."""
+  """A callback whose hook `hook` returns a verdict in one round."""
 
   def __init__(self, hook, number, verdict):
     self._at, self._verdict = (hook, number), verdict

@@ -69,7 +69,7 @@ def test_attackers_are_drawn_and_the_evaluated_are_not_all_of_them():
   [
     ({}, "streaming"),
     ({"aggregation": "stacked"}, "stacked"),
-    # A defence takes the place of a sum.
+    # A defence replaces the sum.
     ({"defence": "median"}, "two_phase"),
   ],
 )

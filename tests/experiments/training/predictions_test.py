@@ -29,7 +29,7 @@ _CLIENTS = ("ann", "bob")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-  """Runs on labels that are harder to predict for women.
+  """Returns a run on labels that are harder to predict for women.
 
   The second client has few women.
   """

@@ -1,4 +1,4 @@
-"""Tests of runs with secure sums and with noise, and of a round's form."""
+"""Tests of runs with secure sums and with noise, and of `export_form`."""
 
 import json
 import pathlib

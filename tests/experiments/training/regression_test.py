@@ -1,4 +1,4 @@
-"""Tests of runs whose label is a number: the diabetes patients by age."""
+"""Tests of runs that predict numbers, on diabetes patients grouped by age."""
 
 import functools
 import json
@@ -47,9 +47,9 @@ def absolute(labels, outputs):
 
 
 def diabetes():
-  """Returns a task of 442 patients, a client for each group of age.
+  """Returns a task of 442 patients, with a client for each of five age groups.
 
-  The last client has equal labels.
+  A sixth client trains as the first one does; its test labels are all equal.
   """
   x, y = datasets.load_diabetes(return_X_y=True)
   x, y = (20 * x).astype(np.float32), y.astype(np.float64)

@@ -325,7 +325,7 @@ def test_a_first_state_that_was_never_complete_comes_again(folder, text):
   path.unlink() if text is None else path.write_text(text)
   assert go_back(folder) == 0
   check_whole(folder, 0)
-  # Perhaps only its checksums are damaged, so the state is kept.
+  # The state is kept, because perhaps only its checksums are damaged.
   assert (folder.set_aside / "checkpoints/program_state_6").is_dir()
 
 

@@ -89,7 +89,7 @@ TABLE = b"round,loss\r\n1,0.5\r\n2,0.25\r\n10,0.125\r\n"
     (TABLE, 11, TABLE),
     (TABLE, 9, b"round,loss\r\n1,0.5\r\n2,0.25\r\n"),
     (TABLE, 1, b"round,loss\r\n1,0.5\r\n"),
-    # A row is cut off, even if the rest looks like an earlier round.
+    # An incomplete last row is dropped, even if it looks like a whole row.
     (TABLE + b"1", 10, TABLE),
     (TABLE + b"11,0.0", 11, TABLE),
     # Some rows are zeros, which a power cut leaves.
@@ -174,7 +174,7 @@ def test_a_state_is_saved_after_its_rows_and_both_last(folder, monkeypatch):
 ROUNDS = (
   {"b": {"x": np.float32(0.1), "a": np.int64(3)}, "a": 1.5, "empty": ()},
   {"b": {"x": np.float32("nan"), "a": np.int64(-3)}, "a": 1e-30},
-  # New columns have a vector, and a string that CSV quotes; others are missing.
+  # New columns have a vector, and a string that CSV quotes; `b` is missing.
   {"a": True, "later": np.array([0.5, 2.0]), "text": 'a "b", c'},
   {"b": {"a": np.int64(2**62)}, "list": [np.float32(1.1), 2], "a": -np.inf},
 )

@@ -86,7 +86,7 @@ def columns(result):
 def test_clients_that_report_take_part():
   result = run({"num_clients": 3})
   assert result.process_state == 11010.5
-  # Costs are of the state before the round, and of the clients drawn.
+  # Costs are computed from the state before the round and the clients drawn.
   assert result.costs == {"paid": 2.0}
   assert result.timing["round_seconds"] >= 0
   assert result.metrics == {
@@ -123,7 +123,7 @@ def test_the_next_round_is_prepared_before_this_one_computes():
   training = training_of()
   training.run(training.initial_state(), 8)
   assert training.train_data.prepared == [[5]]
-  training.run(training.initial_state(), 9)  # The last.
+  training.run(training.initial_state(), 9)  # The last round.
   assert training.train_data.prepared == [[5]]
 
 
@@ -206,7 +206,7 @@ def test_reasons_of_exclusion(client_ids, counted, expected):
   [
     ([], None),
     ([None, None], None),
-    (["not finite", None], None),  # Half are not most.
+    (["not finite", None], None),  # Half is no majority.
     (
       ["not finite", None, "no examples", "not finite"],
       "3 of 4 clients did not count in round 7 (2 not finite, 1 no examples)",
@@ -241,7 +241,7 @@ def test_advice_is_of_the_last_rounds():
 @pytest.mark.parametrize(
   ("numbers", "text"),
   [
-    ((2, 1, 1), None),  # Half are not most.
+    ((2, 1, 1), None),  # Half is no majority.
     (
       (1, 1, 2),
       "3 of 4 clients did not count in round 7 (2 out of bounds: try a larger "

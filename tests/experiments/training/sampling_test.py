@@ -150,7 +150,7 @@ def test_clients_have_their_own_probability_of_dropping_out(dropout):
     200, np.ones(400), dropout=dropout, dropout_kind="by_client"
   ).mean(0)
   assert found.mean() == pytest.approx(dropout, abs=0.02)
-  # The rates fill the widest interval around the mean, beyond sampling noise.
+  # The rates are uniform over the widest interval around the mean.
   width = min(dropout, 1 - dropout)
   assert found.std() == pytest.approx(width / np.sqrt(3), rel=0.15)
 

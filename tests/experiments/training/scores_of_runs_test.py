@@ -1,4 +1,4 @@
-"""Runs that compare their clients by another score than accuracy."""
+"""Tests of runs that compare clients by other scores than accuracy."""
 
 import functools
 import shutil
@@ -254,8 +254,8 @@ def test_clients_have_their_gain_from_joining(task, run):
     both = gains.Outputs(y, logits, x @ kernel + bias)
     gain = gains.client_gain("auc", both, positive=1, seed=(0, client))
     p_values.append(gain.p_value)
-    # These outputs are of the model that has this loss on the client's
-    # examples.
+    # The linear model with these outputs has the saved loss on the client's
+    # training examples.
     alone = np.linalg.lstsq(np.c_[x, np.ones(len(x))], logits, rcond=None)[0]
     examples, labels = task.train.load(client)
     p = softmax(np.c_[examples, np.ones(len(labels))] @ alone, axis=1)
@@ -310,7 +310,7 @@ def test_a_client_alone_takes_the_steps_of_local_training(task):
     kernel, bias = initial
     yield kernel, bias
     for round_num in range(most):
-      # The decay of four rounds is spread over all rounds it may train.
+      # The decay of four rounds is spread over all rounds that are allowed.
       decayed = rate * 0.5 ** (round_num * 4 // most)
       for _ in range(3):
         p = softmax(x[rows] @ kernel + bias, axis=1)

@@ -1,4 +1,4 @@
-"""Tests of RMSE and R² of clients."""
+"""Tests of clients' RMSE, R² and ranges of outputs."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_a_model_that_diverged_has_an_infinite_error(loss):
 
 
 def _ranges(low, high, labels=(0.0, 3.0), **columns):
-  """Returns the ranges of two clients with the outputs `low` and `high`."""
+  """Returns the ranges of two clients that output only `low` and `high`."""
   ends = [
     [-output, output, -label, label]
     for output, label in zip((low, high), labels, strict=True)

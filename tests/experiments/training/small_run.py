@@ -22,7 +22,7 @@ SMALL = RunSpec(
   total_rounds=3,
   rounds_per_evaluation=2,
 )
-# Methods that need no groups of people, and the settings that some need.
+# Maps each method that needs no groups of people to the settings it needs.
 METHODS = {
   name: {"local_steps": 2} if name == "drfa" else {}
   for name in methods.names()

@@ -22,7 +22,7 @@ from tff_fair.experiments.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
-# Full steps of gradient descent, so that an update is eta times a gradient.
+# Batches are whole, so that an update is the learning rate times a gradient.
 TAPED = SMALL.replace(
   tape=True,
   total_rounds=12,
@@ -30,7 +30,7 @@ TAPED = SMALL.replace(
   rounds_per_checkpoint=5,
   batch_size=10_000,
 )
-# Steps so small that losses change in proportion to slopes.
+# Steps are so small that losses change in proportion to slopes.
 WITH_UPDATES = TAPED.replace(
   tape="updates",
   tape_rounds=3,
@@ -241,7 +241,7 @@ def test_a_damaged_or_missing_block_is_named_and_the_rest_is_read(copy):
   found = experiments.replay(copy, "fedavg", tell=told.append)
   assert found["round"].unique().tolist() == [11, 12]
   assert "rounds 1 to 10" in told[0]
-  # A rule with a state needs the round before.
+  # A rule with a state needs the missing rounds, too.
   with pytest.raises(experiments.RunError, match="round"):
     experiments.replay(copy, "aaggff_d", tell=told.append)
 

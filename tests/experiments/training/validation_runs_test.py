@@ -1,4 +1,4 @@
-"""Runs that set validation data aside."""
+"""Tests of runs that set validation data aside."""
 
 import dataclasses
 

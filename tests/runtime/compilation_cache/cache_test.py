@@ -22,7 +22,7 @@ State = tff.learning.templates.LearningAlgorithmState
 
 
 class Unknown(NamedTuple):
-  """A user's own container."""
+  """A container class that the cache does not know."""
 
   total: tf.Tensor
 
@@ -106,7 +106,8 @@ def test_the_second_time_nothing_is_built_or_compiled(kept, building):
       "sums": sums.type_signature,
       "client": one_client.type_signature,
     }
-  # Compiled: `sums` of `without`; `sums` and `client` of `kept`.
+  # Of the computations without a cache, `sums` is compiled, and of those in the
+  # cache, `sums` and `client`.
   assert counts == [(2, 3), (2, 3)]
 
 
@@ -117,8 +118,8 @@ def test_the_parts_of_a_computation_are_kept_beside_it(kept, building):
       return comp(*ARGUMENTS)
 
   cold = in_parts()
-  # Two computations, of which the first is compiled as a whole and in parts: up
-  # to the sum of a part, and from there to the end.
+  # Compiled are `client` and three forms of `sums`: the whole, a part up to its
+  # sum, and the rest from there.
   counts = (building.built, building.compiled)
   assert counts == (1, 4)
   warm = in_parts()

@@ -1,4 +1,4 @@
-"""Tests of the files of the cache: private, whole and bounded."""
+"""Tests of the cache's files: they are private, whole and limited in size."""
 
 import concurrent.futures
 import os
@@ -79,7 +79,7 @@ def test_a_damaged_file_is_as_none_and_is_replaced(path, damage):
   folder.write("a", b"content of some length")
   content = (path / "a").read_bytes()
   (path / "a").write_bytes(damage(content))
-  (path / "b").write_bytes(content)  # A misnamed copy.
+  (path / "b").write_bytes(content)  # A copy with a wrong name.
   (path / "b").chmod(0o600)
   assert folder.read("a") is folder.read("b") is None
   folder.write("a", b"again")

@@ -1,4 +1,4 @@
-"""Tests of cache keys, which depend on all that decides a computation."""
+"""Tests of cache keys, which depend on all that determines a computation."""
 
 import collections
 import functools
@@ -123,7 +123,7 @@ def test_what_cannot_be_pickled_has_no_key(value):
 
 
 def test_with_code_of_a_user_there_is_no_key(monkeypatch):
-  monkeypatch.undo()  # The fixture hides that these tests are such code.
+  monkeypatch.undo()  # The fixture hides that tests are a user's code.
   with pytest.raises(keys.NotCacheableError):
     keys.digest(1)
 

@@ -9,7 +9,7 @@ from tff_fair.runtime.one_graph import inlining
 
 
 def message_with_functions(addend):
-  """Returns a computation's message; its functions have common names."""
+  """Returns a serialized computation with the same function names each time."""
 
   @tff.tensorflow.computation(np.float32)
   def shifted(x):

@@ -1,6 +1,6 @@
-"""Kernels with a state of their own compute one client at a time.
+"""Tests that kernels which keep state compute one client at a time.
 
-Two calls side by side corrupt the heap, so a child process computes.
+Two calls at the same time would corrupt the heap, so a child process computes.
 """
 
 import subprocess

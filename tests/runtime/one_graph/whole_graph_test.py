@@ -123,7 +123,7 @@ def test_a_graph_is_built_once_for_all_numbers_of_clients(monkeypatch):
   assert built == [1]
 
 
-# Ditto's clients have two models; the others have one.
+# Ditto's clients have two models; those of the other methods have one.
 @pytest.mark.parametrize(
   "name",
   [
@@ -141,7 +141,7 @@ def test_keras_models_are_variables_of_each_client(name):
 
 @pytest.mark.parametrize("seed", [None, 1])
 def test_clients_of_stock_tff_are_computed_in_one_graph(seed):
-  """These clients reduce datasets, which users' programs shuffle."""
+  """Stock TFF's clients reduce datasets, which users' programs shuffle."""
   process = tff.learning.algorithms.build_weighted_fed_avg(
     small_problem.keras_model, small_problem.optimizer()
   )
@@ -192,7 +192,7 @@ def test_variables_of_clients_are_dropped():
   with ways.counted() as graphs:
     count(clients)
     before = process.memory_info().rss
-    for _ in range(4):  # 512 MiB if they stayed.
+    for _ in range(4):  # 512 MiB if variables stayed.
       assert count(clients) == 2 * sum(range(32))
   assert graphs == [True] * 5
   assert process.memory_info().rss - before < 200 * 2**20

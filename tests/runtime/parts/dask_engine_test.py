@@ -260,7 +260,7 @@ def test_datasets_come_back_as_they_went():
   assert worker_execution.to_portable(dataset) is graph
 
 
-# A cluster of a program.
+# A cluster that a program starts.
 
 PROGRAM = """
 import contextlib, os, sys, time

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.pure
 
 
 class Phase:
-  """A phase whose computations are strings, their names."""
+  """A phase whose computations are only names."""
 
   is_at_clients: tuple[bool, ...] = (False, True, True)
   server_type = None
@@ -32,7 +32,7 @@ def called(comp, *args):
 
 
 class InTurn:
-  """Answers each call at once, with a function of the call."""
+  """An engine that calls `answer` at once for each call."""
 
   def __init__(self, answer=called):
     self._answer = answer

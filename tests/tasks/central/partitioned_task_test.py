@@ -1,12 +1,12 @@
-"""Image bytes become floats with the scalings of other programs."""
+"""Tests that image bytes become floats by the scalings of other programs."""
 
 import numpy as np
 import pytest
 
 from tasks.central import partitioned_task
 
-# More images than a block of the sums, with a channel that hardly varies and
-# one that never does.
+# More images than are summed in one block, with a channel that hardly varies
+# and one that never does.
 IMAGES = np.random.Generator(np.random.PCG64(0)).integers(
   0, 256, (5000, 3, 5, 4), np.uint8
 )
@@ -40,7 +40,7 @@ def test_standardized(kind, deviation):
 
 
 def test_spread_between_images_is_not_that_of_a_channel():
-  # In channel 3, images differ in brightness; per_channel does not count that.
+  # In channel 3, images differ in brightness, which per_channel ignores.
   _, deviation = partitioned_task.pixel_scaling(IMAGES, "per_channel")
   assert deviation[3] < 0.5 * IMAGES[..., 3].std()
 

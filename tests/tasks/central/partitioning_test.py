@@ -114,7 +114,7 @@ def test_clients_are_tested_as_they_train():
 
 
 def test_clients_without_test_examples_are_left_out_and_counted():
-  # Only one test example: one of the clients gets it.
+  # There is only one test example, which one of the clients gets.
   task = _task(_data(_TRAIN, [2]), num_clients=20, partition="iid")
   assert task.num_clients == 1
   assert "(19 without train or test examples left out)" in task.description
@@ -138,7 +138,7 @@ class TestLeastSize:
   data = _data([0, 1, 2] * 200, _TEST)
 
   def clients(self, **options):
-    """Returns the client of each training example, by position."""
+    """Returns each training example's client, and the share that was moved."""
     config = central.CutOptions(num_clients=20, **options)
     split = partitioning.make_split(config, self.data, 3)
     found = np.full(600, -1)
@@ -154,7 +154,7 @@ class TestLeastSize:
     found, share = self.clients(**options, min_size=min_size)
     assert nothing == 0
     assert share == np.mean(found != pure)
-    # Each client that would be empty gets `min_size` examples of others.
+    # Each client that would be empty gets `min_size` examples of other clients.
     assert share >= min_size * (20 - len(np.unique(pure))) / 600 > 0
 
   def test_share_that_a_power_law_moved(self):

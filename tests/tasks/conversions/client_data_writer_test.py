@@ -64,7 +64,7 @@ class TestWrite:
     ("min_examples", "dropped"), [(5, (2, 5)), (1, (1, 1))]
   )
   def test_small_clients_are_dropped(self, tmp_path, min_examples, dropped):
-    # A client of one example cannot be cut.
+    # A client with one example cannot be divided into train and test.
     settings = dataclasses.replace(SETTINGS, min_examples=min_examples)
     examples = _examples(a=5, b=4, c=1)
     path = tmp_path / "data.sqlite"

@@ -1,4 +1,4 @@
-"""CIFAR and MNIST as client data."""
+"""Tests of converting CIFAR and MNIST into client data."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""TFF's own loaders can read converted data."""
+"""Tests that TFF's own loaders can read converted data."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_stackoverflow(tmp_path):
 
 
 def test_tff_cannot_do_without_a_split(tmp_path):
-  # So we refuse an empty split, which is unnecessary once TFF is fixed.
+  # We refuse an empty split for this reason, until TFF is fixed.
   _write_posts(tmp_path, heldout_every=0)
   with pytest.raises(StopIteration):
     tff.simulation.datasets.stackoverflow.load_data(cache_dir=str(tmp_path))

@@ -42,7 +42,7 @@ def test_speeches_by_speaker(play, convert):
     b"Before we proceed, hear me speak.\nStill: more."
   ]
   assert _speeches(found, "test", "First_Citizen") == [b"You are all resolved?"]
-  assert "All" not in found["train"]  # One speech cannot be cut.
+  assert "All" not in found["train"]  # One speech cannot be split.
   assert plays.left_out == {"without a speaker": 1, "without a speech": 1}
 
 

@@ -1,4 +1,4 @@
-"""Tests of the values of a request."""
+"""Tests of the values of a request for a conversion."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Posts of Stack Exchange as client data."""
+"""Tests of converting posts of Stack Exchange into client data."""
 
 import gzip
 from typing import Any

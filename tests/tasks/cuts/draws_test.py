@@ -72,7 +72,7 @@ def test_chooses_different_clients_in_order():
   assert set(chosen) < set(clients)
   np.testing.assert_array_equal(chosen, again)
   assert not np.array_equal(chosen, other)
-  # A seed chooses the same places among any clients.
+  # A seed chooses the same positions, whoever the clients are.
   places = cuts.random_subset(np.arange(100), 20, 3, what="users")
   np.testing.assert_array_equal(chosen, clients[places])
 

@@ -1,4 +1,4 @@
-"""Every cut covers the examples once, and has the property of its name."""
+"""Tests that each cut uses all examples once and has the promised property."""
 
 import functools
 import hashlib
@@ -37,7 +37,8 @@ class TestLabelShards:
   def test_clients_hold_few_labels(self):
     labels = np.repeat(np.arange(10), 60)
     parts = cuts.label_shards(labels, 30, 2, 0)
-    # 60 shards of 10 in labels of 60: no shard spans two labels.
+    # Each label has 60 examples and so six shards of 10: no shard spans two
+    # labels.
     assert max(len(np.unique(labels[part])) for part in parts) <= 2
     assert {len(part) for part in parts} == {20}
 
@@ -144,7 +145,8 @@ class TestDirichlet:
     assert holders.tolist() == [1, 1, 1, 1]
 
   def test_proportions_have_the_moments_of_the_distribution(self):
-    # For K clients, Var p_k = (1/K)(1 - 1/K) / (K a + 1), here over 400 labels.
+    # With K clients and concentration a, the variance of a client's share of a
+    # label is (1/K)(1 - 1/K) / (K a + 1).
     clients, concentration = 5, 0.7
     labels = np.repeat(np.arange(400), 200)
     parts = cuts.dirichlet(labels, clients, concentration, 0, min_size=0)

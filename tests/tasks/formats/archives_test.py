@@ -1,4 +1,4 @@
-"""Archives from elsewhere: their paths are not used, their size is limited."""
+"""Tests that paths in archives are not used, and that their size is limited."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Reads batches of CIFAR, whole and damaged."""
+"""Tests of reading batches of CIFAR, whole and damaged."""
 
 import pickle
 

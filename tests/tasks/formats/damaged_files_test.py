@@ -1,4 +1,4 @@
-"""A one-line error names each damaged file, even if it misleads parsers."""
+"""Tests that a one-line error names each damaged file, whatever the damage."""
 
 import pathlib
 import zipfile
@@ -104,13 +104,13 @@ def test_a_folder_in_the_place_of_a_file(tmp_path, kind):
 
 
 def _break_stream(content):
-  content[60:80] = b"\xff" * 20  # zlib.error.
+  content[60:80] = b"\xff" * 20  # Raises zlib.error.
 
 
 def _name_another_compression(content):
   for signature, place in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
     start = content.index(signature) + place
-    content[start : start + 2] = b"\x63\0"  # NotImplementedError.
+    content[start : start + 2] = b"\x63\0"  # Raises NotImplementedError.
 
 
 @pytest.mark.parametrize("change", [_break_stream, _name_another_compression])
@@ -133,7 +133,7 @@ _HEADER = b"\x93NUMPY\1\0%s\0%s"
     *(
       _HEADER % (bytes([len(header)]), header)
       for header in (
-        b"{'descr': (((",  # TokenError.
+        b"{'descr': (((",  # Raises TokenError.
         b"{" * 200,
         b"{'descr': '<f8', 'shape': (9**9,",
       )

@@ -91,7 +91,7 @@ def test_every_truncation_is_noticed():
   "junk",
   [
     *(b"\xff" * 20, b"\x08\x01", b"hello"),
-    # A list of floats of three bytes.
+    # A list of floats that has three bytes.
     b"\n\r\n\x0b\n\x00\x12\x07\x12\x05\n\x03abc",
   ],
 )

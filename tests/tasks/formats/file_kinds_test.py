@@ -1,4 +1,4 @@
-"""Files of a wrong kind are recognized by their content, not their name."""
+"""Tests that files of a wrong kind are recognized by content, not by name."""
 
 import bz2
 import contextlib
@@ -24,7 +24,7 @@ CSV = FRAME.to_csv(index=False).encode()
 
 
 def written(write) -> bytes:
-  """Returns the bytes that `write`, of pandas or NumPy, writes to a file."""
+  """Returns what `write`, a function of pandas or NumPy, writes to a file."""
   file = io.BytesIO()
   write(file)
   return file.getvalue()

@@ -1,4 +1,4 @@
-"""Reads files of MNIST's format: whole, truncated, and of something else."""
+"""Tests of reading files in MNIST's format: whole, truncated or wrong."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ _WHOLE = image_data.idx_bytes(np.ones([5, 3], np.uint8))
     (_WHOLE[:12], ["15 bytes", "found 0"]),
     (_WHOLE[:-1], ["15 bytes", "found 14"]),
     (_WHOLE + b"x", ["15 bytes", "more"]),
-    # A damaged size must not allocate memory.
+    # A damaged size must not make the reader allocate memory.
     (b"\0\0\x08\x03" + b"\xff" * 12 + b"12345", ["found 5"]),
     (b"PK\3\4....", ["damaged"]),
     (b"\0\0\7\1\0\0\0\0", ["not an idx file"]),

@@ -1,4 +1,4 @@
-"""Models of plain layers compute the same; other models are refused."""
+"""Tests of rebuilding models from plain layers, and of refused models."""
 
 import json
 

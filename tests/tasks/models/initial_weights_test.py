@@ -1,4 +1,4 @@
-"""Users' models with one output for two classes get two logits."""
+"""Tests that users' models with one output for two classes get two logits."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,7 @@ def test_loss_and_gradients_are_those_of_binary_cross_entropy(name):
     strict=True,
   ):
     np.testing.assert_allclose(*gradients, rtol=1e-3, atol=1e-6)
-  describe(model, "trained")  # Exports write it in plain layers.
+  describe(model, "trained")  # The model can be exported.
 
 
 def test_a_trained_model_keeps_its_weights():

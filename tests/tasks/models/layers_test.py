@@ -1,4 +1,4 @@
-"""Our LSTM equals Keras', and so does its gradient."""
+"""Tests that our LSTM and its gradient equal those of Keras."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import tensorflow as tf
 from tasks.models import exportable, layers
 from tests.cases import Cases
 
-# Lengths with one loop iteration or several; a prime has a step in each.
+# Lengths with one loop iteration or several; a prime has one step in each.
 _LENGTHS = [1, 7, 10, 20, 25, 13]
 
 
@@ -32,7 +32,7 @@ def outputs_of(values, mask):
 
 
 def problem(length, *, dtype=np.float64, scale=1.0):
-  """Returns an LSTM's inputs, three weights and mask, and output factors."""
+  """Returns an LSTM's inputs and weights, a mask, and factors of outputs."""
   rng = np.random.default_rng(length)
   n, size, units = 3, 4, 5
   shapes = [
@@ -77,7 +77,7 @@ def test_agrees_with_numpy(length, is_masked):
 
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_agrees_with_keras(is_masked):
-  # Without a mask, the outputs are only those of the last step, a slice.
+  # Without a mask, the layers return only the last step, which is a slice.
   both = [
     kind(5, return_sequences=is_masked)
     for kind in (tf.keras.layers.LSTM, layers.LSTM)

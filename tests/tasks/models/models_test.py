@@ -69,8 +69,8 @@ def test_runs_repeat_in_new_processes():
   [("cnn", "cnn"), ("cnn_dropout", "cnn_dropout"), ("mlp", "2nn")],
 )
 def test_emnist_models_are_those_of_the_baselines(model, model_id):
-  # The baselines' loss differs where Keras clips probabilities below 1e-7. Some
-  # weights lead to these.
+  # Keras clips probabilities below 1e-7, where the baselines' loss differs from
+  # ours. Weights of this seed do not lead to such probabilities.
   tf.keras.utils.set_random_seed(0)
   baselines = tff.simulation.baselines
   baseline = baselines.emnist.create_character_recognition_task(
@@ -86,7 +86,7 @@ def test_emnist_models_are_those_of_the_baselines(model, model_id):
     w.shape for w in weights
   ]
   for variable, value in zip(ours.trainable_variables, weights, strict=True):
-    # Larger logits than those of an untrained model show errors.
+    # Errors show in logits that are larger than those of an untrained model.
     variable.assign(1.5 * value)
   for variable in baseline.trainable_variables:
     variable.assign(1.5 * variable)
@@ -118,7 +118,7 @@ def test_initial_weights_are_those_of_pytorch():
     np.testing.assert_allclose(values.std(), limit / np.sqrt(3), rtol=0.1)
     np.testing.assert_allclose(values.mean(), 0, atol=0.1 * limit)
   np.testing.assert_equal(weights, build().get_weights())
-  # No two layers or seeds begin alike, nor do their biases.
+  # All weights and biases differ, between layers and between seeds.
   starts = {
     tuple(np.ravel(values)[:4] / np.abs(values).max())
     for seed in (0, 1)
@@ -179,7 +179,7 @@ def test_a_mask_depends_on_input_and_seed_alone():
 def test_image_models(build, num_weights):
   model = build()
   assert model.count_params() == num_weights
-  # A state would mix clients' data.
+  # Variables such as moving averages would mix clients' data.
   assert model.non_trainable_variables == []
   # With group normalization, an example's output does not depend on its batch.
   images = tf.random.stateless_uniform([3, *model.input_shape[1:]], [0, 1])
@@ -238,7 +238,7 @@ def test_layers_that_draw_repeat_and_keep_the_moments(build):
     expected.get(type(layer).__name__, 1.0), rel=0.1
   )
   if isinstance(layer, models.RepeatableDropout):
-    # If spatial, a channel of an example is dropped as a whole.
+    # Spatial dropout drops a whole channel of an example.
     is_whole = {*(drawn == 0).mean(1).ravel()} == {0, 1}
     assert is_whole == layer._spatial
   model = tf.keras.Sequential([tf.keras.Input([5, 30]), layer])

@@ -1,4 +1,4 @@
-"""The loss and the metric of models, as Keras and as functional models."""
+"""Tests of the losses and metrics of Keras models and functional models."""
 
 from typing import Any
 
@@ -152,7 +152,7 @@ def pinball(labels, outputs):
 def load(tmp_path):
   """Returns a function that loads a task of 40 examples of two clients.
 
-  The classes take turns: 0 0 0 1.
+  The classes are 0 0 0 1, again and again.
   """
   (tmp_path / "losses.py").write_text(LOSSES)
 
@@ -183,7 +183,7 @@ def assert_loss(task, expected):
   model, functional = task.model_fn(), task.functional_model_fn()
   batch = tuple(map(tf.constant, task.train.load(0)))
   keras = model.forward_pass(batch, training=True).loss.numpy()
-  # A Keras model of this form runs only in graphs.
+  # A functional model that is made from a Keras model runs only in graphs.
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     x, y = map(tf.constant, task.train.load(0))
     outputs = functional.predict_on_batch(functional.initial_weights, x)

@@ -1,4 +1,4 @@
-"""Users' models start from equal weights each time, and faults are refused."""
+"""Tests of users' models: they start from equal weights; faults are refused."""
 
 import functools
 import math
@@ -67,7 +67,7 @@ def in_a_dict(layer):
 
 
 class Branching(tf.keras.Model):
-  """A model whose call branches over a tensor, and that is built late."""
+  """A model that branches over a tensor, and has no weights before a call."""
 
   def __init__(self):
     super().__init__()
@@ -160,7 +160,7 @@ def trained_subclass():
 
 
 def saved_as(name):
-  """Returns a function from a folder to a loader of a model saved there."""
+  """Returns a function that saves a model in a folder, and returns a loader."""
 
   def loading(folder):
     path = fitted(str(folder / name))
@@ -180,8 +180,8 @@ def weights_file(folder):
   return load
 
 
-# Maps a name to the number of leading weights that no initializer makes, and to
-# a function from a folder to a function that builds the model.
+# Maps a name to the number of the first weights that no initializer makes, and
+# to a function that takes a folder and returns the model's builder.
 TRAINED: dict[str, tuple[int, Callable[..., Callable[[], tf.keras.Model]]]] = {
   "set weights": (4, lambda _: trained),
   "a layer's weights": (2, lambda _: with_trained_first_layer),
@@ -490,14 +490,14 @@ def test_a_function_takes_what_it_names():
   assert model.output_shape == (None, 1)
 
 
-# Tests of the models that have names.
+# Tests of the models that users choose by name.
 
 
 @pytest.mark.parametrize("name", sorted(set(names.ALL) - {"cnn_leaf"}))
 def test_a_name_fits_images_of_28_pixels(name):
   side = 32 if name == "vgg11" else 28
   wanted = catalog.required_shapes(element_spec([side, side, 1]), 10)
-  with tf.Graph().as_default():  # Without initial weights.
+  with tf.Graph().as_default():  # Draws no initial weights.
     model = catalog.build_fn(name, wanted, 0)()
   assert model.output_shape == (None, 10)
 

@@ -1,4 +1,4 @@
-"""The task `arrays` reads x, y and client of an npz file."""
+"""Tests of the task `arrays`, which reads x, y and client from an npz file."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_columns_are_taken_as_vectors(tmp_path):
   )
   plain = load(tmp_path, y=y, client=client, split=HALVES)
   np.testing.assert_equal(task.train.load(1), plain.train.load(1))
-  column = load(tmp_path, x=np.ones([COUNT, 1]))  # x alone remains a column.
+  column = load(tmp_path, x=np.ones([COUNT, 1]))  # x stays a column.
   assert column.element_spec[0].shape == [None, 1]
 
 

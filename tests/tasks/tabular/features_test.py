@@ -1,4 +1,4 @@
-"""NumPy and layers of Keras compute the same x from a table's columns."""
+"""Tests that NumPy and Keras layers compute the same x from a table."""
 
 import json
 import subprocess

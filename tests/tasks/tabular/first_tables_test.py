@@ -1,4 +1,4 @@
-"""Reads tables as people have them: ids, empty labels, a file per hospital."""
+"""Tests of users' first tables: ids, empty labels, a file per hospital."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ def _patients():
     {
       "patient_id": generator.permutation(size) + 5000,
       "hospital": [_NAMES[k % 4] for k in range(size)],
-      # Each person has three visits, which are shuffled.
+      # A person's three visits are consecutive; persons are in no order.
       "person": np.arange(size) // 3 * 7 % 40,
       "age": 20.5 + generator.permutation(size) / 2,
       "ward": generator.choice(["a", "b"], size),
@@ -153,7 +153,7 @@ def test_files_that_do_not_agree_are_named(sites):
     load(sites / "sites")
   with refused("*.tsv", "no table"):
     load(sites / "sites" / "*.tsv")
-  # A mistyped column name must not be filled with the names of files.
+  # If the client column is mistyped, file names must not become the clients.
   rows = _patients()
   rows.to_csv(sites / "sites" / "west.csv", index=False)
   rows.to_csv(sites / "sites" / "east.csv", index=False)

@@ -1,4 +1,4 @@
-"""Merged moments of clients equal those of all rows together."""
+"""Tests that clients' merged moments equal those of all rows together."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ NAN = float("nan")
 
 
 def pooled(clients):
-  """Returns number, mean and deviation of all clients' numbers, in float64."""
+  """Returns count, mean and deviation of all clients' numbers, in float64."""
   values = np.concatenate(clients).astype(np.float64)
   values = values[~np.isnan(values)]
   if not len(values):

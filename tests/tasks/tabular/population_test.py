@@ -1,4 +1,4 @@
-"""Rows become clients, and each client's rows are split for testing."""
+"""Tests that rows become clients, each with training and test rows."""
 
 import numpy as np
 import pytest
@@ -119,6 +119,6 @@ def test_each_class_has_a_row_to_train_on(num_rare):
     found = divide(is_test, clients, seed=seed, classes=classes)
     assert set(classes[found.train.rows]) == set(range(num_rare + 1))
     assert found.test.sizes.tolist() == [6, 6, 6, 6]
-  # Clients whose halves are given keep them.
+  # Without classes, the halves are kept as they are.
   kept = divide(is_test, clients, seed=seed)
   assert kept.test.rows.tolist() == np.flatnonzero(is_test).tolist()

@@ -1,4 +1,4 @@
-"""Reads columns of CSV and Parquet files; errors name the place."""
+"""Tests of reading columns of CSV and Parquet files; errors name the place."""
 
 import gzip
 import re
@@ -372,7 +372,7 @@ def test_numbers_that_are_written_in_another_way(write, column, remedy):
   path = write(rows_of(column))
   with refused("rows.csv", "olumn 't' holds numbers", remedy, "(ignore=t)"):
     notices_of(path)
-  # As texts they are accepted.
+  # Such columns are accepted as texts.
   found = column_t(path, texts="ct", categories="")
   assert len(found.values) == len(column)
 

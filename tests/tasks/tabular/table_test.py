@@ -1,4 +1,4 @@
-"""The task `table`: options, roles of columns, and labels."""
+"""Tests of the task `table`: options, roles of columns, and labels."""
 
 import numpy as np
 import pandas as pd

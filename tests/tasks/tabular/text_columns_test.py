@@ -20,7 +20,7 @@ from tasks.tabular.text_columns import Signs
     ("1.234,5", Signs(",", "."), (1234.5, "")),
     ("1'000", Signs(thousands="'"), (1000, "")),
     ("5e3 m", Signs(), (5000, "m")),
-    # Codes, days, ranges, versions and words.
+    # Codes, days, ranges, versions and words are not numbers.
     *(
       (text, Signs(), None)
       for text in (

@@ -47,7 +47,7 @@ def mine(
 
 @pytest.fixture
 def function(tmp_path, monkeypatch):
-  """Returns a function that writes a user's file, and names its function."""
+  """Returns a function that writes a user's file, and returns FILE:FUNCTION."""
   monkeypatch.setattr(sys, "path", list(sys.path))
 
   def written(text=FUNCTION):

@@ -80,7 +80,7 @@ def test_clients_without_a_score_are_left_out(tmp_path):
 # Tests of the chart and the table of single clients.
 
 
-# Shares of ten examples.
+# Accuracies on ten examples.
 ACCURACIES = {"fedavg": (0.7, 0.5, 1.0), "fedfv": (0.5, 0.6, 1.0)}
 
 

@@ -1,4 +1,4 @@
-"""Tests of curves: means over seeds, scales, words and charts of lines."""
+"""Tests of curves: means over seeds, scales, labels and line charts."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -30,13 +30,13 @@ def over_seeds(*runs, column="value"):
 @pytest.mark.parametrize(
   ("runs", "rounds", "mean", "std"),
   [
-    # The deviation is that of a sample, with n - 1.
+    # The standard deviation is that of a sample, with n - 1.
     (
       [([1, 2], [1, 4]), ([1, 2], [3, 4]), ([1, 2], [5, 4])],
       *([1, 2], [3, 4], [2, 0]),
     ),
     ([([5], [1.0])], [5], [1], None),
-    # The mean has only the rounds that all seeds have.
+    # The means are only of rounds that all seeds have.
     (
       [([3, 1, 2], [3, 1, 2]), ([2, 3, 4], [4, 5, 6])],
       *([2, 3], [3, 4], [2**0.5] * 2),

@@ -11,7 +11,7 @@ from tff_fair.experiments.presenting.report.frame import (
 
 
 def points(path):
-  """Returns the corners of a path of moves and relative lines."""
+  """Returns the points of an SVG path of moves and relative lines."""
   place, found = np.zeros(2), []
   for command, text in re.findall(r"([MlhvzZ])([^MlhvzZ]*)", path):
     numbers = [float(n) for n in re.findall(r"-?\d*\.?\d+", text)]

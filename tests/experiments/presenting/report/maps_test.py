@@ -55,7 +55,7 @@ def test_shades_of_values_near_each_other_span_them():
   assert shades.levels(values).tolist() == [1, 4, 8]
   key = texts(heat_map.legend(shades, FRAME, "coefficient"))
   assert key == ["0.105", "0.095", "coefficient"]
-  # Shades of other values begin at zero, even if all values are the same.
+  # Shades begin at zero if values are far apart, negative or all the same.
   for others in ([0.05, 0.105], [-0.1, 0.105], [0.1, 0.1 + 1e-9]):
     found = heat_map.shades_for(np.array(others), from_zero=False)
     assert found.start == 0
@@ -90,7 +90,7 @@ def test_cells_cover_what_they_stand_for():
   assert area(cells) == pytest.approx(
     {"p1": whole * 2 / 8, "p8": whole * 4 / 8}, rel=0.01
   )
-  # Cells side by side become one box.
+  # Neighbouring cells of one shade are drawn as one box.
   assert "".join(path.d for path in cells.parts).count("M") == 3
 
 
@@ -163,7 +163,7 @@ def test_rows_of_few_clients_have_their_names_and_of_many_none(run, tmp_path):
   rows = texts(drawn_coefficients(run))
   assert rows[:6] == [f"client_{client:02}" for client in order]
   rows = texts(drawn_coefficients(make(tmp_path / "many", num_clients=30)))
-  # Not row numbers, which would look like clients' numbers.
+  # Rows have no numbers, since these would look like the ids of clients.
   assert rows[:3] == ["worst", "best", "1"]
 
 

@@ -26,10 +26,10 @@ def words(element):
 
 
 def texts(element, tag):
-  """Returns the texts of all elements with a tag within another element."""
+  """Returns the texts of all elements inside `element` with the tag `tag`."""
   return [words(found) for found in element.iter(tag)]
 
 
 def with_class(element, name):
-  """Returns the elements of the class `name` within another element."""
+  """Returns the elements inside `element` that have the CSS class `name`."""
   return [e for e in element.iter() if name in e.get("class", "").split()]

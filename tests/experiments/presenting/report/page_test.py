@@ -74,11 +74,11 @@ def test_with_all_data_there_are_all_sections(tmp_path):
   places = {e.get("id"): e for e in root.iter("section")}
   for title, identifier in links.items():
     assert words(places[identifier].find("h3")) == title
-  # The radio buttons choose one of three axes, and all methods or one of two.
+  # Three radio buttons choose an axis; three choose one method or both.
   assert len(root.findall(".//input[@type='radio']")) == 3 + 3
   assert len(root.findall(".//input[@type='checkbox']")) == 2
-  # The page loads nothing from elsewhere. Its policy allows only its own style
-  # and script, and would refuse style attributes.
+  # The page loads nothing from elsewhere. Its security policy allows only its
+  # own style and script, and would refuse style attributes.
   elsewhere = r"(?:src|href)=\"(?!#|data:,)|url\(|@import|https?://"
   assert not re.search(elsewhere, text)
   policy = root.find(".//meta[@http-equiv]").get("content")
@@ -148,7 +148,7 @@ def test_clients_see_whether_joining_is_worth_it(tmp_path):
 
 
 def first_screen(folder):
-  """Returns the first screen's answers by question, and its rows."""
+  """Returns the first screen's answers by question, and its table's rows."""
   _, root = build(folder)
   (section,) = (
     e for e in root.iter() if e.get("class") == "decision" and len(e)
@@ -273,7 +273,7 @@ def test_tasks_are_sections_of_their_own(tmp_path):
   assert {link.get("href")[1:] for link in links} == sections
   names = [e.get("id") for e in root.iter() if e.get("id")]
   assert len(names) == len(set(names))
-  for task in ("synthetic", "sent140"):  # Many are counted.
+  for task in ("synthetic", "sent140"):  # Titles count many tasks.
     report_runs.make(tmp_path / task, task=task, num_rounds=1)
   assert headings(build(tmp_path)[1], "h1") == ["Fairness on 6 tasks"]
 
@@ -321,7 +321,7 @@ def test_unfinished_runs_take_part_on_request(tmp_path):
   run_folders.make(tmp_path / "c", [(0, (0.5,))], is_finished=False, seed=2)
   (task,) = task_runs.arrange(find([tmp_path]), unfinished=True)
   assert [run.seed for run in task.runs] == [0, 1]
-  # The third run has not finished a round.
+  # The third run has only the evaluation before training.
   assert [run.seed for run in task.unfinished] == [2]
   text = page.build([task])
   assert f"Not finished: {tmp_path / 'b'}, after round 20." in text
@@ -448,7 +448,7 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   assert "Test RMSE of each client" in text
   for title in ("Mean R²", "Median R²", "Lowest R²"):
     assert title in text
-  # In units of the label, without a percent sign.
+  # The mean is in units of the label, without a percent sign.
   mean = np.mean(
     [
       run.evaluations["rmse/mean"].iloc[-1]
@@ -459,7 +459,7 @@ def test_a_page_of_a_regression_knows_no_accuracy(tmp_path):
   assert f"{mean:.2f}. " in text
   assert "better down and left" in text
   assert "largest RMSE to the smallest" in text
-  # On a page with a task of accuracies, each task keeps its own words.
+  # If another task has accuracies, each task's titles name its own score.
   report_runs.make(tmp_path / "a", task="synthetic")
   _, root = build(tmp_path)
   assert {"Accuracy and fairness", "RMSE and fairness"} <= set(headings(root))

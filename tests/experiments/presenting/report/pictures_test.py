@@ -22,15 +22,15 @@ from tff_fair.experiments.presenting.report import (
 from tff_fair.experiments.runs.discovery import open_run
 from tff_fair.experiments.spec.scores import RMSE
 
-# Rounds, clients and losses of a cohort.
+# Rows of cohorts.csv: round, client and loss.
 COHORTS = [
   (1, 0, 2.0),
   (1, 1, 5.0),
   (1, 2, 1.0),
-  (1, 3, 9.0),  # Only in this round.
+  (1, 3, 9.0),  # This client is only in this round.
   (2, 2, 0.5),
-  (2, 1, ""),  # The client did not count.
-  (2, 4, 99.0),  # Not in the first round.
+  (2, 1, ""),  # The round excluded this client.
+  (2, 4, 99.0),  # This client is not in round 1.
   (3, 1, 4.0),
   (3, 4, 98.0),
   (4, 0, 1.5),
@@ -66,7 +66,7 @@ def test_the_clients_with_the_extreme_losses_of_the_first_round(tmp_path):
     ([(1, 0, 1.0), (1, 1, 2.0)], None),  # One round.
     ([(n, k, "") for n in (1, 2) for k in (0, 1)], None),
     ([(n, k, "nan") for n in (1, 2) for k in (0, 1)], None),
-    ([(n, k, 1.0) for n in (2, 3) for k in (0, 1)], None),  # No first round.
+    ([(n, k, 1.0) for n in (2, 3) for k in (0, 1)], None),  # No round 1.
   ],
 )
 def test_losses_that_are_hard_to_tell(tmp_path, rows, found):
@@ -105,7 +105,7 @@ def test_losses_are_drawn_to_one_scale(tmp_path):
 
 
 def line_ends(root):
-  """Returns the last numbers of the lines, from the description."""
+  """Returns each line's last value, as the chart's description tells it."""
   (words,) = texts(root, "desc")
   return dict(re.findall(r"(\w+) ([\d.]+)[,.]", words.partition(": ")[2]))
 
@@ -144,7 +144,7 @@ def test_bars_have_one_scale_and_the_values_of_the_table(tmp_path):
   ]
   assert {"57.00", "0.00"} <= {*ticks(figures[0])}
   tips = [title for title in texts(figures[0], "title") if ": " in title]
-  # At one degree of freedom, t is 12.7: two seeds say little.
+  # For two seeds, Student's t is 12.7, so the interval is wide.
   assert tips == ["a: mean 57.00 % [18.88, 95.12]", f"{'b' * 60}: mean 0.00 %"]
   assert "95 % intervals over seeds" in texts(root, "p")[0]
   # Long names are cut.

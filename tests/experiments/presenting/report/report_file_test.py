@@ -1,4 +1,4 @@
-"""Tests of the report as a script writes it."""
+"""Tests of `report`, by which scripts write a page."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_runs_and_folders_make_the_same_page(folder):
   assert report(folder / "runs", path) == path
   page = path.read_text()
   assert "2 finished runs" in page
-  # A run counts once.
+  # A run that is given twice counts once.
   report(iter([run, other.path, str(run.path)]), path, overwrite=True)
   assert path.read_text() == page
   report(run, path, overwrite=True)

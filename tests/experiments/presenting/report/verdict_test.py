@@ -15,13 +15,13 @@ NUM_CLIENTS = 12
 
 
 def make(folder, accuracies, seeds=3, swing=0.0, **settings):
-  """Writes runs whose clients spread around the mean of their method.
+  """Writes runs whose clients' accuracies spread around the method's mean.
 
-  With a swing, adafed is better with one seed and worse with the next.
+  `swing` is added to adafed's accuracies with even seeds, otherwise subtracted.
   """
   for algorithm, mean in accuracies.items():
     for seed in range(seeds):
-      # All methods have the same clients, which differ, and little noise.
+      # Clients differ in the same way for all methods; there is little noise.
       clients = np.linspace(-0.1, 0.1, NUM_CLIENTS)
       generator = np.random.default_rng([seed, *algorithm.encode()])
       change = swing * (-1) ** seed if algorithm == "adafed" else 0
@@ -90,7 +90,7 @@ def test_with_one_seed_nothing_is_bold(tmp_path):
   told = conclusion(root)
   assert told.startswith("AFL is clearly better than FedAvg: Mean, Worst 10 %.")
   assert "1 seed: the interval is only over clients" in told
-  # For these clients, one seed gives no interval.
+  # With the question "these_clients", one seed gives no interval.
   told = conclusion(build(tmp_path, question="these_clients"))
   assert told.startswith("No method clearly differs from FedAvg")
   assert "there is no interval" in told
@@ -213,7 +213,8 @@ def test_a_single_method_is_compared_with_nothing(tmp_path):
 
 
 def test_a_verdict_claims_no_more_than_the_marks(tmp_path):
-  # Two seeds of three clients that agree by chance, as in float32.
+  # With both seeds, the difference of the means is the same by chance, up to
+  # rounding in float32.
   correct = [[(5, 7, 10), (4, 6, 9)], [(9, 6, 11), (8, 8, 7)]]
   twelfths = (np.array(correct, np.float32) / np.float32(12)).astype(float)
   methods = dict(zip(("fedavg", "fedfv"), twelfths, strict=True))
@@ -234,8 +235,8 @@ def test_a_verdict_is_not_about_methods_that_are_not_compared(tmp_path):
 
 
 def test_a_difference_is_grey_where_its_interval_has_0(tmp_path):
-  # Some p-values are below 0.05, which one method needs, but not below 0.017,
-  # which three methods need.
+  # Some p-values are below 0.05, the level for one method, but not below 0.017,
+  # the level for three methods.
   for gain in (0.01, 0.03, 0.05, 0.07):
     folder = tmp_path / str(gain)
     make(folder, {"fedavg": 0.5, "afl": 0.5 + gain, "term": 0.5}, 3)
