@@ -12,11 +12,12 @@ these shares, and the mean width.
 
 **scores**: the coverage of intervals for gains in other scores, on drawn test
 sets; the true gain is that on 100,000 examples. A label is positive with
-probability 0.3; both models observe its log odds with a shared noise and with
-noises of their own, given by `KINDS`. The table has the coverage among clients
-that have an interval: the mean over three true gains, for the kind with the
-lowest mean. In brackets is the largest share of clients that have an interval.
-Scores of numbers have a second row, with heavy-tailed errors.
+probability 0.3; both models observe its log odds with noise that they share
+and noise of their own. Each of `KINDS` is a pair of such models. A kind's
+coverage is the mean over three true gains, among clients that have an interval.
+The table has the lowest coverage of a kind and, in brackets, the largest share
+of clients that have an interval. Scores of regressions (rmse, mae, r2) have a
+second row, with heavy-tailed errors.
 
 **tests**: in each federation, five clients test two models. The table has the
 percentage of federations in which any client's test reports a gain or loss,

@@ -215,7 +215,7 @@ def _clients(shape: tuple[int, ...]) -> list[tf.data.Dataset]:
 
 
 def _outcome(name: str) -> str:
-  """Trains one client and four at a time, and compares the weights."""
+  """Trains with one client, then with four at a time; compares the weights."""
   shape, _ = _set_ups()[name]
   spec = (
     tf.TensorSpec([None, *shape], tf.float32),

@@ -24,7 +24,7 @@ def hospitals(
     shift: How much larger the numbers of the third hospital are.
     seed: The run's seed, which determines patients and initial weights.
   """
-  # These imports are here so that a program can list the options at once.
+  # Imported here, so that a program can list the options without waiting.
   import tensorflow as tf
   import tensorflow_federated as tff
 

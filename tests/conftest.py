@@ -254,7 +254,7 @@ def secure_sums():
 
 @pytest.fixture(scope="module")
 def built_once():
-  """Lets the processes of a file share equal parts, each built once."""
+  """Builds equal parts of a test file's learning processes only once."""
   from tests import shared_parts  # noqa: PLC0415  It imports TFF.
 
   with shared_parts.built_once():

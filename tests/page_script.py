@@ -73,7 +73,7 @@ def plan(content: str) -> None:
 
 
 def compare(expected: str) -> None:
-  """Exits if a line of `expected` was not printed, apart from its numbers."""
+  """Exits if a line of `expected` was not printed; its numbers may differ."""
   printed = {rough(line) for line in _shown.splitlines()}
   missing = [x for x in expected.splitlines() if rough(x) not in printed]
   if missing:

@@ -23,7 +23,7 @@ PAGE = "docs/tasks.md"  # Documents the files of each task.
 def require(
   data_dir: pathlib.Path | None, *, what: str, files: str
 ) -> pathlib.Path:
-  """Returns `data_dir`; raises a `DataError` about `files` if that is None."""
+  """Returns `data_dir`; if it is None, raises a `DataError` about `files`."""
   if data_dir is None:
     raise DataError(
       "data_dir",

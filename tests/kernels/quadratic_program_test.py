@@ -15,7 +15,7 @@ def solve(gram, linear):
 
 
 def gap_of(gram, linear, x):
-  """Returns by how much a linear model of the objective could decrease."""
+  """Returns the Frank-Wolfe gap at x, over the simplex (see `Minimum.gap`)."""
   gradient = 2 * gram @ x + linear
   return gradient @ x - gradient.min()
 

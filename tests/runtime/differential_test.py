@@ -78,7 +78,7 @@ def _data(client: int) -> tf.data.Dataset:
 
 
 def _each(of_client: Callable[[int], Any]) -> Callable[[int], Sequence[Any]]:
-  """Returns a function that lists n clients' values as the only argument."""
+  """Returns a function from n to an argument list: only n clients' values."""
   return lambda num_clients: [[of_client(k) for k in range(num_clients)]]
 
 

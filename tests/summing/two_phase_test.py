@@ -1,4 +1,4 @@
-"""Tests of two-phase sums: with an inner aggregation factory, and in phases."""
+"""Tests of two-phase sums: as one computation, and as one per phase."""
 
 import collections
 

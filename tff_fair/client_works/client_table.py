@@ -29,7 +29,7 @@ Rows: TypeAlias = tuple[tf.Tensor, stacking.Stack]
 
 
 class Columns(NamedTuple):
-  """The columns of a table: `client_id`, and `name` for the rows.
+  """The columns of a table: `client_id`, and the rows' column, called `name`.
 
   `row` is the spec of one row, float[d].
   """

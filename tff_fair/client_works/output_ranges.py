@@ -18,9 +18,9 @@ import tensorflow as tf
 from tff_fair.client_works import batches
 
 Kind = Literal["class", "labels", "number"]
-# `ENDS`, float64[4]: minus the least number of a prediction, the largest number
-# of a prediction, and the same two for labels. For regressions, there is also
-# `LABEL_SUMS`, float64[2, width]: the sums of labels and of their squares.
+# `ENDS`, float64[4]: -min and max of the numbers that predictions become, then
+# -min and max of those of labels. For regressions, there is also `LABEL_SUMS`,
+# float64[2, width]: the sums of labels and of their squares.
 Ranges: TypeAlias = collections.OrderedDict[str, tf.Tensor]
 ENDS, LABEL_SUMS = "output_ends", "label_sums"
 

@@ -355,7 +355,7 @@ class _Search:
   def _line_search(
     self, point: _Point, direction: Array, slope: float
   ) -> _Point | None:
-    """Returns a point with a smaller value; None if no step leads to one."""
+    """Returns a point of smaller value, up to rounding, or None."""
     if not slope < 0:
       return None
     for exponent in range(30):

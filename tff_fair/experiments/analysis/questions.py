@@ -8,7 +8,7 @@ from tff_fair.experiments.runs import tables
 from tff_fair.experiments.runs.run import Run
 from tff_fair.experiments.spec.settings import bounds
 
-# `paired` computes the intervals for both questions.
+# The names of the questions; the module `paired` computes intervals for both.
 Name = Literal["these_clients", "other_clients"]
 THESE_CLIENTS: Name = "these_clients"
 OTHER_CLIENTS: Name = "other_clients"

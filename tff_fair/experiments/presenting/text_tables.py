@@ -130,10 +130,6 @@ def _spaced(notes: Sequence[str]) -> list[str]:
   return ["", "\n\n".join(notes)] if notes else []
 
 
-# siunitx 2 and 3 align the numbers of an `S` column at the decimal point, and
-# print 90.65(331) as 90.65 ± 3.31.
-
-
 # LaTeX symbols of settings, as in docs/methods.md.
 _SYMBOLS = {
   **{letter: letter for letter in "bmqt"},
@@ -212,7 +208,11 @@ def _latex(table: Table, with_siunitx: bool) -> str:
 
 
 def _siunitx_cell(measure: Measure, cell: Cell) -> str:
-  """Returns a cell for siunitx, which prints text in braces unchanged."""
+  """Returns a cell for an `S` column of siunitx 2 or 3.
+
+  siunitx aligns numbers at the decimal point, prints 90.65(331) as 90.65 ± 3.31
+  with separate-uncertainty, and leaves text in braces unchanged.
+  """
   if not isinstance(cell, Value) or not math.isfinite(cell.mean):
     return f"{{{escaping.latex(cell_text(measure, cell))}}}"
   number = value_text(measure, Value(cell.mean, None))

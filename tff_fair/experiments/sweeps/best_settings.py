@@ -45,7 +45,7 @@ def table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
 
 
 def _table(finished: Sequence[Run], criterion: str, fraction: float) -> str:
-  """Returns the table, as text, for runs that have the same score."""
+  """Returns the table, as text, for runs with the same kind of score."""
   score = run_groups.common_score(finished)
   of_score = measures.by_name(score)
   where = finished[0].path.parent

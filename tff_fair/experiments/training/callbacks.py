@@ -103,7 +103,7 @@ class Writer(RoundCallback):
 
 
 class CallbackError(RunError):
-  """An error of a user's callback that ends a run; `run` adds resume advice."""
+  """A user callback's error; `experiments.run` adds advice on how to resume."""
 
 
 _VERDICTS: Mapping[str, Sequence[Verdict]] = {

@@ -42,7 +42,7 @@ class GraphBuilder:
     self._is_cancelled = is_cancelled
     self._clients_at_a_time = clients_at_a_time
     self._at_server: dict[steps.Step, inlining.Value] = {}
-    # Functions that read a client's arguments, and values kept for later loops.
+    # Functions that read a client's value of an argument or of an earlier loop.
     self._of_client: dict[steps.Step, client_values.ClientReader] = {}
     for step, argument in zip(plan.arguments, arguments, strict=True):
       (self._of_client if step.at_clients else self._at_server)[step] = argument
