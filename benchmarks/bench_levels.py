@@ -79,7 +79,7 @@ def evaluate_seed(
     return rows.assign(setting=np.asarray(numbers)[rows["setting"]])
 
   found = []
-  for method in table.bench.swept_methods:
+  for method in table.methods:
     tried = bench.settings(method, shared, table.bench.tries)
     rows = bench.evaluate_settings(table, functools.partial(train, tried))
     chosen = analysis.chosen_rows(rows, score)

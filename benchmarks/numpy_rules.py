@@ -202,8 +202,12 @@ def _minimize_quadratic(
     ):
       most = np.divide(-room, change, np.inf * ones, where=change < 0)
       length = np.minimum(length, 0.99 * most.min(1, keepdims=True))
-    x, y = x + length * step, y + length * level
-    below, above = below + length * to_below, above + length * to_above
+    reached = x + length * step
+    # A problem that is solved keeps its x once rounding leaves no slack.
+    moves = ((lower < reached) & (reached < upper)).all(1, keepdims=True)
+    x, y = np.where(moves, reached, x), np.where(moves, y + length * level, y)
+    below = np.where(moves, below + length * to_below, below)
+    above = np.where(moves, above + length * to_above, above)
   return x
 
 

@@ -171,6 +171,9 @@ def test_methods_that_need_accuracies_have_no_items_for_numbers(tmp_path):
   names = asked.federations[0], f"{tmp_path}/numeric.py:opposites"
   items = dataclasses.replace(asked, federations=names, seeds=(0,)).items()
   assert [item.method.name for item in items] == ["fedavg", "fedfa", "fedavg"]
+  (numbers,) = dataclasses.replace(asked, federations=names[1:]).tables()
+  (found,) = bench_levels.evaluate_seed(numbers, 0, {})
+  assert {*found["method"]} == {"fedavg"}
 
 
 @pytest.mark.parametrize(

@@ -147,17 +147,12 @@ class Bench:
         yield Table(self, name, draw)
 
   def items(self) -> list["Item"]:
-    """Returns all items, ordered by federation.
-
-    Methods that need accuracies have no items if labels are numbers.
-    """
+    """Returns all items, ordered by federation."""
     return [
       Item(table, seed, method)
       for table in self.tables()
       for seed in self.seeds
-      for method in self.swept_methods
-      if federations.get(table.federation).kind == "classes"
-      or not methods.method(method.algorithm).needs_accuracy
+      for method in table.methods
     ]
 
   def record(self) -> None:
@@ -246,6 +241,16 @@ class Table:
     if self.bench.calibration is None:
       return self.short_name
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
+
+  @property
+  def methods(self) -> list[SweptMethod]:
+    """The bench's methods, except those that lack accuracies for this label."""
+    has_accuracy = federations.get(self.federation).kind == "classes"
+    return [
+      method
+      for method in self.bench.swept_methods
+      if has_accuracy or not methods.method(method.algorithm).needs_accuracy
+    ]
 
   @property
   def score(self) -> Score:
