@@ -1,7 +1,6 @@
 """A fair method in TensorFlow Federated's own training program.
 
-`train_model` saves a state after each round, and resumes from the last one if
-the script is started again with more rounds.
+`train_model` saves a state after each round, from which a later start resumes.
 
     python examples/tff_program.py --output_dir=outputs/program --rounds=10
 """
