@@ -31,6 +31,12 @@ def _combine(c: np.ndarray, r: Round) -> np.ndarray:
   return np.einsum("sk,skp->sp", c, r.update)
 
 
+def _units(update: np.ndarray) -> np.ndarray:
+  """Returns updates, [..., P], each divided by its norm unless that is 0."""
+  norms = np.linalg.norm(update, axis=-1, keepdims=True)
+  return np.divide(update, norms, np.zeros_like(update), where=norms > 0)
+
+
 def _fedavg(r: Round) -> np.ndarray:
   return _combine(np.broadcast_to(r.weight, r.loss.shape), r)
 
@@ -78,10 +84,7 @@ def _fedmdfg_of_one(update: np.ndarray, loss: np.ndarray) -> np.ndarray:
     return np.zeros(update.shape[1])
   update, loss = update[is_finite], loss[is_finite]
   norms = np.linalg.norm(update, axis=1)
-  unit_updates = np.divide(
-    update, norms[:, None], np.zeros_like(update), where=norms[:, None] > 0
-  )
-  g = norms.mean() * unit_updates
+  g = norms.mean() * _units(update)
   e = np.full(len(loss), len(loss) ** -0.5)
   unit = loss / np.linalg.norm(loss)
   hull = g
@@ -113,7 +116,7 @@ def _by_deviations(r: Round, deviation: np.ndarray) -> np.ndarray:
 
 
 def _fedmgda_plus(r: Round) -> np.ndarray:
-  unit = _units(r)
+  unit = _units(r.update)
   epsilon = r.value[:, None]
   lower, upper = (
     np.maximum(r.weight - epsilon, 0),
@@ -246,14 +249,8 @@ def _n_accadam(r: Round) -> np.ndarray:
   return _adam(r, _fedavg(r) / r.rates[:, None])
 
 
-def _units(r: Round) -> np.ndarray:
-  """Returns the updates, each divided by its norm unless that is 0."""
-  norms = np.linalg.norm(r.update, axis=2, keepdims=True)
-  return np.divide(r.update, norms, np.zeros_like(r.update), where=norms > 0)
-
-
 def _fedavg_n(r: Round) -> np.ndarray:
-  return _fedavg(r._replace(update=_units(r)))
+  return _fedavg(r._replace(update=_units(r.update)))
 
 
 def _fedmgda(r: Round) -> np.ndarray:
@@ -376,7 +373,7 @@ def _upgrad_of_one(update: np.ndarray) -> np.ndarray:
   norms = np.linalg.norm(update, axis=1)
   if not np.isfinite(norms).all():
     return np.full(update.shape[1], np.nan)
-  units = update / np.where(norms > 0, norms, 1)[:, None]
+  units = _units(update)
   added = [
     optimize.nnls(units.T, -u, maxiter=100 * len(units))[0] for u in units
   ]
@@ -409,7 +406,7 @@ def _aligned_mtl(r: Round) -> np.ndarray:
 
 
 def _nash_mtl(r: Round) -> np.ndarray:
-  return np.stack([*map(_nash_mtl_of_one, _units(r))])
+  return np.stack([*map(_nash_mtl_of_one, _units(r.update))])
 
 
 def _nash_mtl_of_one(units: np.ndarray) -> np.ndarray:
