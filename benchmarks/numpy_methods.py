@@ -18,6 +18,7 @@ from scipy import special, stats
 from benchmarks import numpy_rules
 from benchmarks.numpy_rules import Round
 from tasks.task import Split, Task
+from tff_fair import methods
 from tff_fair.experiments.spec.run_spec import RunSpec
 from tff_fair.experiments.spec.scores import ACCURACY, RMSE
 from tff_fair.experiments.sweeps import bench
@@ -85,7 +86,7 @@ def gradient(x: np.ndarray, residual: np.ndarray) -> np.ndarray:
 class Objective(NamedTuple):
   """What a method changes in the local steps of plain SGD."""
 
-  pull: np.ndarray | float = 0.0  # [S, 1], weight of a proximal term.
+  pull: np.ndarray | None = None  # [S], weight of a proximal term.
   center: np.ndarray | None = None  # [K, F, S, C], to which the term pulls.
   momentum: float = 0.0
   utility: np.ndarray | None = None  # [S], PropFair's M.
@@ -118,31 +119,14 @@ def train_locally(
       slope = 1 / np.where(left >= 0.2, left, objective.utility)
       residual *= slope[:, None, :, None]
     g = gradient(x, residual)
-    if objective.center is not None:
-      g += objective.pull * (w[active] - objective.center[active])
+    if objective.pull is not None:
+      assert objective.center is not None
+      g += objective.pull[:, None] * (w[active] - objective.center[active])
     if objective.correction is not None:
       g += objective.correction[active]
     velocity[active] = objective.momentum * velocity[active] + g
     w[active] -= rates * velocity[active]
   return w
-
-
-class _Controls:
-  """SCAFFOLD's control variates of the server and the clients."""
-
-  def __init__(self, shape: tuple[int, ...]) -> None:
-    self._of_clients = np.zeros(shape)  # [K, F, S, C].
-    self._of_server = np.zeros(shape[1:])
-
-  @property
-  def correction(self) -> np.ndarray:
-    return self._of_server - self._of_clients
-
-  def update(self, mean_gradient: np.ndarray) -> None:
-    """Updates the control variates with each client's mean gradient."""
-    change = mean_gradient - self._of_server
-    self._of_clients += change
-    self._of_server = self._of_server + change.mean(0)
 
 
 def train_settings(
@@ -154,74 +138,64 @@ def train_settings(
 ) -> np.ndarray:
   """Returns each client's model weights after the last round, [K, F, S, C]."""
   name = settings[0].algorithm
+  method = numpy_rules.METHODS[name]
   weight = data.num_examples / data.num_examples.sum()
   if settings[0].client_weighting == "uniform":
     weight = np.full(weight.size, 1 / weight.size)
   rates = np.array([s.client_learning_rate for s in settings])
   server_rates = np.array([s.server_learning_rate or 1.0 for s in settings])
 
-  def hyperparameter(of: str) -> np.ndarray:
+  def hyperparameter(of: str) -> np.ndarray | None:
+    if not of:
+      return None
     return np.array([s.all_hparams[of] for s in settings], np.float64)
 
-  own = bench.HYPERPARAMETERS.get(name, ("", ()))[0]
-  value = hyperparameter(own) if own else np.zeros(len(settings))
+  value = hyperparameter(bench.HYPERPARAMETERS.get(name, ("", ()))[0])
+  if value is None:
+    value = np.zeros(len(settings))
+  pull, utility = hyperparameter(method.pull), hyperparameter(method.utility)
+  personal_pull = hyperparameter(method.personal_pull)
   num_clients = data.num_examples.size
   num_steps = -(-data.num_examples // _BATCH)
   rng = np.random.default_rng(seed)
   theta = np.repeat(first[:, None], len(settings), 1)  # [F, S, C]
   personal = np.repeat(theta[None], num_clients, 0)
-  controls = _Controls(personal.shape)
-  signals = functools.partial(_signals, model, data)
-  initial = signals(theta)[0]
+  initial = loss = norm = _signals(model, data, theta)[0]
   memory: dict[str, Any] = {}
   for _ in range(settings[0].total_rounds):
     drawn = np.where(data.mask, rng.random(data.mask.shape), np.inf)
     order = np.argsort(drawn, axis=1)
     start = np.repeat(theta[None], num_clients, 0)
     train = functools.partial(train_locally, model, data, order)
-    objective = Objective()
-    if name in ("fedprox", "mgda_prox"):
-      objective = Objective(hyperparameter("mu")[:, None], start)
-    elif name == "propfair":
-      objective = Objective(utility=value)
-    elif name == "fedfa":
-      objective = Objective(momentum=0.9)
-    elif name == "scaffold":
-      objective = Objective(correction=controls.correction)
+    objective = Objective(pull, start, method.momentum, utility)
+    if numpy_rules.CORRECTION in memory:
+      correction = _unflatten(memory[numpy_rules.CORRECTION], start.shape)
+      objective = objective._replace(correction=correction)
     after = train(start, rates[:, None], objective)
-    if name == "ditto":
-      towards_start = Objective(value[:, None], start)
+    if personal_pull is not None:
+      towards_start = Objective(personal_pull, start)
       personal = train(personal, rates[:, None], towards_start)
-    change = start - after
-    if name == "scaffold":
-      controls.update(
-        change / (num_steps[:, None, None, None] * rates[:, None])
-      )
-    loss, norm = initial, initial
-    if name not in numpy_rules.WITHOUT_SIGNALS:
-      loss, norm = signals(theta)
+    if method.needs_signals:
+      loss, norm = _signals(model, data, theta)
     accuracy = None
-    if name == "fedfa":
+    if methods.method(name).needs_accuracy:
       accuracy = scores(ACCURACY.name, data, outputs(data.x, theta[None])).T
-    flat = np.moveaxis(change, 2, 0).reshape(len(settings), num_clients, -1)
-    step = numpy_rules.RULES[name](
-      Round(
-        flat,
-        loss,
-        initial,
-        norm,
-        accuracy,
-        num_steps,
-        weight,
-        rates,
-        value,
-        memory,
-      )
+    flat = np.moveaxis(start - after, 2, 0)
+    flat = flat.reshape(len(settings), num_clients, -1)
+    signals = loss, initial, norm, accuracy
+    step = method.rule(
+      Round(flat, *signals, num_steps, weight, rates, value, memory)
     )
     step = server_rates[:, None] * step
-    of_settings = step.reshape(len(settings), *first.shape)
-    theta = theta - np.moveaxis(of_settings, 0, 1)
-  return personal if name == "ditto" else theta[None]
+    theta = theta - _unflatten(step, theta.shape)
+  return theta[None] if personal_pull is None else personal
+
+
+def _unflatten(flat: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+  """Returns weights [S, ..., P] in a shape [..., F, S, C]."""
+  *clients, num_features, num_settings, num_outputs = shape
+  of_settings = flat.reshape(num_settings, *clients, num_features, num_outputs)
+  return np.moveaxis(of_settings, 0, -2)
 
 
 def _signals(

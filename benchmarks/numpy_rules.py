@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize, special
 
+# The key in `Round.memory` of what clients add to gradients, [S, K, P].
+CORRECTION = "correction"
+
 
 class Round(NamedTuple):
   """A round in S settings: the clients' updates [S, K, P] and their signals."""
@@ -39,6 +42,18 @@ def _units(update: np.ndarray) -> np.ndarray:
 
 def _fedavg(r: Round) -> np.ndarray:
   return _combine(np.broadcast_to(r.weight, r.loss.shape), r)
+
+
+def _scaffold(r: Round) -> np.ndarray:
+  """Returns FedAvg's step; updates the correction of clients' gradients."""
+  mean_gradient = r.update / (r.rates[:, None, None] * r.num_steps[:, None])
+  of_server = r.memory.get("of_server", np.zeros_like(r.update[:, :1]))
+  change = mean_gradient - of_server
+  of_clients = r.memory.get("of_clients", 0) + change
+  of_server = of_server + change.mean(1, keepdims=True)
+  r.memory.update(of_server=of_server, of_clients=of_clients)
+  r.memory[CORRECTION] = of_server - of_clients
+  return _fedavg(r)
 
 
 def _qfedavg(r: Round) -> np.ndarray:
@@ -440,41 +455,53 @@ def _nash_mtl_of_one(units: np.ndarray) -> np.ndarray:
   return c @ units if solves else np.zeros(units.shape[1])
 
 
-RULES: dict[str, Callable[[Round], np.ndarray]] = {
-  **dict.fromkeys(("fedavg", "fedprox", "propfair", "scaffold"), _fedavg),
-  "qfedavg": _qfedavg,
-  "term": _term,
-  "fedfv": _fedfv,
-  "fedmdfg": _fedmdfg,
-  "adafedadam": _adafedadam,
-  "ditto": _fedavg,
-  "fedmgda_plus": _fedmgda_plus,
-  "adafed": _adafed,
-  "vred": _vred,
-  "semi_vred": _semi_vred,
-  "fedavg_n": _fedavg_n,
-  "fedadam": _fedadam,
-  "fednova": _fednova,
-  "afl": _afl,
-  "delta_fl": _delta_fl,
-  "gifair": _gifair,
-  "fedfa": _fedfa,
-  "fedmgda": _fedmgda,
-  "mgda_prox": _fedmgda_plus,
-  "drfl": _drfl,
-  "aaggff_s": _aaggff_s,
-  "aaggff_d": _aaggff_d,
-  "n_accadam": _n_accadam,
-  "maxfl": _maxfl,
-  "fedgini": _fedgini,
-  "upgrad": _upgrad,
-  "imtl_g": _imtl_g,
-  "nash_mtl": _nash_mtl,
-  "aligned_mtl": _aligned_mtl,
+class Method(NamedTuple):
+  """How a method differs from FedAvg."""
+
+  rule: Callable[[Round], np.ndarray] = _fedavg
+  # Whether the rule needs losses or gradient norms, which take time to compute.
+  needs_signals: bool = True
+  momentum: float = 0.0  # Of the clients' SGD.
+  # Names of hyperparameters:
+  pull: str = ""  # The weight of the proximal term in clients' losses.
+  utility: str = ""  # PropFair's M.
+  personal_pull: str = (
+    ""  # The weight of that term for Ditto's personal models.
+  )
+
+
+METHODS: dict[str, Method] = {
+  "fedavg": Method(needs_signals=False),
+  "fedprox": Method(needs_signals=False, pull="mu"),
+  "propfair": Method(needs_signals=False, utility="m"),
+  "ditto": Method(needs_signals=False, personal_pull="lam"),
+  "scaffold": Method(_scaffold, needs_signals=False),
+  "fedavg_n": Method(_fedavg_n, needs_signals=False),
+  "fedadam": Method(_fedadam, needs_signals=False),
+  "fednova": Method(_fednova, needs_signals=False),
+  "n_accadam": Method(_n_accadam, needs_signals=False),
+  "fedfa": Method(_fedfa, needs_signals=False, momentum=0.9),
+  "fedmgda": Method(_fedmgda, needs_signals=False),
+  "fedmgda_plus": Method(_fedmgda_plus, needs_signals=False),
+  "mgda_prox": Method(_fedmgda_plus, needs_signals=False, pull="mu"),
+  "upgrad": Method(_upgrad, needs_signals=False),
+  "imtl_g": Method(_imtl_g, needs_signals=False),
+  "nash_mtl": Method(_nash_mtl, needs_signals=False),
+  "aligned_mtl": Method(_aligned_mtl, needs_signals=False),
+  "qfedavg": Method(_qfedavg),
+  "term": Method(_term),
+  "afl": Method(_afl),
+  "delta_fl": Method(_delta_fl),
+  "gifair": Method(_gifair),
+  "fedgini": Method(_fedgini),
+  "drfl": Method(_drfl),
+  "maxfl": Method(_maxfl),
+  "aaggff_s": Method(_aaggff_s),
+  "aaggff_d": Method(_aaggff_d),
+  "fedfv": Method(_fedfv),
+  "fedmdfg": Method(_fedmdfg),
+  "adafedadam": Method(_adafedadam),
+  "adafed": Method(_adafed),
+  "vred": Method(_vred),
+  "semi_vred": Method(_semi_vred),
 }
-# Rules that need neither losses nor gradient norms, which take time to compute.
-WITHOUT_SIGNALS = (
-  *("fedavg", "fedprox", "propfair", "scaffold", "ditto", "fedavg_n"),
-  *("fedadam", "fednova", "fedfa", "fedmgda_plus", "fedmgda", "mgda_prox"),
-  *("n_accadam", "upgrad", "imtl_g", "nash_mtl", "aligned_mtl"),
-)

@@ -182,7 +182,7 @@ def test_methods_that_need_accuracies_have_no_items_for_numbers(tmp_path):
     "term",
     *(
       pytest.param(name, marks=pytest.mark.long)
-      for name in sorted({*numpy_rules.RULES} - {"term"})
+      for name in sorted({*numpy_rules.METHODS} - {"term"})
     ),
   ],
 )
@@ -317,11 +317,16 @@ def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
   assert gzip.decompress(packed).startswith(b"federation,score,method,seed")
 
 
-def test_another_table_or_protocol_is_refused(tmp_path):
+def test_another_table_or_protocol_is_refused(tmp_path, monkeypatch):
   _prepare(tmp_path)
   _bench_of(tmp_path).record()
   with pytest.raises(RunError, match="rounds=30"):
     _bench_of(tmp_path, rounds=3).record()
+  with monkeypatch.context() as patch:
+    patch.setitem(protocol.HYPERPARAMETERS, "term", ("t", (0.1, 2.0)))
+    _bench_of(tmp_path, algorithms=("fedavg",)).record()
+    with pytest.raises(RunError, match="settings of term"):
+      _bench_of(tmp_path, algorithms=("term",)).record()
   with (tmp_path / "opposites.csv").open("a") as table:
     table.write("c,0.5,0.5,1\n")
   for other in (_bench_of(tmp_path), _bench_of(tmp_path, seeds=(0,))):
@@ -351,13 +356,16 @@ def test_settings_are_as_many_for_each_method():
     asked = protocol.Bench(
       folder=None,
       data_dir=None,
-      algorithms=("fedavg", "fedavg_n", *protocol.HYPERPARAMETERS),
+      algorithms=protocol.ALL_METHODS,
     )
     for method in asked.swept_methods:
       for tries in (1, 2, 4, 8):
         found = protocol.settings(method, spec, tries)
         told = {*map(protocol.describe, found)}
         assert len(told) == tries
+        if method.name in ("ditto", "aligned_mtl") and tries > 1:
+          varied = {(str(s.all_hparams), s.server_learning_rate) for s in found}
+          assert len(varied) == 2
         assert method.name != "adafed" or "gamma" not in told.pop()
 
 

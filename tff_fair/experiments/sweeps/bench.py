@@ -93,17 +93,24 @@ HYPERPARAMETERS: Mapping[str, tuple[str, tuple[float, float]]] = {
   "fedgini": ("epsilon", (0.2, 0.5)),
 }
 # Methods whose step length does not depend on the length of client updates. The
-# bench tunes their server learning rate instead of the client rate.
-UNIT_UPDATES = ("fedavg_n", "fedmgda_plus", "mgda_prox", "nash_mtl")
-UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+# bench tunes their server learning rate instead of the client rate. The steps
+# of Nash-MTL are the square root of the number of clients times as long.
+_UNIT_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+SERVER_RATES: Mapping[str, tuple[float, ...]] = {
+  **dict.fromkeys(("fedavg_n", "fedmgda_plus", "mgda_prox"), _UNIT_RATES),
+  "nash_mtl": (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+}
 # Methods whose steps can be much shorter than client updates. The bench tunes
 # their client and server learning rates, but not AdaFed's gamma.
-_SHORT_STEPS = ("adafed", "aligned_mtl")
-# The server rates of `_SHORT_STEPS` by kind of label: high where client rates
+SHORT_STEPS = ("adafed", "aligned_mtl")
+# The server rates of `SHORT_STEPS` by kind of label: high where client rates
 # are low.
 _LONG_RATES = {"classes": (1.0, 10.0), "number": (10.0, 1000.0)}
 # Columns of an item's file: the number of the setting, and the client's name.
 SETTING, CLIENT = "setting", "client"
+# Which of a method's eight settings to try if fewer: different rates, with both
+# values of a hyperparameter.
+_TRIED = {1: (4,), 2: (2, 5), 4: (1, 2, 5, 6), 8: range(8)}
 # The step between the seeds of runs with the same data; larger than any data
 # seed.
 _MODEL_SEED_STEP = 100_000
@@ -164,7 +171,6 @@ class Bench:
       "model": self.model,
       "calibration": self.calibration,
       "share": self.share if self.calibration == "power" else None,
-      "rates": {kind: list(rates) for kind, rates in RATES.items()},
     }
     uses = collections.Counter(item.path for item in self.items())
     if twice := [path for path, number in uses.items() if number > 1]:
@@ -191,15 +197,21 @@ class Bench:
     atomic.write(path, json_text({**found, "versions": versions}))
 
   def _sources(self) -> Iterator[tuple[str, object, object]]:
-    """Yields the sources of results: tables, users' federations and methods.
+    """Yields the sources of results: tables, settings, users' definitions.
 
     Each source is yielded as a place in the folder, a name, and a version, such
     as a digest.
     """
-    for table in (Table(self, name) for name in self.federations):
+    tables = [*dataclasses.replace(self, calibration=None).tables()]
+    for table in tables:
       path = table.prepared_path()
       (digest,) = source_files.digests([path]).values()
       yield f"{table.short_name}/", path, digest
+    for kind, table in {table.kind: table for table in tables}.items():
+      for method in table.methods:
+        tried = settings(method, table.spec(), self.tries)
+        place = f"{kind}/{_folder_name(method)}"
+        yield place, f"the settings of {method.name}", [*map(describe, tried)]
     for name in filter(user_functions.is_name, self.federations):
       federation = federations.get(name)
       options = federation.task_options(pathlib.Path())
@@ -243,21 +255,25 @@ class Table:
     return f"{self.short_name}-{self.bench.calibration}-{self.draw}"
 
   @property
+  def kind(self) -> str:
+    """The kind of the label: "classes" or "number"."""
+    return federations.get(self.federation).kind
+
+  @property
   def methods(self) -> list[SweptMethod]:
     """The bench's methods, except those that lack accuracies for this label."""
-    has_accuracy = federations.get(self.federation).kind == "classes"
     return [
       method
       for method in self.bench.swept_methods
-      if has_accuracy or not methods.method(method.algorithm).needs_accuracy
+      if self.kind == "classes"
+      or not methods.method(method.algorithm).needs_accuracy
     ]
 
   @property
   def score(self) -> Score:
     """The score by which clients are compared."""
-    federation = federations.get(self.federation)
-    usual = ACCURACY if federation.kind == "classes" else RMSE
-    return BY_NAME[federation.score or usual.name]
+    usual = ACCURACY if self.kind == "classes" else RMSE
+    return BY_NAME[federations.get(self.federation).score or usual.name]
 
   def prepared_path(self) -> pathlib.Path:
     """Returns the path of the federation's prepared table, which must exist."""
@@ -367,15 +383,15 @@ class Item:
 def settings(
   method: SweptMethod, spec: RunSpec, tries: int = 8
 ) -> list[RunSpec]:
-  """Returns `tries` of a method's eight settings, at equal intervals."""
+  """Returns `tries` of a method's eight settings."""
   kind = str(spec.task_options["kind"])
   rates = RATES[kind]
   tuned: dict[str, list[float]] = {}
   rate, varied = "client_learning_rate", rates
-  if method.algorithm in UNIT_UPDATES:
+  if method.algorithm in SERVER_RATES:
     tuned["client_learning_rate"] = [rates[len(rates) // 2]]
-    rate, varied = "server_learning_rate", UNIT_RATES
-  if method.algorithm in _SHORT_STEPS:
+    rate, varied = "server_learning_rate", SERVER_RATES[method.algorithm]
+  if method.algorithm in SHORT_STEPS:
     varied, tuned["server_learning_rate"] = rates[1::2], [*_LONG_RATES[kind]]
   elif method.algorithm in HYPERPARAMETERS:
     name, values = HYPERPARAMETERS[method.algorithm]
@@ -386,8 +402,7 @@ def settings(
     **{rate: [*varied]},
     **tuned,
   )
-  step = len(found) // tries
-  return found[step // 2 :: step]
+  return [found[k] for k in _TRIED[tries]]
 
 
 def seeded(spec: RunSpec, model_seed: int) -> RunSpec:

@@ -13,9 +13,11 @@ from tff_fair.experiments.sweeps import bench
 NUM_FINALISTS = 2
 _RATE_FACTOR = 3.0
 # Further server learning rates to try, by method, relative to the usual rate.
-_SERVER_FACTORS = {"adafed": (10.0,)} | dict.fromkeys(
-  bench.UNIT_UPDATES, (5.0, 0.2)
-)
+_SERVER_FACTORS = {
+  **dict.fromkeys(bench.SERVER_RATES, (5.0, 0.2)),
+  **dict.fromkeys(bench.SHORT_STEPS, (10.0,)),
+  "nash_mtl": (0.2, 0.05),
+}
 
 
 def rates(middle: float) -> list[float]:
