@@ -139,31 +139,94 @@ def max_rounds(spec: RunSpec, parts: build.RunParts) -> int:
 
 
 def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
-  task = parts.task
-  name, rate, momentum = learning_process.client_optimizer(spec)
-  rates = (
-    [factor * rate for factor in RATE_FACTORS] if kind == LOCAL else [rate]
+  task, factors = parts.task, RATE_FACTORS if kind == LOCAL else (1.0,)
+  trainer = _Trainer(spec, parts, factors)
+  pooled = trainer.train_pooled() if kind == POOLED else None
+  model, rows = task.keras_model_fn(), []
+  # Loss gaps need the local models of all clients, evaluated or not.
+  everyone = spec.loss_reference == LOCAL
+  ids = range(task.num_clients) if everyone else parts.evaluated_ids.tolist()
+  for client_id in ids:
+    arrays = task.train.load(client_id)
+    trained, rate = pooled or trainer.train_alone(arrays, client_id)
+    trained.weights.assign_weights_to(model)
+    loss = trainer.loss(trained, arrays, client_id)
+    outputs = trained_model.outputs(model, task.test.load(client_id)[0])
+    rows.append((client_id, trained.round_num, loss, outputs, rate))
+  client_ids, rounds, losses, outputs_of_clients, rates = zip(
+    *rows, strict=True
   )
-  trainings = {
-    each: local_baseline.ServerlessTraining(
-      task.model_fn,
-      learning_process.build_optimizer(name, each, momentum),
-      client_works.TrainingSettings(**spec.local_work),
-    )
-    for each in rates
-  }
-  initial = tff.learning.models.ModelWeights.from_model(task.model_fn())
-  initial = tf.nest.map_structure(tf.identity, initial)
-  keras_model = task.keras_model_fn()
-  rounds = num_rounds(spec, parts)
-  if kind == LOCAL:
-    rounds = max_rounds(spec, parts)
+  return Baseline(
+    np.array(client_ids, np.int64),
+    np.array(rounds, np.int64),
+    np.array(losses, np.float64),
+    outputs_of_clients,
+    np.array(rates, np.float64),
+  )
 
-  def train(
-    each: float, folds: Sequence[_Fold], client_id: int, **options: int
+
+_Fold = tuple[Arrays, Arrays | None]  # Training and held-out examples.
+
+
+class _Trainer:
+  """Trains models without a server, starting from the run's initial model."""
+
+  def __init__(
+    self, spec: RunSpec, parts: build.RunParts, rate_factors: Sequence[float]
+  ) -> None:
+    self._spec, self._parts = spec, parts
+    name, self._rate, momentum = learning_process.client_optimizer(spec)
+    self._trainings = {
+      rate: local_baseline.ServerlessTraining(
+        parts.task.model_fn,
+        learning_process.build_optimizer(name, rate, momentum),
+        client_works.TrainingSettings(**spec.local_work),
+      )
+      for rate in (factor * self._rate for factor in rate_factors)
+    }
+    initial = tff.learning.models.ModelWeights.from_model(parts.task.model_fn())
+    self._initial = tf.nest.map_structure(tf.identity, initial)
+
+  def train_pooled(self) -> tuple[local_baseline.BestModel, float]:
+    """Returns the model of all clients' examples, and its learning rate."""
+    folds = [split_holdout(_union(self._parts), (self._spec.seed, 0))]
+    rounds = num_rounds(self._spec, self._parts)
+    return self._train(self._rate, folds, 0, rounds), self._rate
+
+  def train_alone(
+    self, arrays: Arrays, client_id: int
+  ) -> tuple[local_baseline.BestModel, float]:
+    """Returns a client's model, and the learning rate that it selected."""
+    rounds = max_rounds(self._spec, self._parts)
+    rate, until = self._rate, num_rounds(self._spec, self._parts)
+    if len(arrays[1]) >= _MIN_EXAMPLES:
+      folds = _cross_validation_folds(arrays, (self._spec.seed, client_id))
+      found = {
+        each: self._train(each, folds, client_id, rounds, patience=_PATIENCE)
+        for each in self._trainings
+      }
+      rate = min(found, key=lambda each: found[each].loss)
+      until = found[rate].round_num
+    whole = [(arrays, None)]
+    return self._train(rate, whole, client_id, rounds, until=until), rate
+
+  def loss(
+    self, trained: local_baseline.BestModel, arrays: Arrays, client_id: int
+  ) -> float:
+    """Returns a model's loss on a client's examples."""
+    training = self._trainings[self._rate]
+    return training.loss(trained.weights, dataset(arrays, client_id))
+
+  def _train(
+    self,
+    rate: float,
+    folds: Sequence[_Fold],
+    client_id: int,
+    rounds: int,
+    **options: int,
   ) -> local_baseline.BestModel:
-    return trainings[each].train(
-      initial,
+    return self._trainings[rate].train(
+      self._initial,
       [
         (
           dataset(kept, client_id),
@@ -172,56 +235,10 @@ def _train(kind: str, spec: RunSpec, parts: build.RunParts) -> Baseline:
         for kept, aside in folds
       ],
       rounds,
-      spec.total_rounds,
+      self._spec.total_rounds,
       interruption.check,
       **options,
     )
-
-  def model_of(
-    arrays: Arrays, client_id: int
-  ) -> tuple[local_baseline.BestModel, float]:
-    seed, chosen = (spec.seed, client_id), rate
-    if kind == POOLED:
-      trained = train(rate, [split_holdout(arrays, seed)], client_id)
-    else:
-      until = num_rounds(spec, parts)
-      if len(arrays[1]) >= _MIN_EXAMPLES:
-        of_rates = {
-          each: train(
-            each,
-            _cross_validation_folds(arrays, seed),
-            client_id,
-            patience=_PATIENCE,
-          )
-          for each in rates
-        }
-        chosen = min(of_rates, key=lambda each: of_rates[each].loss)
-        until = of_rates[chosen].round_num
-      trained = train(chosen, [(arrays, None)], client_id, until=until)
-    trained.weights.assign_weights_to(keras_model)
-    return trained, chosen
-
-  pooled = model_of(_union(parts), 0) if kind == POOLED else None
-  rows = []
-  # Loss gaps need the local models of all clients, evaluated or not.
-  everyone = spec.loss_reference == LOCAL
-  ids = range(task.num_clients) if everyone else parts.evaluated_ids.tolist()
-  for client_id in ids:
-    arrays = task.train.load(client_id)
-    trained, chosen = model_of(arrays, client_id) if pooled is None else pooled
-    loss = trainings[rate].loss(trained.weights, dataset(arrays, client_id))
-    outputs = trained_model.outputs(keras_model, task.test.load(client_id)[0])
-    rows.append((client_id, trained.round_num, loss, outputs, chosen))
-  client_ids, num_trained, losses, of_clients, chosen_rates = zip(
-    *rows, strict=True
-  )
-  return Baseline(
-    np.array(client_ids, np.int64),
-    np.array(num_trained, np.int64),
-    np.array(losses, np.float64),
-    of_clients,
-    np.array(chosen_rates, np.float64),
-  )
 
 
 def _union(parts: build.RunParts) -> Arrays:
@@ -230,9 +247,6 @@ def _union(parts: build.RunParts) -> Arrays:
   arrays = [parts.task.train.load(k) for k in ids.tolist()]
   x, y = (np.concatenate(half) for half in zip(*arrays, strict=True))
   return x, y
-
-
-_Fold = tuple[Arrays, Arrays | None]  # Training and held-out examples.
 
 
 def _cross_validation_folds(arrays: Arrays, seed: Sequence[int]) -> list[_Fold]:
