@@ -245,6 +245,30 @@ def compiled_once(shared_caches):
 
 
 @pytest.fixture(scope="module")
+def compiled_here():
+  """Lets the runs of a file share their compiled computations, in memory.
+
+  For files whose processes no other file or program has. Nothing is optimized.
+  """
+  from tff_fair.experiments.training import (  # noqa: PLC0415
+    execution,
+    in_memory,
+  )
+
+  known = {}
+
+  class Shared(in_memory.ProgramCache):
+    def __init__(self):
+      super().__init__()
+      self._known = known
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(in_memory, "ProgramCache", Shared)
+    patch.setattr(execution, "user_cache", Shared)
+    yield Shared()
+
+
+@pytest.fixture(scope="module")
 def secure_sums():
   """Simulates secure sums in the clear; disables them afterwards."""
   tff_fair.runtime.use_local(simulate_secure_sums=True)

@@ -10,7 +10,7 @@ from binaries import sweep
 from tests.binaries import in_process
 from tff_fair import experiments
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_here", "unpainted")
 
 RUN = in_process.OF_ROWS
 SWEEP = in_process.SWEEP_OF_ROWS.format(rounds=1)

@@ -13,7 +13,7 @@ from binaries import audit, train
 from tests.binaries import in_process
 from tff_fair import experiments
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_here", "unpainted")
 
 _NAMES = (
   *("Ashby", "Brent", "Calder", "Dover"),

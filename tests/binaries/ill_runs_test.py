@@ -10,7 +10,7 @@ from tests.binaries import in_process
 from tests.cases import one_of_each
 from tff_fair import experiments
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_here", "unpainted")
 
 RUN = (
   *in_process.OF_ROWS,

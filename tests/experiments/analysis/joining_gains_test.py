@@ -14,7 +14,7 @@ from tff_fair.experiments.texts import sentences
 
 pytestmark = [
   pytest.mark.program,
-  pytest.mark.usefixtures("compiled_once", "unpainted"),
+  pytest.mark.usefixtures("compiled_here", "unpainted"),
 ]
 
 

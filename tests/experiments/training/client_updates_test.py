@@ -10,7 +10,7 @@ from tests.experiments.training.small_run import SMALL, check_same, train
 from tests.refusals import rejected
 from tff_fair.experiments import RoundCallback
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_here", "unpainted")
 
 RATE, EPOCHS = 0.2, 2
 # A step takes all examples of a client, so that their order has no effect.
@@ -58,8 +58,8 @@ def trained(model, x, y):
   "settings",
   one_of_each(
     [
-      {"algorithm": "fedmgda_plus"},  # Updates are stacked.
       {"algorithm": "fedavg"},  # Updates are summed.
+      {"algorithm": "fedmgda_plus"},  # Updates are stacked.
     ]
   ),
   ids=str,

@@ -22,7 +22,7 @@ from tff_fair.experiments.training import (
   predictions,
 )
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_here", "unpainted")
 
 _CLIENTS = ("ann", "bob")
 
@@ -84,9 +84,9 @@ def test_counts_are_those_of_the_model(run):
       ], client
 
 
-def test_the_threshold_suits_the_corrected_labels(run, tmp_path):
+def test_the_threshold_suits_the_corrected_labels(run, tmp_path, compiled_here):
   folder = RunFolder(shutil.copytree(run.path, tmp_path / "run"))
-  parts = build.run_parts(run.spec, task_loading.load(run.spec))
+  parts = build.run_parts(run.spec, task_loading.load(run.spec), compiled_here)
   record = correction.CorrectionRecord(
     iterations=1,
     is_done=True,
@@ -104,10 +104,10 @@ def test_the_threshold_suits_the_corrected_labels(run, tmp_path):
   assert found["probability"] < run.summary["threshold"]["probability"]
 
 
-def test_a_run_in_memory_counts_groups_where_it_is_asked_to(run):
+def test_a_run_in_memory_counts_groups_where_it_is_asked_to(run, compiled_here):
   task = task_loading.load(run.spec)
   found = in_memory.train_and_evaluate(
-    run.spec, task, in_memory.ProgramCache(), counts_groups=True
+    run.spec, task, compiled_here, counts_groups=True
   ).clients
 
   kernel, bias = run.weights()

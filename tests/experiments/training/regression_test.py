@@ -19,7 +19,7 @@ from tff_fair import experiments
 from tff_fair.experiments import RunSpec
 from tff_fair.experiments.texts import fairness_table
 
-pytestmark = pytest.mark.usefixtures("unpainted")
+pytestmark = pytest.mark.usefixtures("compiled_here", "unpainted")
 
 _SPEC = RunSpec(
   task="digits",  # Replaced by the task below.
