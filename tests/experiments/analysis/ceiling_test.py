@@ -23,7 +23,18 @@ from tff_fair.files import parsing
 pytestmark = pytest.mark.program
 
 _NUM_CLIENTS, _RADIUS = 4, 10.0
-_DIVERGED, _DEEP = "2", "mlp_128"
+_DIVERGED = "2"
+# A user's model with a hidden layer of four units.
+_HIDDEN = """
+import tensorflow as tf
+
+def build(input_shape, num_classes):
+  return tf.keras.Sequential([
+    tf.keras.layers.InputLayer(input_shape),
+    tf.keras.layers.Dense(4, "relu"),
+    tf.keras.layers.Dense(num_classes),
+  ])
+"""
 
 
 def _write_rows(folder):
@@ -56,8 +67,7 @@ def _spec(folder, name="classes", model="linear", **settings):
 def _weights(run):
   """Returns random weights for a run; its folder's name is their seed."""
   rng = np.random.default_rng(int(run.path.name))
-  is_deep = run.spec.task_options["model"] == _DEEP
-  sizes = (3, 128, 3) if is_deep else (3, 3)
+  sizes = (3, 3) if run.spec.model is None else (3, 4, 3)
   scale = 1e6 if run.path.name == _DIVERGED else 1.0
   return [
     scale * rng.normal(size=shape).astype(np.float32)
@@ -78,7 +88,12 @@ def folder(tmp_path_factory):
   _write_rows(found)
   for name in ("0", "1", _DIVERGED):
     _make(found / "runs" / name, _spec(found, seed=int(name), data_seed=0))
-  _make(found / "deep" / "0", _spec(found, model=_DEEP))
+  (found / "deep.py").write_text(_HIDDEN)
+  deep = _spec(found).replace(
+    task_options={"file": str(found / "classes.npz")},
+    model=f"{found / 'deep.py'}:build",
+  )
+  _make(found / "deep" / "0", deep)
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(Run, "weights", _weights)
     yield found
@@ -220,13 +235,13 @@ def test_weights_of_clients_change_the_mean_alone(found, folder):
 
 
 def test_a_deep_model_has_the_ceiling_of_its_representation(folder):
-  found = experiments.ceiling(folder / "deep", radius=3.0, tell=len)
+  found = experiments.ceiling(folder / "deep", radius=3.0, trust=True, tell=len)
   data = found.data.iloc[0]
   assert data.representation == str(folder / "deep" / "0")
-  assert data.num_weights == 129 * 3
+  assert data.num_weights == 5 * 3
   least = found.least.set_index("risk")["bound"]
   assert found.runs["mean"].iloc[0] >= least["mean"]
-  options = _spec(folder, model=_DEEP).task_options
+  options = _spec(folder, model="mlp_128").task_options
   with rejected("model"):
     experiments.ceiling(task="arrays", task_options=options, tell=len)
 

@@ -28,6 +28,12 @@ def of_client(task, algorithm, aggregation="streaming", spec=None, **settings):
     ("fedavg", {"loss_at": "training"}, {"extra_operations": 0}),
     ("fedavg", {"loss_at": "after"}, {}),
     ("fedavg", {"aggregation": "two_phase"}, {"bytes_down_per_client": 16}),
+    # Each update goes into two sums; in one, it is multiplied by the loss.
+    (
+      "fedavg",
+      {"aggregation": "secure", "spec": RunSpec(algorithm="vred")},
+      {"bytes_up": 2 * NUM_BYTES + SIGNALS},
+    ),
     (
       "scaffold",
       {},
