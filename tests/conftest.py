@@ -233,12 +233,32 @@ def all_code_known(monkeypatch):
 def compiled_once(shared_caches):
   """Lets runs and started programs share their compiled computations.
 
-  For files of tests that replace nothing on which a computation depends.
+  For files of tests that replace nothing on which a computation depends. What
+  a run has loaded, later runs of the file take from memory.
   """
-  from tff_fair.runtime import known_code  # noqa: PLC0415
+  from tff_fair.experiments.training import execution  # noqa: PLC0415
+  from tff_fair.runtime import (  # noqa: PLC0415
+    compilation_cache,
+    known_code,
+  )
+
+  loaded = {}
+
+  class Kept(compilation_cache.CompilationCache):
+    def computations(self, key, build):
+      name = self._name("computations", key)
+      if name is None:
+        return build()
+      if name not in loaded:
+        loaded[name] = super().computations(key, build)
+      return loaded[name]
+
+  def users():
+    return Kept(compilation_cache.user_cache()._files)
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(known_code, "has_user_code", lambda: False)
+    patch.setattr(execution, "user_cache", users)
     for name, value in shared_caches.items():
       patch.setenv(name, value)
     yield

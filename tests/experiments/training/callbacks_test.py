@@ -131,13 +131,14 @@ def test_a_callback_stops_a_run_once_and_for_all(tmp_path, capfd):
   stop = After(3, lambda: "stop")
   run = experiments.run(SPEC, path, callbacks=[stop])
   assert "the callback After" in capfd.readouterr().err
-  for _ in range(2):
+  for is_again in (False, True):
+    if is_again:
+      # As after a crash: the last round is saved, but there is no summary.
+      (path / "summary.json").unlink()
+      run = train(SPEC, path)
     assert run.summary is not None
     assert run.summary["rounds"] == 3
     assert run.evaluations["round"].tolist() == [0, 2, 3]
-    # As after a crash: the last round is saved, but there is no summary.
-    (path / "summary.json").unlink()
-    run = train(SPEC, path)
   longer = train(SPEC.replace(total_rounds=6), path)
   assert longer.summary == run.summary
 
