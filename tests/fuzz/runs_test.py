@@ -31,7 +31,7 @@ def sample(tmp_path_factory):
     algorithm="fedavg",
     total_rounds=2,
     rounds_per_evaluation=1,
-    task_options={"num_clients": 4, "model": "logistic_regression"},
+    task_options={"num_clients": 6, "model": "logistic_regression"},
   )
   folder = tmp_path_factory.mktemp("sample") / "run"
   return experiments.run(spec, folder, progress=False)

@@ -27,7 +27,10 @@ from tff_fair.experiments.presenting.export import ExportResult
 from tff_fair.experiments.runs import trained_model
 from tff_fair.experiments.runs.folder import RunFolder
 
-pytestmark = pytest.mark.program
+pytestmark = [
+  pytest.mark.program,
+  pytest.mark.usefixtures("compiled_once", "unpainted"),
+]
 
 SPEC = experiments.RunSpec(
   task="digits",

@@ -44,23 +44,30 @@ def finished(tmp_path_factory):
   return train(SMALL, path)
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+  """Returns the run with its measurements, which change no training."""
+  spec = SMALL.replace(certificate=True, measure_improvement=True)
+  return train(spec, tmp_path_factory.mktemp("runs") / "measured")
+
+
 def accuracies(run):
   return run.client_evaluations["accuracy"].tolist()
 
 
-def test_runs_twice_in_silence_whatever_the_command_line_is(capfd, monkeypatch):
+def test_runs_in_silence_whatever_the_command_line_is(
+  finished, capfd, monkeypatch
+):
   monkeypatch.setattr(sys, "argv", ["notebook", "--batch_size=-1"])
-  first = train(SMALL)
-  second = train(SMALL)
+  run = train(SMALL)
   assert capfd.readouterr() == ("", "")
-  assert first.path == pathlib.Path("outputs/digits-fedavg")
-  assert second.path == pathlib.Path("outputs/digits-fedavg-2")
-  assert first.is_finished
-  assert first.spec == second.spec == SMALL
-  assert experiments.open_run(first.path).summary == first.summary
-  assert accuracies(first) == accuracies(second)
-  assert len(first.rounds) == 3
-  line = json.loads((first.path / "config.json").read_text())["command"]["line"]
+  assert run.path == pathlib.Path("outputs/digits-fedavg")
+  assert run.is_finished
+  assert run.spec == SMALL
+  assert experiments.open_run(run.path).summary == run.summary
+  assert accuracies(run) == accuracies(finished)
+  assert len(run.rounds) == 3
+  line = json.loads((run.path / "config.json").read_text())["command"]["line"]
   assert line.startswith("python -m binaries.train --algorithm=fedavg ")
 
 
@@ -75,7 +82,9 @@ def test_runs_where_an_event_loop_runs_as_in_a_notebook(capfd):
   assert "run: done; it holds all tables and plots." in stderr
 
 
-def test_tables_begin_before_training_and_have_the_clients_losses(finished):
+def test_tables_begin_before_training_and_have_the_clients_losses(
+  finished, measured
+):
   run = finished
   assert run.evaluations["round"].tolist() == [0, 2, 3]
   of_round_0 = run.client_evaluations.query("round == 0")
@@ -95,7 +104,6 @@ def test_tables_begin_before_training_and_have_the_clients_losses(finished):
   )
   # `loss` and `loss_before` are both of the model before the round, on clients'
   # training data.
-  measured = train(SMALL.replace(measure_improvement=True), "measured")
   assert measured.cohorts is not None
   np.testing.assert_allclose(
     cohorts["loss"], measured.cohorts["loss_before"], rtol=1e-5
@@ -177,15 +185,16 @@ def check_same_without_a_folder(run):
   np.testing.assert_array_equal(found.clients["loss"], expected)
 
 
-def test_cohorts_follow_the_last_losses_and_controls_resume():
-  """Compares power of choice among all clients, and SCAFFOLD, with a loop."""
+def test_cohorts_follow_the_last_losses_and_personal_models_resume():
+  """Compares power of choice among all clients with a loop."""
   spec = SMALL.replace(
+    task_options={"num_clients": 6},
+    algorithm="ditto",
     sampling="power_of_choice",
     sampling_candidates=6,
     clients_per_round=2,
     dropout=0.3,
     total_rounds=7,
-    local_correction="scaffold",
   )
   whole = train(spec, "whole")
   interrupt(spec, "run", after=4)
@@ -316,8 +325,9 @@ def test_a_state_that_was_not_kept_is_an_error(finished):
     run.weights()
 
 
-def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end():
-  measured = train(SMALL.replace(certificate=True), "measured")
+def test_a_run_that_stops_at_a_stationary_round_goes_on_to_the_same_end(
+  measured,
+):
   values = measured.rounds["aggregator/pareto_stationarity"]
   assert values.between(0, 1).all()
   assert measured.cohorts is not None

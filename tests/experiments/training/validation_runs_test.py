@@ -1,6 +1,7 @@
 """Tests of runs that set validation data aside."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,11 @@ import tasks
 from tests.experiments.training import small_run
 from tests.refusals import rejected
 from tff_fair.experiments.runs import tables
+from tff_fair.experiments.training import client_data, client_evaluation
 
 pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
 
 SPEC = small_run.SMALL.replace(
-  task_options={**small_run.SMALL.task_options, "num_clients": 8},
   validation_fraction=0.25,
   criterion="worst_10",
   total_rounds=4,
@@ -110,20 +111,20 @@ def test_other_test_rows_change_no_choice(finished, tmp_path):
   assert changed.summary["test_loss"] != finished.summary["test_loss"]
 
 
-def test_personal_models_and_a_score_of_some_clients(tmp_path):
+def test_personal_models_and_the_score_of_some_clients(tmp_path):
   spec = SPEC.replace(
+    task_options={"num_clients": 6},
     algorithm="ditto",
-    score="auc",
     criterion="mean",
     total_rounds=1,
-    unseen_clients="0.25",
+    unseen_clients="0.34",
   )
   run = small_run.train(spec, tmp_path / "run")
   last = run.last_evaluation
   seen = tables.drop_unseen(last)
-  assert len(seen) == 6
-  mean = tables.validation_rows(seen)["auc"].mean()
-  column = run.evaluations["validation/auc/mean"]
+  assert len(seen) == 4
+  mean = tables.validation_rows(seen)["accuracy"].mean()
+  column = run.evaluations["validation/accuracy/mean"]
   assert column.iloc[-1] == pytest.approx(mean)
   assert last["validation_num_examples"].notna().all()
 
@@ -143,13 +144,19 @@ def test_numbers_as_labels(tmp_path):
     clients_per_round=2,
     total_rounds=1,
   )
-  run = small_run.train(spec, tmp_path / "run")
-  last = run.last_evaluation.set_index("client_id")
-  assert np.isnan(last.loc[0, "validation_rmse"])
-  assert (last.loc[[1, 2], "validation_rmse"] > 0).all()
-  assert run.evaluations["validation/rmse/mean"].iloc[-1] == pytest.approx(
-    last["validation_rmse"].mean()
+  parts = small_run.parts_of(spec)
+  test, validation = (
+    client_data.ClientLoader(half, parts.task.element_spec)
+    for half in (parts.task.test, parts.task.validation)
   )
+  state = parts.prepare_initial_state(parts.process.initialize())
+  found = client_evaluation.build_evaluation(parts, test, validation)(state)
+  first, *others = found.clients["validation_rmse"]
+  assert first is None
+  assert min(others) > 0
+  summary: dict[str, Any] = dict(found.summary)
+  mean = summary["validation"]["rmse"]["mean"]
+  assert mean == pytest.approx(np.mean(others))
 
 
 def test_a_share_that_nobody_can_set_aside_is_refused():
