@@ -10,7 +10,6 @@ import tensorflow_federated as tff
 
 import tasks
 from tests import source_tree
-from tests.cases import one_of_each
 from tests.experiments.training import small_run
 from tff_fair import (
   aggregators,
@@ -96,6 +95,16 @@ class Earlier:
       assert model.fit(X, Y, verbose=0).history["mae"]
 
 
+def stock_work():
+  return tff.learning.templates.build_model_delta_client_work(
+    model_fn, SGD, tff.learning.ClientWeighting.NUM_EXAMPLES
+  )
+
+
+def work_of_a_user():
+  return client_works.with_signals(stock_work(), model_fn, learning_rate=0.1)
+
+
 METHODS = ("fedavg", "fedfv", "ditto", "fedmdfg", "adafed", "afl")
 BUILDERS: dict[str, Callable[[], object]] = {
   "task": lambda: tasks.from_client_data(clients(), 0.25, sequential),
@@ -124,7 +133,15 @@ BUILDERS: dict[str, Callable[[], object]] = {
     num_classes=3,
     with_softmax=True,
   ),
+  "work of a user": work_of_a_user,
+  "process of a user's work": lambda: algorithms.compose_client_work(
+    model_fn, work_of_a_user(), aggregators.FedFvFactory()
+  ),
 }
+SHORT = (
+  *("task", "task of a trained model", "functional form", "fedavg"),
+  *("work of a user", "process of a user's work"),
+)
 
 
 def trained():
@@ -134,29 +151,18 @@ def trained():
 
 
 @pytest.mark.parametrize(
-  "name",
-  one_of_each(
-    BUILDERS, kind=lambda name: name if "task" in name else name in METHODS
-  ),
+  "names", [SHORT, pytest.param((*BUILDERS,), marks=pytest.mark.long)]
 )
-def test_models_from_before_work_afterwards(name):
+def test_models_from_before_work_afterwards(names):
   earlier = Earlier()
-  assert BUILDERS[name]() is not None
-  earlier.check()
-
-
-def test_client_work_of_a_user_leaves_models_as_they_were():
-  stock = tff.learning.templates.build_model_delta_client_work(
-    model_fn, SGD, tff.learning.ClientWeighting.NUM_EXAMPLES
-  )
-  earlier = Earlier()
-  work = client_works.with_signals(stock, model_fn, learning_rate=0.1)
-  earlier.check_calls()
-  algorithms.compose_client_work(model_fn, work, aggregators.FedFvFactory())
+  for name in names:
+    assert BUILDERS[name]() is not None, name
+    earlier.check_calls()
   earlier.check()
 
 
 def test_models_work_between_the_rounds_of_a_run(monkeypatch, tmp_path):
+  names = [LAYERS.Dense(5).name for _ in range(20)]
   earlier, calls = Earlier(), []
   small_run.before_round(
     monkeypatch, 2, lambda: calls.append(earlier.check_calls())
@@ -165,6 +171,8 @@ def test_models_work_between_the_rounds_of_a_run(monkeypatch, tmp_path):
   spec = small_run.SMALL.replace(algorithm="gifair", clients_per_part=2)
   small_run.train(spec, tmp_path / "run")
   assert calls == [None]
+  # Keras refuses a model with two layers of the same name.
+  assert not {LAYERS.Dense(5).name for _ in range(20)} & {*names, "dense"}
   earlier.check()
 
 
@@ -194,13 +202,6 @@ def test_names_go_on_after_a_block_with_fresh_ones():
   assert later.name not in {first.name, "dense"}
   inputs = tf.keras.Input([5])
   assert tf.keras.Model(inputs, later(first(inputs))).count_params()
-
-
-def test_a_run_leaves_the_count_of_names(tmp_path):
-  names = [LAYERS.Dense(5).name for _ in range(20)]
-  small_run.train(small_run.SMALL, tmp_path / "run")
-  # Keras refuses a model with two layers of the same name.
-  assert not {LAYERS.Dense(5).name for _ in range(20)} & {*names, "dense"}
 
 
 def test_layers_in_a_graph_stay_usable_there():

@@ -216,7 +216,8 @@ def layer_violations(module: str, source: str) -> Iterator[str]:
 
 
 def private_tff_imports(module: str, source: str) -> list[str]:
-  if module == TFF_ADAPTER:
+  forms = "tensorflow_federated.", "tensorflow_federated import"
+  if module == TFF_ADAPTER or not any(form in source for form in forms):
     return []
   names = source_tree.imported_names(source)
   return [name for name in names if is_within(name, PRIVATE_TFF)]

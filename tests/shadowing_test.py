@@ -11,13 +11,24 @@ from tests.source_tree import ROOT
 pytestmark = pytest.mark.pure
 
 
-@pytest.mark.parametrize("kind", ["package", "folder", "module"])
+IMPORT = ("-c", "from tff_fair import experiments")
+
+
+def run(folder, *arguments):
+  return subprocess.run(
+    [sys.executable, *arguments],
+    cwd=folder,
+    env={**os.environ, "PYTHONPATH": str(ROOT)},
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+@pytest.mark.parametrize("kind", ["package", "module"])
 @pytest.mark.parametrize(
   "arguments",
-  [
-    ("-c", "from tff_fair import experiments"),
-    ("-m", "binaries.train", "--list"),
-  ],
+  [IMPORT, ("-m", "binaries.train", "--list")],
   ids=["python", "program"],
 )
 def test_a_package_that_hides_ours_is_named(tmp_path, kind, arguments):
@@ -26,23 +37,18 @@ def test_a_package_that_hides_ours_is_named(tmp_path, kind, arguments):
     own.touch()
   else:
     own.mkdir()
-  if kind == "package":
     (own / "__init__.py").touch()
-  found = subprocess.run(
-    [sys.executable, *arguments],
-    cwd=tmp_path,
-    env={**os.environ, "PYTHONPATH": str(ROOT)},
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  if kind == "folder":
-    # Python prefers our package, which has an __init__.py, wherever it is.
-    assert str(own) not in found.stderr
-    return
+  found = run(tmp_path, *arguments)
   assert found.returncode
   last = found.stderr.strip().splitlines()[-1]
   assert str(own) in last
   assert "tff-fair-train" in last
   if arguments[0] == "-m":
     assert found.stderr.count("\n") == 1
+
+
+def test_a_folder_without_init_hides_nothing(tmp_path):
+  # Python prefers our package, which has an __init__.py, wherever it is.
+  (tmp_path / "tasks").mkdir()
+  found = run(tmp_path, *IMPORT)
+  assert (found.returncode, found.stderr) == (0, "")

@@ -14,14 +14,10 @@ from binaries import prepare_data, train
 from tests.binaries import in_process
 from tests.cases import one_of_each
 from tests.tasks import client_files, tabular_data, tfds_data
-from tff_fair import experiments
 from tff_fair.experiments.errors import RunError
 from tff_fair.experiments.training import build
 
-pytestmark = [
-  pytest.mark.slow,
-  pytest.mark.usefixtures("compiled_once", "unpainted"),
-]
+pytestmark = pytest.mark.slow
 
 TABLE = {"client": "clinic", "label": "ill"}
 CLINICS = ["north", "south", "west"]
@@ -133,25 +129,22 @@ INPUTS = {
 
 
 PACKED = ("csv.gz", "csv.bz2", "csv.xz", "csv.zip")
-# All inputs lead to the same training, so one run suffices.
-TRAINED = "csv"
 
 
 @pytest.mark.parametrize(
   "kind",
   one_of_each(INPUTS, kind=lambda kind: "packed" if kind in PACKED else kind),
 )
-def test_a_documented_input_trains_by_flag_and_loads_in_python(
+def test_a_documented_input_is_read_by_flag_and_in_python(
   kind, tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)
-  given, run_parts = [], build.run_parts
+  given = []
 
   def given_to(spec, task, cache):
+    del spec, cache
     given.append(task)
-    if kind != TRAINED:
-      raise RunError("ends before training")
-    return run_parts(spec, task, cache)
+    raise RunError("ends before training")
 
   monkeypatch.setattr(build, "run_parts", given_to)
   task, options, clients = INPUTS[kind](tmp_path)
@@ -175,10 +168,4 @@ def test_a_documented_input_trains_by_flag_and_loads_in_python(
       strict=True,
     ):
       np.testing.assert_array_equal(a, b)
-  if kind != TRAINED:
-    assert "ends before training" in done.stderr
-    return
-  assert done.status in (0, None), done.stderr
-  found = experiments.open_run("run").clients
-  assert found is not None
-  assert [*map(str, found["client"])] == clients
+  assert "ends before training" in done.stderr

@@ -9,45 +9,32 @@ import time
 import psutil
 import pytest
 
+from binaries import train
 from tests import sockets, source_tree, waiting
 from tests.binaries import in_process
+from tests.cases import one_of_each
 from tff_fair.experiments.runs import folder as run_folder
 
 NUM_ROUNDS = 20
 COMMAND = (
   *("-m", "binaries.train"),
-  "--task_option=num_clients=12",
+  "--task_option=num_clients=6",
   "--task_option=model=logistic_regression",
-  "--algorithm=semi_vred",
-  "--hparam=beta=0.5",
-  "--client_optimizer=momentum",
-  "--server_optimizer=adam",
-  "--server_learning_rate=0.05",
+  "--algorithm=fedavg",
   "--sampling=proportional",
-  "--clients_per_round=5",
-  "--local_epochs=1-3",
+  "--clients_per_round=4",
   "--criterion=worst_10",
   f"--total_rounds={NUM_ROUNDS}",
   "--rounds_per_evaluation=7",
-  "--rounds_per_checkpoint=4",
+  "--rounds_per_checkpoint=2",
   "--output_dir=run",
 )
 TIMEOUT = 150
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_once")]
-
-
-def finish(directory, python=sys.executable):
-  """Runs the program to its end; its output goes into pipes, not a terminal."""
-  return subprocess.run(
-    [python, *COMMAND],
-    cwd=directory,
-    env=source_tree.environment(of_tests=False),
-    check=False,
-    capture_output=True,
-    text=True,
-    timeout=TIMEOUT,
-  )
+pytestmark = [
+  pytest.mark.slow,
+  pytest.mark.usefixtures("compiled_once", "unpainted"),
+]
 
 
 @pytest.fixture
@@ -75,30 +62,24 @@ def start(start_program, tmp_path):
   return run
 
 
-def stop_in_the_middle(start, python, signal_number, num_rounds):
-  """Starts the program and sends a signal after some rounds of the run."""
-  process, wait_for = start(python, *COMMAND)
-  wait_for(num_rounds)
-  process.send_signal(signal_number)
-  return process.wait(TIMEOUT)
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory, warm_python):
-  directory = tmp_path_factory.mktemp("uninterrupted")
-  return directory, finish(directory, warm_python)
-
-
 @pytest.mark.long
 def test_a_run_ends_also_where_its_output_is_piped(tmp_path):
-  result = finish(tmp_path)
+  result = subprocess.run(
+    [sys.executable, *COMMAND],
+    cwd=tmp_path,
+    env=source_tree.environment(of_tests=False),
+    check=False,
+    capture_output=True,
+    text=True,
+    timeout=TIMEOUT,
+  )
   assert result.returncode == 0, result.stderr
-  assert result.stdout.startswith("Test accuracy over 12 clients after 20 ")
+  assert result.stdout.startswith("Test accuracy over 6 clients after 20 ")
   # None of TensorFlow's messages may appear between the program's lines.
   *news, last = result.stderr.strip().splitlines()
   assert [line.split(":")[0] for line in news[:3]] == [
     "digits",
-    "semi_vred",
+    "fedavg",
     "run",
   ]
   assert all(line.startswith("round ") for line in news[3:])
@@ -136,29 +117,37 @@ def test_a_signal_at_the_start_ends_the_program(
   assert "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+  ("number", "status"),
+  one_of_each([(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]),
+)
 def test_an_interrupted_run_ends_as_if_it_were_not(
-  start, tmp_path, uninterrupted, warm_python
+  start, tmp_path, monkeypatch, warm_python, number, status
 ):
-  assert stop_in_the_middle(start, warm_python, signal.SIGINT, 6) == 130
+  process, wait_for = start(warm_python, *COMMAND)
+  wait_for(6)
+  process.send_signal(number)
+  assert process.wait(TIMEOUT) == status
   output = (tmp_path / "log.txt").read_text()
-  *_, line = output.splitlines()
-  assert line.startswith("Interrupted. ")
-  assert "of 20 rounds are saved in run; repeat the command" in line
+  if number == signal.SIGINT:
+    *_, line = output.splitlines()
+    assert line.startswith("Interrupted. ")
+    assert "of 20 rounds are saved in run; repeat the command" in line
   assert "Traceback" not in output
 
-  assert stop_in_the_middle(start, warm_python, signal.SIGKILL, 14) == -9
-  assert "run: resuming after round " in (tmp_path / "log.txt").read_text()
-
-  result = finish(tmp_path, warm_python)
-  assert result.returncode == 0, result.stderr
-  assert "run: resuming after round " in result.stderr
-  reference, uninterrupted_result = uninterrupted
-  assert result.stdout == uninterrupted_result.stdout
-  found, wanted = (
-    in_process.repeatable(directory / "run")
-    for directory in (tmp_path, reference)
+  (tmp_path / "whole").mkdir()
+  outcomes = []
+  for folder in (tmp_path, tmp_path / "whole"):
+    monkeypatch.chdir(folder)
+    outcomes.append(in_process.run(train, *COMMAND[2:]))
+  resumed, whole = outcomes
+  assert resumed.status == whole.status == 0, resumed.stderr
+  assert "run: resuming after round " in resumed.stderr
+  assert "run: resuming" not in whole.stderr
+  assert resumed.stdout == whole.stdout
+  assert in_process.repeatable(tmp_path / "run") == (
+    in_process.repeatable(tmp_path / "whole" / "run")
   )
-  assert found == wanted
 
 
 @pytest.mark.long

@@ -338,7 +338,8 @@ def test_a_link_of_the_contents_leads_to_a_heading_that_is_to_be_seen(
   shown, width
 ):
   set_screen(shown, width, deviceScaleFactor=1)
-  for link in each(shown, "nav a", "e.getAttribute('href')"):
+  links = each(shown, "nav a", "e.getAttribute('href')")
+  for link in links[:: 4 if width < 500 else 1]:
     shown.click(f"nav a[href='{link}']")
     assert shown.run(
       f"const h = document.querySelector('{link} h3');"

@@ -4,7 +4,6 @@ import functools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import reference, small_problem
@@ -97,19 +96,6 @@ def test_it_goes_with_the_rule_of_another_method_and_a_proximal_term():
     aggregation="two_phase",
   )
   check(process, simulate(weigh, mu=0.3))
-
-
-@pytest.mark.parametrize(
-  "bad", [small_problem.not_a_number, small_problem.empty]
-)
-def test_a_client_that_does_not_count_keeps_its_control(bad):
-  process = build()
-  before = small_problem.run_rounds(process, COHORTS[:1])
-  with_bad = process.next(before, [small_problem.whole(5), bad(12)]).state
-  without = process.next(before, [small_problem.whole(5)]).state
-  tf.nest.map_structure(
-    np.testing.assert_array_equal, with_bad.client_work, without.client_work
-  )
 
 
 @pytest.mark.parametrize(
