@@ -184,7 +184,10 @@ class Study:
 @pytest.mark.usefixtures("in_program")
 def test_a_study_of_vizier_gets_all_measurements(tmp_path, process):
   study, rounds = Study(), 2
-  model = small_problem.functional_model()
+  with_scalars = programs.scalar_metrics(process)
+  evaluate = tff.learning.algorithms.build_fed_eval(
+    small_problem.functional_model()
+  )
   plain = [
     tf.data.Dataset.from_tensors(small_problem.client_arrays()[k]) for k in IDS
   ]
@@ -205,7 +208,7 @@ def test_a_study_of_vizier_gets_all_measurements(tmp_path, process):
       total_trials=2,
       update_hparams=update_hparams,
       train_model_program_logic=tff.learning.programs.train_model,
-      train_process_factory=lambda _: programs.scalar_metrics(process),
+      train_process_factory=lambda _: with_scalars,
       train_data_source=source(),
       total_rounds=rounds,
       num_clients=3,
@@ -216,7 +219,7 @@ def test_a_study_of_vizier_gets_all_measurements(tmp_path, process):
           programs.ClientDataSource(plain),
           None,
           lambda name: folder(trial, name),
-          lambda _: (tff.learning.algorithms.build_fed_eval(model), None),
+          lambda _: (evaluate, None),
           cohort_size=3,
           duration=datetime.timedelta(0),
         )

@@ -94,7 +94,7 @@ def test_a_floor_under_the_certainty_is_reported(scale, floored):
 
 
 def test_theta_0_is_what_the_process_was_started_with():
-  process = build(alpha=1.0)
+  process = build(local_adam())
   state = process.initialize()
   weights = process.get_model_weights(state)
   moved = tff.learning.models.ModelWeights(

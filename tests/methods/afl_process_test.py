@@ -112,10 +112,12 @@ def test_weights_that_are_set_start_a_new_average():
 
 @pytest.mark.parametrize("aggregation", one_of_each(["two_phase", "stacked"]))
 def test_a_client_out_of_range_is_named(aggregation):
-  process = build(num_clients=10, aggregation=aggregation)
-  start = process.initialize()
-  with pytest.raises(Exception, match=r"num_clients=10.* 12\b"):
-    run(process, start, (3, 12))
+  is_default = aggregation == "two_phase"
+  process = averaged() if is_default else build(aggregation=aggregation)
+  start, beyond = process.initialize(), 2**40 + 1
+  named = rf"num_clients={POPULATION}.* {beyond}\b"
+  with pytest.raises(Exception, match=named):
+    run(process, start, (3, beyond))
   # The next round works as if nothing had happened.
   run(process, start, (3, 8))
 

@@ -128,13 +128,6 @@ def test_rounds_are_those_of_a_loop_over_examples():
   assert_as_by_hand(run(built()))
 
 
-def test_in_secure_sums_and_in_parts():
-  runtime.use_local(simulate_secure_sums=True, clients_per_part=0)
-  assert_as_by_hand(run(built("secure", secure_bound=64.0)), atol=1e-3)
-  with runtime.in_parts_of(2):
-    assert_as_by_hand(run(built()))
-
-
 def test_a_keras_model_and_no_batch_size():
   # One step on all examples, as in the paper.
   process = built(model_fn=small_problem.keras_model, batch_size=None)
@@ -167,6 +160,14 @@ def test_a_group_without_a_share_is_an_error():
   start = process.initialize()
   with pytest.raises(Exception, match="group_shares"):
     process.next(start, [data(8, np.array([3]))])
+
+
+def test_in_parts_and_in_secure_sums():
+  with runtime.in_parts_of(2):
+    assert_as_by_hand(run(built()))
+  runtime.use_local(simulate_secure_sums=True, clients_per_part=0)
+  assert_as_by_hand(run(built("secure", secure_bound=64.0)), atol=1e-3)
+  runtime.use_local()
 
 
 @pytest.mark.parametrize(

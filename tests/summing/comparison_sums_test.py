@@ -111,9 +111,7 @@ def test_integers_of_32_bits_give_the_direction(name):
 
 
 @pytest.mark.usefixtures("secure_sums_in_parts")
-@pytest.mark.parametrize(
-  "name", one_of_each(RULES, lambda name: name == "gifair")
-)
+@pytest.mark.parametrize("name", one_of_each(RULES))
 def test_coefficients_sum_to_1_without_an_update_beyond_the_bound(name):
   clients = rounds.random_clients(5, seed=2)
   for client in clients:
