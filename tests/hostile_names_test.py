@@ -11,7 +11,7 @@ from tests.experiments import run_folders
 from tff_fair import experiments
 from tff_fair.files import csv_cells
 
-pytestmark = pytest.mark.usefixtures("compiled_once", "unpainted")
+pytestmark = pytest.mark.usefixtures("unpainted")
 
 NAMES = [
   *("a\rb", "c\nd", "e\x1b[31mf\x1b]0;t\x07", "g\0h", "i\u202egnp.exe"),

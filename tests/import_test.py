@@ -37,7 +37,7 @@ x, y = tf.zeros([8, 4]), tf.zeros([8], tf.int32)
 examples = tf.data.Dataset.from_tensors((x, y))
 clients = [tff_fair.client_dataset(k, examples) for k in range(3)]
 process = tff_fair.algorithms.build(
-  "adafed",
+  "fedavg",
   model_fn,
   client_optimizer=tff.learning.optimizers.build_sgdm(0.1),
   batch_size=4,

@@ -104,16 +104,3 @@ def test_an_interrupted_call_leaves_the_next_one_as_it_was():
     collections.deque(map(long, itertools.repeat([1.0] * 8)))
   assert total_of_positive([1.0, 2.0]) == 3
   assert total(datasets(1, 2)) == 5
-
-
-def test_values_and_data_outlive_contexts():
-  data = datasets(1, 2)
-  value = total(data)
-  for use in (
-    lambda: runtime.use_local(exact=True),
-    tff.backends.native.set_sync_local_cpp_execution_context,
-    runtime.use_local,
-  ):
-    use()
-    assert total(data) == value == 5
-    assert mean([value, value]) == value

@@ -8,11 +8,12 @@ import threading
 import numpy as np
 import psutil
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import sockets
 from tests.runtime import ways
-from tests.runtime.computations import sum_of_successors
+from tests.runtime.computations import sum_of_successors, summed
 from tff_fair import runtime
 
 
@@ -45,17 +46,31 @@ def test_sockets_that_listen_are_seen(tmp_path):
       assert len(sockets.listening(os.getpid()) - before) == 1
 
 
+@tff.tensorflow.computation(tff.SequenceType(np.float32))
+def total_of(data):
+  return data.reduce(np.float32(0), lambda s, x: s + x)
+
+
+sum_of_data = summed(total_of)
+
+
 def test_the_exact_context_computes_in_a_worker_that_ends_with_it():
+  data = [
+    tf.data.Dataset.from_tensor_slices(np.float32([n, 1])) for n in (1, 2)
+  ]
+  value = sum_of_data(data)  # It outlives contexts, as the data do.
   before = {child.pid for child in psutil.Process().children()}
   runtime.use_local(exact=True)
   started = [
     child for child in psutil.Process().children() if child.pid not in before
   ]
   assert "worker_binary" in [child.name() for child in started]
-  assert sum_of_successors([1.0, 2.0]) == 5.0
+  assert sum_of_data(data) == value == 5.0
+  assert sum_of_successors([value, value]) == 12.0
   runtime.use_local()
   assert not [child for child in started if child.is_running()]
-  assert sum_of_successors([1.0, 2.0]) == 5.0
+  assert sum_of_data(data) == value == 5.0
+  assert sum_of_successors([value, value]) == 12.0
 
 
 def test_default_number_of_clients():

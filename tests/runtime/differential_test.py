@@ -331,7 +331,7 @@ NAMES: Mapping[str, Callable[[], Stock]] = {
 # Processes that are quick to build and to compile.
 _QUICK = (
   *("sum", "sum of integers", "mean", "clipping", "adaptive clipping"),
-  *("zeroing", "concat", "measurements", "modular clipping", "secure sum"),
+  *("zeroing", "concat", "measurements", "modular clipping"),
 )
 
 

@@ -98,7 +98,9 @@ def vgg11():
   )
 
 
-@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize(
+  "is_ours", [True, pytest.param(False, marks=pytest.mark.long)]
+)
 def test_a_round_of_a_large_model_is_one_graph(is_ours, monkeypatch):
   module: Any = vars(tff_internals)["graph_optimizations"]
   if not is_ours:

@@ -129,7 +129,7 @@ def count_tasks(dask_scheduler):
   return len(dask_scheduler.tasks)
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_workers_that_are_killed_in_a_round_change_nothing(client, number):
   given = rows(8)
   expected = slow_sum(given)
