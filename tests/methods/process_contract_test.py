@@ -20,7 +20,7 @@ from tff_fair import algorithms, declared, methods, runtime, types
 # `fedminmax_test` has data with groups of people.
 NAMES = tuple(name for name in algorithms.names() if name != "fedminmax")
 # These need clients of equal weight or losses in several bins, as in
-# `rounds/compared_in_parts_test.py` and `aggregators/every_sum_test.py`.
+# `summing/comparison_sums_test.py` and `rounds/compared_in_parts_test.py`.
 # Clients here weigh by their examples, and some losses share a bin.
 OF_EQUAL_CLIENTS = (("gifair", "secure"), ("fedgini", "secure"))
 
@@ -65,7 +65,8 @@ def kind_of_method(name):
 def kind_of_pair(pair):
   """Returns the method, or the aggregation if no method has it by default.
 
-  `aggregators/every_sum_test.py` shows that all sums of a rule agree.
+  The tests in `summing/` compare all aggregations of rules of each kind with
+  NumPy.
   """
   name, aggregation = pair
   return kind_of_method(name) if aggregation in OWN_SUMS else aggregation
