@@ -291,15 +291,15 @@ def test_other_settings_agree_with_numpy(name, hparams):
 
 # `rounds/phased_rounds_test.py` cuts rounds with two phases, and rounds with
 # clients' table rows, into parts.
-@pytest.mark.parametrize(
-  "name", one_of_each(CUT, lambda name: default_sum(name) == "stacked")
-)
+@pytest.mark.parametrize("name", one_of_each(CUT, default_sum))
 def test_a_cohort_in_parts_gives_the_same_round(name):
   before, whole = rounds(name, default_sum(name))[2:4]
   data = small_problem.cohort(cohorts_of(name)[3])
-  with runtime.in_parts_of(3):  # Parts of 3 and 2; AFL: 3 and 1.
+  data.insert(1, small_problem.not_a_number(8))
+  with runtime.in_parts_of(3):  # Two parts of 3; AFL: 3 and 2.
     parts = process_of(name).next(before.state, data)
   tf.nest.assert_same_structure(parts, whole)
+  assert parts.metrics["aggregator"]["num_clients_excluded"] == 1
   assert_same(weights(parts), weights(whole), 1e-5)
   ids, coefficients = (
     [output.metrics["aggregator"][n] for output in (parts, whole)]

@@ -91,9 +91,13 @@ def test_secure_sums_only_in_a_simulation():
   runtime.use_local(simulate_secure_sums=True)
   assert secure_sum([1, 2, 4]) == 7
   runtime.use_local()
-  with pytest.raises(RuntimeError, match="simulate_secure_sums=T") as raised:
-    secure_sum([1, 2, 4])
-  assert "\n" not in str(raised.value)
+  for size in (0, 2):
+    with (
+      runtime.in_parts_of(size),
+      pytest.raises(RuntimeError, match="simulate_secure_sums=T") as raised,
+    ):
+      secure_sum([1, 2, 4])
+    assert "\n" not in str(raised.value)
 
 
 def test_nothing_is_computed_after_a_stop():
