@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from examples import my_method
-from tff_fair import declared, testing, types
-from tff_fair.methods import vred
+from tff_fair import declared, summing, testing, types
+from tff_fair.methods import term, vred
 
 pytestmark = pytest.mark.tff
 
@@ -73,6 +73,16 @@ def test_a_wrong_rule_fails(check):
     text for text in str(raised.value).splitlines() if text.startswith(check)
   )
   assert words in line
+
+
+@pytest.mark.usefixtures("without_sums")
+def test_the_order_of_ids_may_count():
+  testing.check_rule(rule_of(by_place), is_ordered=True)
+
+
+def test_a_rule_without_a_reference_needs_no_secure_sums(monkeypatch):
+  monkeypatch.setattr(summing, "supported_aggregations", lambda _: ["secure"])
+  testing.check_rule(term.TermRule)
 
 
 @pytest.mark.usefixtures("without_sums")

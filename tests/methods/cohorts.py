@@ -57,16 +57,6 @@ def _columns(cohort) -> dict[str, np.ndarray]:
   }
 
 
-def permuted(cohort, order) -> types.Cohort:
-  """Returns a cohort's clients in another order, or only some of them."""
-  remembered = np.arange(len(cohort.client_id), len(cohort.gram))
-  everything = np.concatenate([order, remembered])
-  return cohort._replace(
-    **{name: x[order] for name, x in _columns(cohort).items()},
-    gram=cohort.gram[np.ix_(everything, everything)],
-  )
-
-
 def coefficients(rule, cohort) -> np.ndarray:
   """Returns the coefficients of a rule in its first round."""
   return in_graph.apply(rule, cohort).coefficients

@@ -1,4 +1,4 @@
-"""Tests of properties of every rule: equivariance, hard cohorts, purity."""
+"""Tests of every rule: the checks for users, and hard cohorts."""
 
 import functools
 import importlib
@@ -19,8 +19,8 @@ from tests.methods.settings import (
   numpy_direction,
   rules_of,
 )
-from tff_fair import declared, methods, types
-from tff_fair.methods import fedavg_n, fedfv, fedmdfg
+from tff_fair import methods, testing, types
+from tff_fair.methods import fedavg_n, fedmdfg
 
 
 def test_every_rule_is_covered():
@@ -153,191 +153,16 @@ def test_a_zero_update_has_no_weight_as_updates_arrive():
   np.testing.assert_allclose(np.exp(log_weight), [0.1, 0], rtol=1e-14)
 
 
-@in_every_setting()
-def test_a_round_is_a_function_of_cohort_and_state(rule):
-  cohort, before = cohorts.random_for(rule, 5), later_state(rule)
-  first, again = (in_graph.apply(rule, cohort, before) for _ in range(2))
-  tf.nest.map_structure(np.testing.assert_array_equal, first, again)
-  # The types of a state stay the same from round to round.
-  tf.nest.assert_same_structure(first.state, rule.initialize())
-  for new, old in zip(
-    tf.nest.flatten(first.state),
-    tf.nest.flatten(rule.initialize()),
-    strict=True,
-  ):
-    assert (new.dtype, new.ndim) == (old.dtype.as_numpy_dtype, old.shape.rank)
-
-
-def by_order_of_ids(rule, case):
-  """Returns whether `rule` is FedFV's and depends on places in the cohort.
-
-  Then only the ascending order of ids, which the aggregation ensures, makes the
-  result independent of the order of arrival.
-  """
-  if not isinstance(rule, fedfv.FedFvRule) or rule.alpha == 1:
-    return False
-  loss = HARD[case].get("loss", [1, 1])
-  ties = len(set(loss)) < len(loss)
-  return ties or (rule.order == "random" and len(loss) > 2)
-
-
-@in_every_setting(RULE_CLASSES, HARD)
-def test_order_of_clients_does_not_matter(rule, case):
-  if by_order_of_ids(rule, case):
-    return
-  cohort, updates = hard_cohort_for(rule, case)
-  m, state = len(cohort.client_id), later_state(rule)
-  c = later_output(rule, case).coefficients
-  order = np.roll(np.arange(m)[::-1], 1)
-  other = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
-  # Coefficients may differ where many of them give the same direction.
-  norms = np.linalg.norm(updates, axis=1)
-  typical = np.median(norms)
-  tolerance = 1e-6 * np.abs(c) @ norms
-  tolerance += 1e-12 * max(typical * max(abs(c)), min(typical, 1))
-  reordered = np.concatenate([updates[order], updates[m:]])
-  np.testing.assert_allclose(
-    other.coefficients @ reordered, c @ updates, rtol=0, atol=tolerance
+@pytest.mark.parametrize("name", RULE_CLASSES)
+def test_the_checks_for_users_pass(name, monkeypatch):
+  # Hard cohorts are above; `process_contract_test` has the sums.
+  for check in ("_check_hard_cohorts", "_check_sums"):
+    monkeypatch.setattr(testing, check, lambda _: None)
+  testing.check_rule(
+    RULE_CLASSES[name],
+    settings=[vars(rule) for rule in rules_of(name)[1:]],
+    is_ordered=name == "fedfv",
   )
-
-
-@in_every_setting()
-def test_coefficients_go_with_their_clients(rule):
-  if getattr(rule, "order", None) == "random":
-    return
-  cohort, state = cohorts.random_for(rule, 6), later_state(rule)
-  order = np.array([3, 0, 5, 1, 2, 4])
-  there = in_graph.apply(rule, cohort, state)
-  back = in_graph.apply(rule, cohorts.permuted(cohort, order), state)
-  np.testing.assert_allclose(
-    back.coefficients, there.coefficients[order], rtol=1e-6, atol=1e-12
-  )
-  tf.nest.map_structure(
-    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-15),
-    back.state,
-    there.state,
-  )
-
-
-@in_every_setting(RULE_CLASSES, ("identical clients", "all updates zero"))
-def test_equal_clients_are_treated_equally(rule, case):
-  # Two-phase sums look up coefficients by a client's values, so equal clients
-  # must get equal ones. Later states distinguish clients by participation, so
-  # this test is of the first round.
-  updates = np.repeat(HARD[case]["updates"], 2, axis=0)
-  cohort = cohorts.make(
-    updates,
-    np.full(len(updates), 0.7),
-    remembered=cohorts.none_remembered(rule, updates),
-  )
-  c = cohorts.coefficients(rule, cohort)
-  np.testing.assert_allclose(c, c[0], rtol=1e-9)
-
-
-@in_every_setting()
-def test_only_what_is_asked_for_is_read(rule):
-  cohort, state = cohorts.random_for(rule, 5), later_state(rule)
-  known = {"client_id", "weight", "num_examples", *rule.signals}
-  if rule.geometry is not types.Geometry.NONE:
-    known.add("squared_norm")
-  if rule.geometry is types.Geometry.GRAM:
-    known.add("gram")
-  if rule.remembered_rounds:
-    known.update(["remembered_id", "remembered_age"])
-  hidden = dict.fromkeys(set(types.Cohort._fields) - known)
-  tf.nest.map_structure(
-    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12),
-    in_graph.eagerly(rule, cohort._replace(**hidden), state),
-    in_graph.apply(rule, cohort, state),
-  )
-
-
-SEPARABLE = {
-  name: rule
-  for name, rule in RULE_CLASSES.items()
-  if issubclass(rule, types.SeparableRule)
-}
-
-
-@in_every_setting(SEPARABLE)
-def test_separable_coefficients_have_their_form(rule):
-  cohort = cohorts.random_for(rule, 6)
-  c = cohorts.coefficients(rule, cohort)
-  # c_k = exp(l_k) (u + v x_k), with weights that are not normalized.
-  as_they_come = cohort._replace(weight=cohort.num_examples)
-  log_weight = np.asarray(rule.log_weight(as_they_come))
-  x = rule.covariate(as_they_come)
-  if x is None:
-    expected = log_weight - log_weight.max()
-    counted = c > 1e-200
-    expected -= (expected - np.log(c, where=counted))[np.argmax(c)]
-    np.testing.assert_allclose(np.log(c[counted]), expected[counted], rtol=1e-9)
-  else:
-    level = c / np.exp(log_weight)
-    slopes = [
-      (level[i] - level[j]) / (x[i] - x[j])
-      for i, j in itertools.combinations(range(len(c)), 2)
-    ]
-    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-6, atol=1e-15)
-
-
-@in_every_setting([n for n, rule in SEPARABLE.items() if rule.can_use_sums()])
-def test_coefficients_follow_from_sums(rule):
-  cohort = cohorts.random_for(rule, 6)
-  as_they_come = cohort._replace(weight=cohort.num_examples)
-  if name_of_missing_reference(rule):
-    assert rule.t > 0
-    assert rule.loss_cap is None
-    return
-  e = np.exp(np.asarray(rule.log_weight(as_they_come)) - rule.log_reference())
-  covariate = rule.covariate(as_they_come)
-  x = np.zeros_like(e) if covariate is None else np.asarray(covariate)
-  terms = rule.terms(as_they_come)
-  weight, scale, first, second = (
-    tf.constant(np.sum(values), tf.float64)
-    for values in (cohort.num_examples, e, e * x, e * x**2)
-  )
-  sums = types.Sums(
-    weight,
-    scale,
-    first,
-    second,
-    terms={n: tf.reduce_sum(values) for n, values in terms.items()},
-  )
-  output = rule.from_sums(sums)
-  slope = 0 if output.slope is None else output.slope.numpy()
-  c = e * (output.level.numpy() + slope * x)
-  expected = in_graph.apply(rule, cohort)
-  if e.sum() == 0:  # The tilt is so negative that all weights are 0.
-    assert output.level == 0
-    return
-  np.testing.assert_allclose(
-    c, expected.coefficients, rtol=1e-9, atol=1e-12 * np.abs(c).max()
-  )
-  for found, known in (
-    (output.measurements, expected.measurements),
-    (output.for_finalizer, expected.for_finalizer),
-  ):
-    for name in found.keys() & known.keys():
-      np.testing.assert_allclose(found[name], known[name], rtol=1e-9)
-  assert output.for_finalizer.keys() == expected.for_finalizer.keys()
-  if "loss_variance" in output.measurements:
-    weight = cohort.num_examples / np.sum(cohort.num_examples)
-    mean = np.sum(weight * cohort.loss)
-    np.testing.assert_allclose(
-      output.measurements["loss_variance"],
-      np.sum(weight * (cohort.loss - mean) ** 2),
-      rtol=1e-9,
-    )
-
-
-def name_of_missing_reference(rule):
-  """Returns the hyperparameter that `log_reference` lacks, or None."""
-  try:
-    rule.log_reference()
-  except declared.FieldError as error:
-    return error.field
-  return None
 
 
 @in_every_setting()

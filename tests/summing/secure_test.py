@@ -46,6 +46,10 @@ def test_integers_of_32_bits_give_the_direction(name):
   assert output.measurements["num_clients"] == 5
   assert output.measurements["num_clients_excluded"] == 1
   assert output.measurements["num_clients_out_of_bounds"] == 1
+  if name == "vred":
+    sizes = [client.num_examples for client in clients]
+    variance = np.cov([c.loss for c in clients], fweights=sizes, ddof=0)
+    assert output.measurements["loss_variance"] == pytest.approx(variance)
   # No measurement is of a single client.
   for value in tf.nest.flatten(output.measurements):
     assert np.shape(value) == ()
