@@ -13,7 +13,7 @@ from tff_fair import aggregators
 
 # One rule of scalars only, one with norms, and one with a covariate.
 HPARAMS: dict[str, dict[str, float]] = {
-  "term": {"t": 0.7, "loss_cap": 6.0},
+  "term": {"t": 3.0, "loss_cap": 2.0},
   "fedavg_n": {},
   "vred": {"beta": 0.3},
 }
