@@ -102,12 +102,13 @@ def train_locally(
   objective: Objective,
 ) -> np.ndarray:
   """Returns the weights after an epoch of SGD, [K, F, S, C]."""
-  w, velocity = start.copy(), np.zeros_like(start)
+  w = start.copy()
+  velocity = np.zeros_like(start) if objective.momentum else None
   for begin in range(0, data.x.shape[1], _BATCH):
     active = np.flatnonzero(data.num_examples > begin)
     rows = order[active, begin : begin + _BATCH]
-    x = np.take_along_axis(data.x[active], rows[..., None], 1)
-    y = np.take_along_axis(data.y[active], rows[..., None], 1)[:, :, None]
+    x = data.x[active[:, None], rows]
+    y = data.y[active[:, None], rows][:, :, None]
     number = np.minimum(data.num_examples[active] - begin, _BATCH)
     is_row = np.arange(rows.shape[1]) < number[:, None]
     share = (is_row / number[:, None])[..., None]
@@ -124,8 +125,10 @@ def train_locally(
       g += objective.pull[:, None] * (w[active] - objective.center[active])
     if objective.correction is not None:
       g += objective.correction[active]
-    velocity[active] = objective.momentum * velocity[active] + g
-    w[active] -= rates * velocity[active]
+    if velocity is not None:
+      g += objective.momentum * velocity[active]
+      velocity[active] = g
+    w[active] -= rates * g
   return w
 
 
