@@ -19,6 +19,7 @@ from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.analysis import (
   federations as analysis,
+  method_tables,
   questions,
 )
 from tff_fair.experiments.presenting import fair_bench
@@ -187,11 +188,16 @@ def main() -> None:
     paths.write_output(outputs[_PICTURE.name], text, _PICTURE.name)
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
   rows = analysis.summarize_methods(compared, spreads)
-  print(
+  question = questions.Question(_QUESTION.value)
+  num_seeds = found.groupby("federation")["seed"].nunique().rename(titles)
+  caption = (
     f"Differences to {baseline if uses_better_fedavg else 'FedAvg'}; settings "
     f"chosen by {_CRITERION.value} of validation rows; 95 % intervals over "
-    f"{questions.Question(_QUESTION.value).population}, after Holm's "
-    "correction; bold is clear.",
+    f"{question.population}, after Holm's correction; bold is clear. "
+    f"{method_tables.interval_note(num_seeds.to_dict(), question)}"
+  )
+  print(
+    caption.rstrip(),
     fair_bench.federation_table(compared, titles),
     "Worst 10 %, over federations: Wilcoxon's signed ranks.",
     fair_bench.method_table(rows),

@@ -22,6 +22,7 @@ from tff_fair import methods
 from tff_fair.experiments import RunSpec, run
 from tff_fair.experiments.analysis import (
   federations as analysis,
+  method_tables,
   questions,
 )
 from tff_fair.experiments.analysis.paired import Difference, Part
@@ -296,6 +297,17 @@ def test_the_question_decides_the_intervals(done, question):
   assert all(fair_bench.difference_cell(result) in shown for result in compared)
 
 
+@pytest.mark.parametrize("question", questions.NAMES)
+def test_it_says_what_one_seed_does_not_show(done, tmp_path, question):
+  results = pd.read_csv(done[0] / "out.csv.gz")
+  results[results["seed"] == 0].to_csv(tmp_path / "one.csv", index=False)
+  words = f"--read={tmp_path / 'one.csv'}", f"--question={question}"
+  note = method_tables.interval_note(
+    {"opposites": 1}, questions.Question(question)
+  )
+  assert note in in_process.run(bench, *words).stdout
+
+
 def test_names_are_cells_of_the_tables():
   nothing = Difference(0.0, (), 1, 1)
   result = analysis.Result(
@@ -461,6 +473,10 @@ def test_a_dry_run_counts_the_runs_of_all_model_seeds(program, tries, number):
       "more than one score",
     ),
     (lambda f: f[f["method"] == "fedavg"], "--baseline=better"),
+    (
+      lambda f: f[(f["method"] == "fedavg") | (f["seed"] == 0)],
+      "other seeds",
+    ),
   ],
 )
 def test_damaged_results_are_refused_in_a_line(

@@ -104,12 +104,13 @@ def check(results: pd.DataFrame) -> None:
   several = results.groupby("federation")["score"].nunique() > 1
   if several.any():
     raise ValueError(f"has more than one score of {several.idxmax()}")
-  clients = results.groupby(keys[:3])["client"].agg(frozenset)
-  for federation, found in clients.groupby("federation"):
-    if found.nunique() > 1:
-      raise ValueError(
-        f"methods or seeds of {federation} have other clients than others"
-      )
+  for number, name in ((2, "seed"), (3, "client")):
+    values = results.groupby(keys[:number])[name].agg(frozenset)
+    for federation, found in values.groupby("federation"):
+      if found.nunique() > 1:
+        raise ValueError(
+          f"methods or seeds of {federation} have other {name}s than others"
+        )
 
 
 class Result(NamedTuple):
