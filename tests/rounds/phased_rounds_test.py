@@ -90,6 +90,13 @@ def test_a_round_in_which_all_diverge_changes_nothing():
   problem.assert_equal(output.state, start)
 
 
+def test_clients_that_failed_before_stay_left_out():
+  retry = phased_rounds.TWO_PHASE_CONVERSIONS.retry_arguments
+  again = retry(["data", np.array([30])], {"left_out": np.array([7, 2])})
+  assert [again[0], again[1].tolist()] == ["data", [30, 7, 2]]
+  assert retry(again, {"left_out": np.array([], np.int64)}) is None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ManySignals(types.Rule):
   """Uses all signals that clients know before they train."""
