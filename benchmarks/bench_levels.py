@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from scipy import stats
 from benchmarks import numpy_methods
 from benchmarks.numpy_methods import Federation
 from binaries import bench as program, command_line
+from binaries.command_line import UsageError
 from tasks import federations
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.analysis.paired import Difference
@@ -43,6 +44,11 @@ _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/levels", "Of results.")
 _DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
 _SEEDS = _FLAGS.integer("seeds", 5, "Data seeds.")
 _MODEL_SEEDS = _FLAGS.integer("model_seeds", 1, "Runs at a selected setting.")
+_BASELINES = _FLAGS.switch(
+  "baselines",
+  False,
+  "Also fine-tuned, local and pooled models, each with eight settings.",
+)
 _ROUNDS = _FLAGS.integer("rounds", 30, "Of each run.")
 _SHARE = _FLAGS.number("share", 0.2, "Of the clients, with power.")
 _CHECK = _FLAGS.text("check", None, "Results of the bench to compare with.")
@@ -58,10 +64,34 @@ _DETECTABLE = _FLAGS.text(
 _LEVEL, _POWER = 0.05, 0.8
 
 
+def settings_by_method(
+  table: bench.Table, *, baselines: bool = False
+) -> dict[str, list[RunSpec]]:
+  """Returns the settings of each method, and of each baseline if asked."""
+  spec, tries = table.spec(), table.bench.tries
+  found = {m.name: bench.settings(m, spec, tries) for m in table.methods}
+  if baselines:
+    fedavg, rates = (
+      spec.with_algorithm(analysis.FEDAVG),
+      bench.RATES[table.kind],
+    )
+    name = "client_learning_rate"
+    found["FedAvg, fine-tuned"] = fedavg.vary(
+      **{name: [*rates[1::2]]}, finetune_epochs=[1, 5]
+    )
+    alone = fedavg.vary(**{name: [*rates]})
+    found["Alone"] = [s.replace(local_baseline=True) for s in alone]
+    found["Pooled"] = [s.replace(pooled_baseline=True) for s in alone]
+  return found
+
+
 def evaluate_seed(
-  table: bench.Table, seed: int, known: dict[object, np.ndarray]
+  table: bench.Table,
+  settings: Mapping[str, Sequence[RunSpec]],
+  seed: int,
+  known: dict[object, np.ndarray],
 ) -> list[pd.DataFrame]:
-  """Returns all methods' results for `seed`; `known` caches initial weights."""
+  """Returns the results for `seed`; `known` caches initial weights."""
   shared = table.spec().replace(seed=seed)
   task, score = task_loading.load(shared), table.score
   is_number = shared.task_options["kind"] == "number"
@@ -79,12 +109,11 @@ def evaluate_seed(
     return rows.assign(setting=np.asarray(numbers)[rows["setting"]])
 
   found = []
-  for method in table.methods:
-    tried = bench.settings(method, shared, table.bench.tries)
+  for name, tried in settings.items():
     rows = bench.evaluate_settings(table, functools.partial(train, tried))
     chosen = analysis.chosen_rows(rows, score)
     about = {"federation": table.name, "score": score.name, "seed": seed}
-    found.append(chosen.assign(method=method.name, **about))
+    found.append(chosen.assign(method=name, **about))
   return found
 
 
@@ -244,14 +273,19 @@ def main() -> None:
   found = []
   # Sorted by draw, so that even an interrupted run covers all federations.
   for table in sorted(planned.tables(), key=lambda table: table.draw):
+    settings = settings_by_method(table, baselines=_BASELINES.value)
     for seed in planned.seeds:
       path = folder / f"{table.name}-seed-{seed}.csv"
       if not path.exists():
         with np.errstate(all="ignore"):  # Some settings diverge.
-          rows = pd.concat(evaluate_seed(table, seed, known))
+          rows = pd.concat(evaluate_seed(table, settings, seed, known))
         atomic.write(path, rows.to_csv(index=False, lineterminator="\n"))
         print(table.name, seed, f"{time.process_time():.0f} s", flush=True)
       found.append(pd.read_csv(path))
+      if {*found[-1]["method"]} != {*settings}:
+        raise UsageError(
+          f"{path}: has results of other methods; choose another --output_dir."
+        )
   results = pd.concat(found, ignore_index=True)
   if _RESULTS.value is not None:
     program.write_results(pathlib.Path(_RESULTS.value), all_results(folder))

@@ -132,6 +132,37 @@ def train_locally(
   return w
 
 
+def train_apart(
+  model: Model,
+  data: Data,
+  start: np.ndarray,
+  rates: np.ndarray,
+  epochs: np.ndarray,
+  seed: int,
+) -> np.ndarray:
+  """Returns the weights after each setting's epochs, without a server.
+
+  Args:
+    model: The model of all clients.
+    data: The clients' examples.
+    start: The first weights of each client, [K, F, S, C].
+    rates: The learning rates, [S].
+    epochs: The numbers of epochs, [S].
+    seed: Determines the order of examples.
+  """
+  rng, w = np.random.default_rng(seed), start
+  for epoch in range(epochs.max()):
+    left = np.where(epoch < epochs, rates, 0.0)[:, None]
+    w = train_locally(model, data, _shuffled(data, rng), w, left, Objective())
+  return w
+
+
+def _shuffled(data: Data, rng: np.random.Generator) -> np.ndarray:
+  """Returns an order of each client's examples, [K, n], the padding last."""
+  drawn = np.where(data.mask, rng.random(data.mask.shape), np.inf)
+  return np.argsort(drawn, axis=1)
+
+
 def train_settings(
   settings: Sequence[RunSpec],
   model: Model,
@@ -166,10 +197,8 @@ def train_settings(
   initial = loss = norm = _signals(model, data, theta)[0]
   memory: dict[str, Any] = {}
   for _ in range(settings[0].total_rounds):
-    drawn = np.where(data.mask, rng.random(data.mask.shape), np.inf)
-    order = np.argsort(drawn, axis=1)
     start = np.repeat(theta[None], num_clients, 0)
-    train = functools.partial(train_locally, model, data, order)
+    train = functools.partial(train_locally, model, data, _shuffled(data, rng))
     objective = Objective(pull, start, method.momentum, utility)
     if numpy_rules.CORRECTION in memory:
       correction = _unflatten(memory[numpy_rules.CORRECTION], start.shape)
@@ -266,11 +295,13 @@ class Federation(NamedTuple):
   ) -> pd.DataFrame:
     """Trains settings that differ only in rates and hyperparameters.
 
-    Training starts from the weights `first`, float64[F, C]. The result has a
-    row for each client and setting: setting, client_id, client, num_examples,
+    Training starts from the weights `first`, float64[F, C]. Specs with a local
+    or pooled baseline, or epochs of fine-tuning, train the models of these
+    baselines, in as many epochs as the other specs have rounds. The result has
+    a row for each client and setting: setting, client_id, client, num_examples,
     the test score and, with the prefix validation_, the validation score.
     """
-    theta = train_settings(specs, self.model, self.train, first, seed)
+    theta = self.train_models(specs, first, seed)
     clients = np.arange(self.test.num_examples.size)
     found = {
       "setting": np.tile(np.arange(len(specs)), clients.size),
@@ -282,6 +313,29 @@ class Federation(NamedTuple):
       found[f"{prefix}num_examples"] = np.repeat(data.num_examples, len(specs))
       found[f"{prefix}{self.score}"] = of_data.ravel()
     return pd.DataFrame(found)
+
+  def train_models(
+    self, specs: Sequence[RunSpec], first: np.ndarray, seed: int
+  ) -> np.ndarray:
+    """Returns the weights of one model, or a model per client, [., F, S, C]."""
+    spec, data = specs[0], self.train
+    if spec.pooled_baseline:
+      rows = data.mask
+      data = Data(
+        data.x[rows][None],
+        data.y[rows][None],
+        data.num_examples.sum(keepdims=True),
+      )
+    theta = np.repeat(first[None, :, None], len(specs), 2)
+    epochs = [s.total_rounds for s in specs]
+    if not (spec.local_baseline or spec.pooled_baseline):
+      theta = train_settings(specs, self.model, data, first, seed)
+      epochs = [s.finetune_epochs or 0 for s in specs]
+    if not any(epochs):
+      return theta
+    start = np.repeat(theta, data.num_examples.size // len(theta), 0)
+    rates = np.array([s.client_learning_rate for s in specs])
+    return train_apart(self.model, data, start, rates, np.array(epochs), seed)
 
 
 def first_weights(task: Task) -> np.ndarray:

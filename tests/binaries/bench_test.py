@@ -13,7 +13,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks import bench_levels, choice_accuracy, numpy_rules
+from benchmarks import (
+  bench_levels,
+  choice_accuracy,
+  numpy_methods,
+  numpy_rules,
+)
 from binaries import bench, prepare_data
 from tasks import federations
 from tests import source_tree
@@ -144,12 +149,51 @@ def test_the_methods_in_numpy_have_the_same_results(done):
   algorithms = ("fedavg", "fedavg:uniform")
   asked = _bench_of(folder, algorithms=algorithms, rounds=2, tries=1)
   (table,) = asked.tables()
-  found = bench_levels.evaluate_seed(table, 1, {})
+  settings = bench_levels.settings_by_method(table)
+  found = bench_levels.evaluate_seed(table, settings, 1, {})
   results = pd.read_csv(folder / "out.csv.gz")
   keys = ["method", "client"]
   both = pd.concat(found).merge(results[results["seed"] == 1], on=keys)
   assert len(both) == 6
   np.testing.assert_allclose(both["score_mean_x"], both["score_mean_y"])
+
+
+def test_baselines_in_numpy_are_fedavgs_of_other_data(tmp_path):
+  _prepare(tmp_path)
+  (table,) = _bench_of(tmp_path, rounds=3).tables()
+  settings = bench_levels.settings_by_method(table, baselines=True)
+  assert {len(tried) for tried in settings.values()} == {8}
+  task = task_loading.load(table.spec())
+  data = numpy_methods.Federation.from_task(task, "accuracy", is_number=False)
+  first = np.random.default_rng(0).normal(size=data.shape)
+
+  def train(name, data=data, **fields):
+    specs = [spec.replace(**fields) for spec in settings[name]]
+    return data.train_models(specs, first, 0)
+
+  def of_clients(*ids):
+    x = np.concatenate(
+      [data.train.x[k, : data.train.num_examples[k]] for k in ids]
+    )
+    y = np.concatenate(
+      [data.train.y[k, : data.train.num_examples[k]] for k in ids]
+    )
+    rows = numpy_methods.Data(x[None], y[None], np.array([len(y)]))
+    return data._replace(train=rows)
+
+  # A client's 24 rows are one batch, so their order does not matter.
+  for k in range(3):
+    alone = train("fedavg", of_clients(k))
+    np.testing.assert_allclose(train("Alone")[[k]], alone)
+    tuned = train("FedAvg, fine-tuned", of_clients(k))
+    for j, rounds in enumerate([4, 8] * 4):
+      longer = train("fedavg", of_clients(k), total_rounds=rounds)
+      np.testing.assert_allclose(
+        tuned[..., j, :], longer[..., 2 * (j // 2) + 1, :]
+      )
+  np.testing.assert_allclose(
+    train("Pooled"), train("fedavg", of_clients(0, 1, 2))
+  )
 
 
 def test_further_runs_have_other_initial_weights(done, monkeypatch):
@@ -180,8 +224,7 @@ def test_methods_that_need_accuracies_have_no_items_for_numbers(tmp_path):
   items = dataclasses.replace(asked, federations=names, seeds=(0,)).items()
   assert [item.method.name for item in items] == ["fedavg", "fedfa", "fedavg"]
   (numbers,) = dataclasses.replace(asked, federations=names[1:]).tables()
-  (found,) = bench_levels.evaluate_seed(numbers, 0, {})
-  assert {*found["method"]} == {"fedavg"}
+  assert [*bench_levels.settings_by_method(numbers)] == ["fedavg"]
 
 
 @pytest.mark.parametrize(
