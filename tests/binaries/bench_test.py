@@ -659,7 +659,7 @@ def test_all_methods_are_those_that_any_table_can_train(program):
   [
     ("fair_bench_model_seeds.csv.xz", None),
     pytest.param(
-      "fair_bench_numpy.csv.gz", "fair_bench.svg", marks=pytest.mark.long
+      "fair_bench_numpy.csv.xz", "fair_bench.svg", marks=pytest.mark.long
     ),
   ],
 )
