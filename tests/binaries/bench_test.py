@@ -1,5 +1,6 @@
 """Tests of the program fair-bench, on small federations with few rounds."""
 
+import collections
 import dataclasses
 import gzip
 import pathlib
@@ -692,6 +693,28 @@ def test_the_page_names_the_clear_gains_of_the_other_methods():
     *(("mean", "parkinsons", name) for name in on_parkinsons),
     ("worst_10", "star", "fedgini"),
   ]
+
+
+def test_the_page_counts_the_clear_differences_of_the_baselines():
+  docs = source_tree.ROOT / "docs"
+  compared = analysis.compare(
+    pd.read_csv(docs / "fair_bench_baselines.csv.xz"),
+    analysis.BETTER_FEDAVG,
+    columns=["mean", "worst_10"],
+  )
+  found = collections.Counter((r.method, r.column, r.verdict) for r in compared)
+  page = (docs / "fair_bench.md").read_text()
+  for title, method in (
+    ("FedAvg, fine-tuned", "FedAvg, fine-tuned"),
+    ("alone", "Alone"),
+    ("pooled", "Pooled"),
+  ):
+    counts = [
+      found[method, column, verdict]
+      for column in ("mean", "worst_10")
+      for verdict in ("gain", "loss")
+    ]
+    assert f"| {title} | {' | '.join(map(str, counts))} |" in page
 
 
 def test_with_a_hidden_layer_only_ditto_differs_clearly():
