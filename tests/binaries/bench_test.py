@@ -207,7 +207,8 @@ def test_further_runs_have_other_initial_weights(done, monkeypatch):
   assert losses.T.nunique().tolist() == [3, 3, 3]
   asked = _bench_of(folder, rounds=2, tries=1, model_seeds=3)
   (table,) = asked.tables()
-  in_numpy = pd.concat(bench_levels.evaluate_seed(table, 1, {}))
+  settings = bench_levels.settings_by_method(table)
+  in_numpy = pd.concat(bench_levels.evaluate_seed(table, settings, 1, {}))
   results = pd.read_csv("three.csv")
   both = in_numpy.merge(results[results["seed"] == 1], on=["method", "client"])
   assert len(both) == 6
