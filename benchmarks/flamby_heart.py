@@ -30,7 +30,7 @@ from sklearn import model_selection
 
 import tff_fair
 from benchmarks import measure
-from tasks.federations import natural
+from tasks.federations import readers
 from tff_fair import runtime
 
 _HEART = flags.DEFINE_string("heart", "", "The archive of the hospitals.")
@@ -49,7 +49,7 @@ _ServerStep: TypeAlias = Callable[[_Weights, _Weights], _Weights]
 
 def read_halves(source: pathlib.Path) -> Iterator[tuple[_Arrays, _Arrays]]:
   """Yields the training and the test rows of each hospital."""
-  frame = natural.read_hospitals(source)
+  frame = readers.read_hospitals(source)
   frame = frame.drop(columns=["slope", "vessels", "thal"]).dropna()
   frame = pd.get_dummies(
     frame, columns=["pain", "ecg"], drop_first=True, dtype=float

@@ -8,13 +8,14 @@ docs/fair_bench.md.
 
 import pathlib
 import zlib
+from collections.abc import Sequence
 
 import pandas as pd
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError, prefixing_errors
 from tasks import federations
-from tff_fair import methods
+from tff_fair import methods, user_functions
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.analysis import (
@@ -23,6 +24,7 @@ from tff_fair.experiments.analysis import (
   questions,
 )
 from tff_fair.experiments.presenting import fair_bench
+from tff_fair.experiments.spec import scores
 from tff_fair.experiments.sweeps import bench, bench_baselines
 from tff_fair.files import atomic
 from tff_fair.metrics.intervals import LEVEL
@@ -152,11 +154,13 @@ def main() -> None:
   for name, path in outputs.items():  # Check them before training.
     with prefixing_errors(f"--{name}=", OSError):
       atomic.check_regular(path)
+  asked: Sequence[str] = federations.NAMES
   if _READ.value is not None:
     found = _read(paths.parse("read", _READ.value))
   else:
     planned = _bench_of_flags()
     if _DRY_RUN.value:
+      planned.record(dry=True)
       _show(planned)
       return
     bench.run(planned, _JOBS.value)
@@ -166,6 +170,7 @@ def main() -> None:
     with prefixing_errors(f"{planned.folder}: ", ValueError):
       analysis.check(found)
     _report_left_out(planned)
+    asked = planned.federations
   if _RESULTS.name in outputs:
     with prefixing_errors(f"--{_RESULTS.name}=", OSError):
       write_results(outputs[_RESULTS.name], found)
@@ -182,7 +187,7 @@ def main() -> None:
       f"--baseline={_BASELINE.value}: no federation has results of this "
       "baseline and of another method."
     )
-  titles = _titles(found)
+  titles = _titles(found, asked)
   if _PICTURE.name in outputs:
     text = fair_bench.picture(compared, titles)
     paths.write_output(outputs[_PICTURE.name], text, _PICTURE.name)
@@ -190,10 +195,14 @@ def main() -> None:
   rows = analysis.summarize_methods(compared, spreads)
   question = questions.Question(_QUESTION.value)
   num_seeds = found.groupby("federation")["seed"].nunique().rename(titles)
+  errors = [
+    s for s in found["score"].unique() if not scores.BY_NAME[s].higher_is_better
+  ]
   caption = (
     f"Differences to {baseline if uses_better_fedavg else 'FedAvg'}; settings "
     f"chosen by {_CRITERION.value} of validation rows; 95 % intervals over "
-    f"{question.population}, after Holm's correction; bold is clear. "
+    f"{question.population}, after Holm's correction; bold is clear; lower is "
+    f"better for {' and '.join(['std', *errors])}. "
     f"{method_tables.interval_note(num_seeds.to_dict(), question)}"
   )
   print(
@@ -338,12 +347,13 @@ def _read(path: pathlib.Path) -> pd.DataFrame:
   return found
 
 
-def _titles(found: pd.DataFrame) -> dict[str, str]:
-  """Returns the title of each federation; its name if it is unknown."""
-  return {
-    name: federations.get(name).title if name in federations.NAMES else name
-    for name in found["federation"].unique()
+def _titles(found: pd.DataFrame, asked: Sequence[str]) -> dict[str, str]:
+  """Returns the title of each federation; its name if it is not among these."""
+  titles = {
+    user_functions.short_name(name): federations.get(name).title
+    for name in asked
   }
+  return {name: titles.get(name, name) for name in found["federation"].unique()}
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:

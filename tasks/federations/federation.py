@@ -1,8 +1,14 @@
 """A federation of the benchmark: a table with natural clients."""
 
+import contextlib
 import dataclasses
+import fnmatch
+import functools
 import hashlib
+import io
 import pathlib
+import tarfile
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -11,6 +17,7 @@ import pandas as pd
 
 from tasks.data_error import DataError, reporting_unreadable
 from tasks.formats import data_files
+from tff_fair import spelling
 from tff_fair.declared import FieldError, Value
 
 Source = pathlib.Path | None
@@ -38,6 +45,7 @@ class Federation:
   score: Literal["auc", "r2", "mae", "balanced_accuracy"] | None = None
   min_examples: int = 15  # Clients with fewer rows are left out.
   files: str = ""  # Files that `read` expects; empty if a package has the data.
+  address: str = ""  # Where to download the files.
   # Further options of the task `table`.
   options: Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
   # Digest of the table from which published results were computed.
@@ -63,7 +71,9 @@ class Federation:
     """Returns the table as CSV text."""
     if self.files and source is None:
       raise DataError(
-        self.title, f"its data must be given; expected {self.files}."
+        self.title,
+        f"its data must be given: --source=PATH of {self.files}, from "
+        f"{self.address}.",
       )
     try:
       with reporting_unreadable(source or self.title):
@@ -82,6 +92,14 @@ class Federation:
         source or self.title,
         f"`read` returns a {type(frame).__name__}; expected a DataFrame.",
       )
+    for name in (self.client, self.label):
+      if name not in frame:
+        columns = spelling.join_names([*map(str, frame)])
+        raise DataError(
+          source or self.title,
+          f"has no column {name}; expected the columns {self.client} and "
+          f"{self.label}, found {columns}.",
+        )
     return frame.to_csv(index=False, lineterminator="\n")
 
   def prepare(
@@ -93,6 +111,34 @@ class Federation:
     with data_files.replacement(path, overwrite=overwrite) as staged:
       staged.write_bytes(content)
     return hashlib.sha256(content).hexdigest() == self.sha256
+
+
+def files_in(source: pathlib.Path, pattern: str) -> dict[str, io.BytesIO]:
+  """Returns files in a folder, zip or tar archive, by their names, sorted."""
+  with contextlib.ExitStack() as stack:
+    if source.is_dir():
+      readers = {p: p.read_bytes for p in source.rglob("*") if p.is_file()}
+    elif zipfile.is_zipfile(source):
+      archive = stack.enter_context(zipfile.ZipFile(source))
+      readers = {
+        pathlib.Path(name): functools.partial(archive.read, name)
+        for name in archive.namelist()
+      }
+    else:
+      packed = stack.enter_context(tarfile.open(source))
+      readers = {
+        pathlib.Path(member.name): file.read
+        for member in packed
+        if (file := packed.extractfile(member))  # None for a folder.
+      }
+    found = {
+      path.name: read()
+      for path, read in readers.items()
+      if fnmatch.fnmatch(path.name, pattern)
+    }
+  if not found:
+    raise DataError(source, f"has no file {pattern}.")
+  return {name: io.BytesIO(found[name]) for name in sorted(found)}
 
 
 def from_r(package: str, name: str) -> pd.DataFrame:

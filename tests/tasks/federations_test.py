@@ -1,6 +1,9 @@
 import dataclasses
 import hashlib
 import io
+import json
+import shutil
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -80,6 +83,7 @@ def test_each_federation_is_described():
     assert found.about.endswith(".")
     assert found.source
     assert found.licence
+    assert bool(found.files) == found.address.startswith("https://")
 
 
 def test_its_table_is_a_task(prepare, tmp_path):
@@ -98,6 +102,95 @@ def test_its_table_is_a_task(prepare, tmp_path):
   assert "exists already" in again.refusal
 
 
+def _tables(name, folder, *sources):
+  return [federations.get(name).table(folder / source) for source in sources]
+
+
+def test_hospitals_from_the_archive_of_the_owner(tmp_path):
+  rows = {"cleveland": "63,1,1,145,233,1,2,150,0,2.3,3,0,6,2", "va": "?," * 13}
+  (tmp_path / "all").mkdir()
+  for place, text in rows.items():
+    (tmp_path / f"all/processed.{place}.data").write_text(f"{text}\n")
+  (tmp_path / "all/reprocessed.va.data").write_text("1 2 3\n")
+  (tmp_path / "all/va.data").write_bytes(b"\xff")
+  for kind in ("zip", "gztar"):
+    shutil.make_archive(str(tmp_path / "all"), kind, tmp_path / "all")
+  first, *others = _tables(
+    "heart_disease", tmp_path, "all", "all.zip", "all.tar.gz"
+  )
+  assert others == [first] * 2
+  frame = pd.read_csv(io.StringIO(first))
+  assert frame["hospital"].tolist() == ["cleveland", "va"]
+  assert frame["disease"].tolist() == [1, 0]
+
+
+def test_communities_from_the_files_of_the_owner(tmp_path):
+  names = ["state", "county", "community", "communityname string", "fold", "x"]
+  rows = ["8,?,?,Lakewoodcity,1,0.19,0.2", "53,?,?,Tukwilacity,1,0,0.67"]
+  described = [
+    f"@attribute {name} numeric" for name in [*names[:3], *names[4:]]
+  ]
+  described.insert(3, "@attribute communityname string")
+  (tmp_path / "it").mkdir()
+  (tmp_path / "it/communities.data").write_text("\n".join(rows))
+  (tmp_path / "it/communities.names").write_text(
+    "\n".join(["% of @attribute", *described, "@attribute crimes numeric"])
+  )
+  head = ",".join([*names, "crimes"])
+  (tmp_path / "one.csv").write_text("\n".join([head, *rows]))
+  first, second = _tables("communities", tmp_path, "it", "one.csv")
+  assert first == second
+  assert first.splitlines()[1] == "state_08,0.19,0.2"
+
+
+def test_vehicle_from_the_file_of_ditto(tmp_path):
+  x, y, user = [[0.25, 1.0], [2.0, 3.0], [4.0, 5.0]], [-1, 1, 1], [0, 0, 1]
+  np.savez(tmp_path / "copy.npz", x=x, y=y, user=user)
+  of_users = {
+    "f_00001": {"x": x[2:], "y": [[1]]},
+    "f_00000": {"x": x[:2], "y": [[-1], [1]]},
+  }
+  (tmp_path / "mytrain.json").write_text(json.dumps({"user_data": of_users}))
+  first, second = _tables("vehicle", tmp_path, "mytrain.json", "copy.npz")
+  assert first == second
+  assert first.splitlines()[-1] == "4.0,5.0,sensor_01,1"
+
+
+def test_parkinsons_from_the_file_of_the_owner(tmp_path):
+  names = "subject#", "motor_UPDRS", "total_UPDRS", "Jitter(Abs)"
+  owned = [
+    names,
+    ("1", "2", "3.5", "2.425e-005"),
+    ("2", "2", "4", "0.000123456"),
+  ]
+  copied = [names, ("1", "2", "3.5", "2.43E-05"), owned[2]]
+  for name, rows, separator in (
+    ("parkinsons_updrs.data", owned, ","),
+    ("copy.tsv", copied, "\t"),
+  ):
+    text = "\n".join(separator.join(row) for row in rows)
+    (tmp_path / name).write_text(text)
+  with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+    archive.write(tmp_path / "parkinsons_updrs.data", "a/parkinsons_updrs.data")
+    archive.writestr("a/parkinsons_updrs.names", "what it is")
+  first, *others = _tables(
+    "parkinsons", tmp_path, "copy.tsv", "parkinsons_updrs.data", "all.zip"
+  )
+  assert others == [first] * 2
+  assert first.splitlines()[1:] == [
+    "patient_01,3.5,2.43e-05",
+    "patient_02,4.0,0.000123456",
+  ]
+
+
+def test_a_table_has_its_client_and_label():
+  federation = dataclasses.replace(
+    federations.get("exam"), read=lambda _: pd.DataFrame({"school": ["a"]})
+  )
+  with refused(federation.title, "normexam"):
+    federation.table(None)
+
+
 @pytest.mark.parametrize(
   "words",
   [
@@ -107,6 +200,7 @@ def test_its_table_is_a_task(prepare, tmp_path):
     ("--federation=vehicle", "--source=mine.py", "--data_dir=out"),
     ("--federation=landmine", "--source=mine.py", "--data_dir=out"),
     ("--federation=wisdm", "--source=mine.py", "--data_dir=out"),
+    ("--federation=heart_disease", "--source=.", "--data_dir=out"),
     ("--federation=mine.py:MADE", "--data_dir=out"),
   ],
 )

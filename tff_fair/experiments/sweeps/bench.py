@@ -162,8 +162,12 @@ class Bench:
       for method in table.methods
     ]
 
-  def record(self) -> None:
-    """Records the settings; raises `RunError` if others are on record."""
+  def record(self, *, dry: bool = False) -> None:
+    """Records the settings, or only checks that no others are on record.
+
+    Raises:
+      RunError: If results of other settings are in the folder.
+    """
     found = {
       "rounds": self.rounds,
       "tries": self.tries,
@@ -193,8 +197,9 @@ class Bench:
           f"{self.folder}: holds a bench with another version of {source}; "
           "put that version back, or choose another folder."
         )
-    self.folder.mkdir(parents=True, exist_ok=True)
-    atomic.write(path, json_text({**found, "versions": versions}))
+    if not dry:
+      self.folder.mkdir(parents=True, exist_ok=True)
+      atomic.write(path, json_text({**found, "versions": versions}))
 
   def _sources(self) -> Iterator[tuple[str, object, object]]:
     """Yields the sources of results: tables, settings, users' definitions.
@@ -279,10 +284,12 @@ class Table:
     """Returns the path of the federation's prepared table, which must exist."""
     prepared = self.bench.data_dir / f"{self.short_name}.csv"
     if not prepared.exists():
+      files = federations.get(self.federation).files
       raise FieldError(
         "federations",
         f"{prepared} is missing; write it with tff-fair-prepare-data "
-        f"--federation={self.federation} --data_dir={self.bench.data_dir}.",
+        f"--federation={self.federation} --data_dir={self.bench.data_dir}"
+        f"{' --source=PATH' if files else ''}.",
         value=self.federation,
       )
     return prepared
