@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from benchmarks import numpy_methods
 from benchmarks.numpy_methods import Federation
 from binaries import bench as program, command_line
 from binaries.command_line import UsageError
-from tasks import federations
+from tasks import DataError, federations
 from tff_fair.experiments.analysis import federations as analysis
 from tff_fair.experiments.analysis.paired import Difference
 from tff_fair.experiments.spec import task_loading
@@ -41,9 +41,11 @@ _FEDERATIONS = _FLAGS.names("federations", [*federations.SMALL], "Whose.")
 _ALGORITHMS = _FLAGS.names("algorithms", [*bench.METHODS], "Of the methods.")
 _DATA_DIR = _FLAGS.text("data_dir", "data/federations", "Of prepared tables.")
 _OUTPUT_DIR = _FLAGS.text("output_dir", "outputs/levels", "Of results.")
-_DRAWS = _FLAGS.integer("draws", 1, "Draws of each federation.")
-_SEEDS = _FLAGS.integer("seeds", 5, "Data seeds.")
-_MODEL_SEEDS = _FLAGS.integer("model_seeds", 1, "Runs at a selected setting.")
+_DRAWS = _FLAGS.integer("draws", 1, "Of each federation.", lower_bound=1)
+_SEEDS = _FLAGS.integer("seeds", 5, "Data seeds.", lower_bound=1)
+_MODEL_SEEDS = _FLAGS.integer(
+  "model_seeds", 1, "Runs at a selected setting.", lower_bound=1
+)
 _BASELINES = _FLAGS.switch(
   "baselines",
   False,
@@ -225,7 +227,7 @@ def detectable_table(found: pd.DataFrame) -> str:
 def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
   """Returns a text table of the shares of rows that agree with `results`."""
   keys = ["federation", "method", "seed", "client"]
-  both = found.merge(pd.read_csv(results), on=keys, suffixes=("", "_bench"))
+  both = found.merge(_read(results), on=keys, suffixes=("", "_bench"))
   gap = (both["score_worst_10"] - both["score_worst_10_bench"]).abs()
   both["equal"] = gap < 1e-4
   both["setting"] = both["setting_worst_10"] == both["setting_worst_10_bench"]
@@ -233,10 +235,16 @@ def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
   return by.mean().assign(rows=by.size()).to_string()
 
 
+def _read(path: pathlib.Path) -> pd.DataFrame:
+  """Returns the results in a file; raises `UsageError` if it has no such."""
+  with command_line.prefixing_errors("", DataError):
+    return analysis.read(path)
+
+
 def all_results(folder: pathlib.Path) -> pd.DataFrame:
   """Returns the results in a folder, sorted by federation and seed."""
   order = {name: place for place, name in enumerate(federations.NAMES)}
-  found = pd.concat(map(pd.read_csv, folder.glob("*-seed-*.csv")))
+  found = pd.concat(map(_read, sorted(folder.glob("*-seed-*.csv"))))
   found = found.sort_values(
     ["federation", "seed"],
     key=lambda column: (
@@ -248,19 +256,28 @@ def all_results(folder: pathlib.Path) -> pd.DataFrame:
   return found[[*first, *found.columns.difference(first, sort=False)]]
 
 
-def main() -> None:
-  """Computes missing results, and prints how often methods differ."""
-  if _DETECTABLE.value is not None:
-    print(detectable_table(pd.read_csv(_DETECTABLE.value)))
-    return
-  folder = pathlib.Path(_OUTPUT_DIR.value)
-  folder.mkdir(parents=True, exist_ok=True)
+def _read_item(
+  path: pathlib.Path, table: bench.Table, names: Collection[str], seed: int
+) -> pd.DataFrame:
+  """Returns the results of a federation's methods with a seed."""
+  rows = _read(path)
+  if {*rows["method"]} != {*names} or {*rows["seed"]} != {seed}:
+    raise UsageError(
+      f"{path}: has results of other methods or another seed; choose another "
+      "--output_dir."
+    )
+  if {*rows["federation"]} != {table.name}:
+    raise UsageError(f"{path}: has results of another federation; remove it.")
+  return rows
+
+
+def _planned(folder: pathlib.Path) -> bench.Bench:
   kind = None if _CALIBRATION.value == "none" else _CALIBRATION.value
-  planned = bench.Bench(
+  return bench.Bench(
     folder=folder,
     data_dir=pathlib.Path(_DATA_DIR.value),
     federations=tuple(_FEDERATIONS.value),
-    algorithms=tuple(_ALGORITHMS.value),
+    algorithms=bench.with_both_fedavgs(_ALGORITHMS.value),
     seeds=tuple(range(_SEEDS.value)),
     rounds=_ROUNDS.value,
     model_seeds=_MODEL_SEEDS.value,
@@ -268,31 +285,54 @@ def main() -> None:
     copies=_DRAWS.value,
     share=_SHARE.value,
   )
+
+
+def main() -> None:
+  """Computes missing results, and prints how often methods differ."""
+  if _DETECTABLE.value is not None:
+    print(detectable_table(_read(pathlib.Path(_DETECTABLE.value))))
+    return
+  folder = pathlib.Path(_OUTPUT_DIR.value)
+  planned = _planned(folder)
+  if _RESULTS.value is not None:  # Checked before training.
+    with command_line.prefixing_errors("--results=", OSError):
+      atomic.check_regular(pathlib.Path(_RESULTS.value))
   planned.record()
-  known: dict[object, np.ndarray] = {}
-  found = []
   # Sorted by draw, so that even an interrupted run covers all federations.
-  for table in sorted(planned.tables(), key=lambda table: table.draw):
-    settings = settings_by_method(table, baselines=_BASELINES.value)
-    for seed in planned.seeds:
-      path = folder / f"{table.name}-seed-{seed}.csv"
-      if not path.exists():
-        with np.errstate(all="ignore"):  # Some settings diverge.
-          rows = pd.concat(evaluate_seed(table, settings, seed, known))
-        atomic.write(path, rows.to_csv(index=False, lineterminator="\n"))
-        print(table.name, seed, f"{time.process_time():.0f} s", flush=True)
-      found.append(pd.read_csv(path))
-      if {*found[-1]["method"]} != {*settings}:
-        raise UsageError(
-          f"{path}: has results of other methods; choose another --output_dir."
-        )
-  results = pd.concat(found, ignore_index=True)
+  tables = sorted(planned.tables(), key=lambda table: table.draw)
+  settings = {
+    table: settings_by_method(table, baselines=_BASELINES.value)
+    for table in tables
+  }
+  paths = {
+    (table, seed): folder / f"{table.name}-seed-{seed}.csv"
+    for table in tables
+    for seed in planned.seeds
+  }
+  for (table, seed), path in paths.items():
+    if path.exists():
+      _read_item(path, table, settings[table], seed)
+  known: dict[object, np.ndarray] = {}
+  for (table, seed), path in paths.items():
+    if not path.exists():
+      with np.errstate(all="ignore"):  # Some settings diverge.
+        rows = pd.concat(evaluate_seed(table, settings[table], seed, known))
+      atomic.write(path, rows.to_csv(index=False, lineterminator="\n"))
+      print(table.name, seed, f"{time.process_time():.0f} s", flush=True)
   if _RESULTS.value is not None:
     program.write_results(pathlib.Path(_RESULTS.value), all_results(folder))
-  elif _CHECK.value is None:
-    print(summary(results))
+    return
+  found = pd.concat(
+    [
+      _read_item(path, table, settings[table], seed)
+      for (table, seed), path in paths.items()
+    ],
+    ignore_index=True,
+  )
+  if _CHECK.value is None:
+    print(summary(found))
   else:
-    print(agreement(results, pathlib.Path(_CHECK.value)))
+    print(agreement(found, pathlib.Path(_CHECK.value)))
 
 
 PROGRAM = _FLAGS.program(main, __doc__, "Levels: for whom, and how many.")

@@ -7,15 +7,13 @@ docs/fair_bench.md.
 """
 
 import pathlib
-import zlib
-from collections.abc import Sequence
 
 import pandas as pd
 
 from binaries import command_line, paths
 from binaries.command_line import UsageError, prefixing_errors
-from tasks import federations
-from tff_fair import methods, user_functions
+from tasks import DataError, federations
+from tff_fair import methods
 from tff_fair.declared import FieldError
 from tff_fair.experiments import interruption, progress
 from tff_fair.experiments.analysis import (
@@ -151,12 +149,14 @@ def main() -> None:
     for flag in (_RESULTS, _PICTURE)
     if flag.value is not None
   }
+  if len({*outputs.values()}) < len(outputs):
+    raise UsageError("--picture: expected another file than --results.")
   for name, path in outputs.items():  # Check them before training.
     with prefixing_errors(f"--{name}=", OSError):
       atomic.check_regular(path)
-  asked: Sequence[str] = federations.NAMES
   if _READ.value is not None:
-    found = _read(paths.parse("read", _READ.value))
+    with prefixing_errors("--read=", DataError):
+      found = analysis.read(paths.parse("read", _READ.value))
   else:
     planned = _bench_of_flags()
     if _DRY_RUN.value:
@@ -170,12 +170,15 @@ def main() -> None:
     with prefixing_errors(f"{planned.folder}: ", ValueError):
       analysis.check(found)
     _report_left_out(planned)
-    asked = planned.federations
   if _RESULTS.name in outputs:
     with prefixing_errors(f"--{_RESULTS.name}=", OSError):
       write_results(outputs[_RESULTS.name], found)
+  titles = _titles(found)
+  question = questions.Question(_QUESTION.value)
+  num_seeds = found.groupby("federation")["seed"].nunique().rename(titles)
+  seeds_note = method_tables.interval_note(num_seeds.to_dict(), question)
   if _CALIBRATION.value is not None:
-    print(calibration(found, _CRITERION.value))
+    print(f"{calibration(found, _CRITERION.value)}\n{seeds_note}".rstrip())
     return
   uses_better_fedavg = _BASELINE.value != analysis.FEDAVG
   baseline = analysis.BETTER_FEDAVG if uses_better_fedavg else analysis.FEDAVG
@@ -187,14 +190,17 @@ def main() -> None:
       f"--baseline={_BASELINE.value}: no federation has results of this "
       "baseline and of another method."
     )
-  titles = _titles(found, asked)
+  left_out = {*titles} - {result.federation for result in compared}
+  if left_out:
+    progress.say(
+      f"{', '.join(titles[name] for name in sorted(left_out))}: left out, "
+      f"since --baseline={_BASELINE.value} has no results there, or diverged."
+    )
   if _PICTURE.name in outputs:
     text = fair_bench.picture(compared, titles)
     paths.write_output(outputs[_PICTURE.name], text, _PICTURE.name)
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
   rows = analysis.summarize_methods(compared, spreads)
-  question = questions.Question(_QUESTION.value)
-  num_seeds = found.groupby("federation")["seed"].nunique().rename(titles)
   errors = [
     s for s in found["score"].unique() if not scores.BY_NAME[s].higher_is_better
   ]
@@ -203,7 +209,7 @@ def main() -> None:
     f"chosen by {_CRITERION.value} of validation rows; 95 % intervals over "
     f"{question.population}, after Holm's correction; bold is clear; lower is "
     f"better for {' and '.join(['std', *errors])}. "
-    f"{method_tables.interval_note(num_seeds.to_dict(), question)}"
+    f"{seeds_note}"
   )
   print(
     caption.rstrip(),
@@ -230,16 +236,14 @@ def _check_combinations() -> None:
 
 
 def _bench_of_flags() -> bench.Bench:
-  names = _FEDERATIONS.value
-  algorithms = _ALGORITHMS.value
+  names, algorithms = _FEDERATIONS.value, _ALGORITHMS.value
   if algorithms == [_ALL]:
     algorithms = [*bench.ALL_METHODS]
-  needed = [name for name in bench.METHODS[:2] if name not in algorithms]
   asked = bench.Bench(
     folder=paths.parse("output_dir", _OUTPUT_DIR.value),
     data_dir=paths.parse("data_dir", _DATA_DIR.value),
     federations=federations.NAMES if names == [_ALL] else tuple(names),
-    algorithms=(*needed, *algorithms),
+    algorithms=bench.with_both_fedavgs(algorithms),
     seeds=tuple(range(_SEEDS.value)),
     rounds=_ROUNDS.value,
     tries=int(_TRIES.value),
@@ -299,9 +303,9 @@ def _show(asked: bench.Bench) -> None:
 def write_results(path: pathlib.Path, found: pd.DataFrame) -> None:
   """Writes the results as CSV, compressed if the path ends in .gz or .xz."""
   packing: dict[str, object] | str | None = None
-  if path.suffix == ".xz":
+  if path.suffix.lower() == ".xz":
     packing = "xz"
-  elif path.suffix == ".gz":
+  elif path.suffix.lower() == ".gz":
     # Omit the time from the file, so that equal results give equal bytes.
     packing = {"method": "gzip", "mtime": 0}
   with atomic.replacement(path, overwrite=True) as staged:
@@ -332,28 +336,12 @@ def collect_results(asked: bench.Bench) -> pd.DataFrame:
   return pd.concat(found, ignore_index=True)
 
 
-def _read(path: pathlib.Path) -> pd.DataFrame:
-  try:
-    found = pd.read_csv(path, converters={"client": str})
-  except (OSError, ValueError, EOFError, zlib.error) as error:
-    reason = " ".join(str(error).split())[:100]
-    raise UsageError(f"--read={path}: cannot be read: {reason}.") from error
-  try:
-    analysis.check(found)
-  except ValueError as error:
-    raise UsageError(
-      f"--read={path}: {error}; expected what --results has written."
-    ) from error
-  return found
-
-
-def _titles(found: pd.DataFrame, asked: Sequence[str]) -> dict[str, str]:
-  """Returns the title of each federation; its name if it is not among these."""
-  titles = {
-    user_functions.short_name(name): federations.get(name).title
-    for name in asked
+def _titles(found: pd.DataFrame) -> dict[str, str]:
+  """Returns the title of each federation; its name if it is unknown."""
+  return {
+    name: federations.get(name).title if name in federations.NAMES else name
+    for name in found["federation"].unique()
   }
-  return {name: titles.get(name, name) for name in found["federation"].unique()}
 
 
 def calibration(found: pd.DataFrame, criterion: str) -> str:

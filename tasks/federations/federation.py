@@ -54,6 +54,13 @@ class Federation:
   def __post_init__(self) -> None:
     if self.kind not in ("classes", "number"):
       raise FieldError("kind", "expected classes or number.", value=self.kind)
+    if self.min_examples < 4:
+      raise FieldError(
+        "min_examples",
+        "expected at least 4, so that each client has rows for training, "
+        "validation and testing.",
+        value=self.min_examples,
+      )
 
   def task_options(self, table: pathlib.Path) -> dict[str, Value]:
     """Returns options with which the task `table` reads a prepared table."""

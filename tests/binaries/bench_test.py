@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import gzip
+import lzma
 import pathlib
 import re
 import shutil
@@ -386,8 +387,12 @@ def test_the_same_command_has_nothing_left_to_do(done, monkeypatch):
 def test_another_table_or_protocol_is_refused(tmp_path, monkeypatch):
   _prepare(tmp_path)
   _bench_of(tmp_path).record()
-  with pytest.raises(RunError, match="rounds=30"):
-    _bench_of(tmp_path, rounds=3).record()
+  before = (tmp_path / "out/protocol.json").read_bytes()
+  for dry in (True, False):
+    with pytest.raises(RunError, match="rounds=30"):
+      _bench_of(tmp_path, rounds=3).record(dry=dry)
+  _bench_of(tmp_path, seeds=(0,)).record(dry=True)
+  assert (tmp_path / "out/protocol.json").read_bytes() == before
   with monkeypatch.context() as patch:
     patch.setitem(protocol.HYPERPARAMETERS, "term", ("t", (0.1, 2.0)))
     _bench_of(tmp_path, algorithms=("fedavg",)).record()
@@ -487,6 +492,7 @@ def test_wrong_flags_are_refused_in_a_line(program, words, fact):
     ("--jobs=2", "--read=out.csv"),
     ("--dry_run", "--read=out.csv"),
     ("--baselines", "--model_seeds=2"),
+    ("--picture=out.csv", "--results=out.csv"),
   ],
 )
 def test_a_flag_that_has_no_effect_is_refused(program, words):
@@ -513,6 +519,9 @@ def test_a_dry_run_counts_the_runs_of_all_model_seeds(program, tries, number):
     (lambda f: f.assign(num_examples="x"), "num_examples"),
     (lambda f: f.drop(columns="num_examples"), "lacks num_examples"),
     (lambda f: f.assign(seed=f["seed"] + 0.5), "seed has"),
+    (lambda f: f.assign(score_mean=7.0), "accuracy outside [0, 1]"),
+    (lambda f: f.assign(score_mean=-np.inf), "accuracy outside [0, 1]"),
+    (lambda f: f.assign(num_examples=0), "without examples"),
     (
       lambda f: f.assign(score=f["score"].where(f["seed"] == 0, "rmse")),
       "more than one score",
@@ -533,9 +542,47 @@ def test_damaged_results_are_refused_in_a_line(
   )
   refusal = program(f"--read={tmp_path / 'damaged.csv'}").refusal
   assert problem in refusal
-  cut = tmp_path / "cut.csv.gz"
-  cut.write_bytes((folder / "out.csv.gz").read_bytes()[:150])
-  assert "cut.csv.gz" in program(f"--read={cut}").refusal
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    lambda text: gzip.compress(text)[:150],
+    lambda text: lzma.compress(text)[:-40],
+    lambda text: lzma.compress(text)[:40] + bytes(40),
+    lambda text: b"PK\x03\x04" + text,
+    lambda text: text[:60] + b"\xff" + text[60:],
+  ],
+)
+def test_files_that_are_not_tables_are_refused_in_a_line(
+  done, program, tmp_path, content
+):
+  text = gzip.decompress((done[0] / "out.csv.gz").read_bytes())
+  (tmp_path / "other.csv.xz").write_bytes(content(text))
+  assert "other.csv.xz" in program(f"--read={tmp_path}/other.csv.xz").refusal
+
+
+@pytest.mark.parametrize("name", ["it.csv", "it.csv.gz", "it.csv.XZ"])
+def test_it_reads_what_it_writes(done, tmp_path, name):
+  words = f"--read={done[0] / 'out.csv.gz'}", f"--results={tmp_path / name}"
+  assert in_process.run(bench, *words).stdout == done[1]
+  again = in_process.run(bench, f"--read={tmp_path / name}")
+  assert again.stdout == done[1]
+  is_packed = not (tmp_path / name).read_bytes().startswith(b"federation")
+  assert is_packed == (name != "it.csv")
+
+
+def test_a_federation_without_the_baseline_is_left_out_and_named(
+  done, tmp_path
+):
+  results = pd.read_csv(done[0] / "out.csv.gz", converters={"client": str})
+  other = results[results["method"] != "fedavg"].assign(federation="vehicle")
+  pd.concat([results, other]).to_csv(tmp_path / "two.csv", index=False)
+  words = f"--read={tmp_path / 'two.csv'}", "--baseline=fedavg"
+  found = in_process.run(bench, *words)
+  assert found.status == 0
+  assert "Vehicle" in found.stderr
+  assert "Vehicle" not in found.stdout
 
 
 @pytest.mark.parametrize(

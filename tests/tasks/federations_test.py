@@ -16,6 +16,7 @@ from tasks.data_error import DataError
 from tasks.federations import Federation
 from tests.binaries import in_process
 from tests.refusals import refused
+from tff_fair.declared import FieldError
 
 # Maps a federation to its number of clients with enough rows, its number of
 # rows, and the path of its data if no package contains them.
@@ -181,6 +182,11 @@ def test_parkinsons_from_the_file_of_the_owner(tmp_path):
     "patient_01,3.5,2.43e-05",
     "patient_02,4.0,0.000123456",
   ]
+
+
+def test_each_client_has_rows_of_all_three_parts():
+  with pytest.raises(FieldError, match="min_examples"):
+    dataclasses.replace(federations.get("exam"), min_examples=3)
 
 
 def test_a_table_has_its_client_and_label():

@@ -207,6 +207,31 @@ def test_a_worst_accuracy_of_0_is_not_a_divergence():
   assert found.verdict == "gain"
 
 
+@pytest.mark.parametrize("error", [np.nan, np.inf])
+def test_a_baseline_that_diverged_is_none(error):
+  results = _results({federations.EQUAL_WEIGHTS: 0.0, "m": 0.1}, score="rmse")
+  results.loc[results["method"] == "fedavg", "score_worst_10"] = error
+  assert federations.compare(results, columns=["worst_10"]) == []
+  found = federations.compare(
+    results, federations.BETTER_FEDAVG, columns=["worst_10"]
+  )
+  assert [r.verdict for r in found] == ["diverged", "loss"]
+  assert np.isfinite(federations.spreads(results)["made_up"])
+
+
+def test_without_a_fedavg_nothing_is_compared():
+  results = _results({"m": 0.1})
+  others = results[results["method"] != "fedavg"]
+  assert federations.compare(others, federations.BETTER_FEDAVG) == []
+
+
+def test_a_square_that_overflows_is_not_an_error():
+  results = _results({"m": 0.1}, score="rmse")
+  results.loc[results["method"] == "m", "score_worst_10"] *= 1e200
+  (found,) = federations.compare(results, columns=["worst_10"])
+  assert found.verdict == "diverged"
+
+
 def test_spreads_are_those_of_the_baselines_clients():
   results = _results({"other": 0.2})
   of_fedavg = results[results["method"] == "fedavg"]

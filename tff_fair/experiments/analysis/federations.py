@@ -9,6 +9,7 @@ on the other methods.
 
 import itertools
 import math
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from tasks.data_error import DataError
+from tasks.formats import data_files
 from tff_fair.experiments.analysis import (
   comparison_table,
   measures,
@@ -77,6 +80,26 @@ def chosen_rows(rows: pd.DataFrame, score: Score) -> pd.DataFrame:
   return found.reset_index()
 
 
+def read(path: pathlib.Path) -> pd.DataFrame:
+  """Returns a file's results; raises `DataError` if `compare` cannot take them.
+
+  The file is CSV text, as it is or compressed.
+  """
+  with (
+    data_files.open_file(path) as file,
+    data_files.reporting_damage(path, "cannot be read"),
+  ):
+    # Clients' names are strings, even if they look like numbers or are NA.
+    found = pd.read_csv(file, converters={"client": str})
+  try:
+    check(found)
+  except ValueError as error:
+    raise DataError(
+      path, f"{error}; expected what tff-fair-bench --results writes."
+    ) from error
+  return found
+
+
 def check(results: pd.DataFrame) -> None:
   """Raises `ValueError` for a table of results that `compare` cannot take."""
   keys = ["federation", "method", "seed", "client"]
@@ -99,6 +122,7 @@ def check(results: pd.DataFrame) -> None:
     raise ValueError(f"line {row + 2} {problem}")
   if unknown := {*results["score"]} - {*BY_NAME}:
     raise ValueError(f"has the score {min(map(str, unknown))}")
+  _check_values(results, scores)
   if not pd.api.types.is_integer_dtype(results["seed"]):
     raise ValueError("seed has values that are not whole numbers")
   several = results.groupby("federation")["score"].nunique() > 1
@@ -111,6 +135,19 @@ def check(results: pd.DataFrame) -> None:
         raise ValueError(
           f"methods or seeds of {federation} have other {name}s than others"
         )
+
+
+def _check_values(results: pd.DataFrame, columns: Sequence[str]) -> None:
+  """Raises `ValueError` for scores that no client can have."""
+  if not (results["num_examples"] > 0).all():
+    raise ValueError("has clients without examples")
+  for name, rows in results.groupby("score"):
+    score = BY_NAME[str(name)]
+    values = rows[[*columns]].to_numpy(np.float64)
+    if ((values < score.lowest) | (values > score.highest)).any():
+      raise ValueError(
+        f"has values of {name} outside [{score.lowest:g}, {score.highest:g}]"
+      )
 
 
 class Result(NamedTuple):
@@ -149,7 +186,10 @@ def compare(
   columns: Sequence[str] = COLUMNS,
   question: questions.Name = questions.OTHER_CLIENTS,
 ) -> list[Result]:
-  """Compares each federation's methods with the baseline, by all `columns`."""
+  """Compares each federation's methods with the baseline, by all `columns`.
+
+  A federation where the baseline has no results, or diverged, is left out.
+  """
   return [
     result
     for federation, rows in results.groupby("federation", sort=False)
@@ -183,8 +223,10 @@ def _federation_results(
   reference = baseline
   if baseline == BETTER_FEDAVG:
     both = [name for name in (FEDAVG, EQUAL_WEIGHTS) if name in means]
-    reference = min(both, key=lambda n: measures.sort_key(measure, means[n]))
-  if reference not in of_methods:
+    reference = min(
+      both, key=lambda n: measures.sort_key(measure, means[n]), default=FEDAVG
+    )
+  if not np.isfinite(means.get(reference, np.nan)):
     return []
   others = [name for name in of_methods if name != reference]
   contrasts = comparison_table.contrasts(
@@ -308,17 +350,25 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
 
 def spreads(
-  results: pd.DataFrame, baseline: str = FEDAVG, criterion: str = "worst_10"
+  results: pd.DataFrame, criterion: str = "worst_10"
 ) -> dict[str, float]:
-  """Returns the std of a baseline's scores over clients, by federation.
+  """Returns the std of FedAvg's scores over clients, by federation.
 
+  Where FedAvg is missing or diverged, they are those of equal weights.
   The std is averaged over seeds, and in the unit of tables. The scores are
   those at the setting that `criterion` chose.
   """
   found = {}
   for federation, rows in results.groupby("federation", sort=False):
     score = BY_NAME[rows["score"].iloc[0]]
-    of_baseline = rows[rows["method"] == baseline]
-    by_seed = of_baseline.groupby("seed")[f"score_{criterion}"].std(ddof=0)
-    found[str(federation)] = score.scale * float(by_seed.mean())
+    by_method = [
+      rows[rows["method"] == name]
+      .groupby("seed")[f"score_{criterion}"]
+      .std(ddof=0)
+      for name in (FEDAVG, EQUAL_WEIGHTS)
+    ]
+    means = [float(stds.mean()) for stds in by_method]
+    found[str(federation)] = score.scale * next(
+      filter(math.isfinite, means), math.nan
+    )
   return found

@@ -188,7 +188,7 @@ def difference(
     estimate = float(changes.mean())
     parts: tuple[Part, ...] = ()
     if math.isfinite(estimate):
-      rounding = _ROUNDING * float(np.abs(values).max())
+      rounding = _ROUNDING * np.abs(values).max()
       covariance = None
       if question == questions.OTHER_CLIENTS and ids.size > 1:
         covariance = _covariance_by_clients(statistic, pairs, ids)
@@ -201,12 +201,14 @@ def variance_parts(
 ) -> tuple[Part, ...]:
   """Returns the parts V_seeds and V_clients, without those that are 0.
 
+  There are none if a square overflows.
+
   V_clients is 0 without `covariance`, the result of `_covariance_by_clients`.
   """
   num_seeds = changes.size
   of_seeds = of_clients = 0.0
   if num_seeds > 1:
-    hidden = _grid_step(changes, rounding) ** 2 / 6
+    hidden = np.square(_grid_step(changes, rounding)) / 6
     of_seeds = (float(changes.var(ddof=1)) + hidden) / num_seeds
   if covariance is not None:
     single = float(np.trace(covariance)) / num_seeds
@@ -214,7 +216,7 @@ def variance_parts(
     if num_seeds > 1:
       shared = float(covariance.sum() / num_seeds - single) / (num_seeds - 1)
     of_clients = max(shared, single / num_seeds - of_seeds, 0.0)
-  if not of_seeds + of_clients > rounding**2 / num_seeds:
+  if not of_seeds + of_clients > np.square(rounding) / num_seeds:
     return ()
   found = Part(of_seeds, num_seeds - 1), Part(of_clients, num_clients - 1)
   return tuple(part for part in found if part.variance > 0)

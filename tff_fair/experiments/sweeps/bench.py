@@ -51,6 +51,13 @@ METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
 )
+
+
+def with_both_fedavgs(names: Sequence[str]) -> tuple[str, ...]:
+  """Returns the methods and, before them, a FedAvg that is not among them."""
+  return (*(name for name in METHODS[:2] if name not in names), *names)
+
+
 # All methods except DRFA, which samples its own cohorts, and the methods that
 # need groups of people, which the federations do not define.
 ALL_METHODS = (
