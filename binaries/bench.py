@@ -177,6 +177,8 @@ def main() -> None:
   question = questions.Question(_QUESTION.value)
   num_seeds = found.groupby("federation")["seed"].nunique().rename(titles)
   seeds_note = method_tables.interval_note(num_seeds.to_dict(), question)
+  if seeds_note:
+    seeds_note += " So nothing is called clear there."
   if _CALIBRATION.value is not None:
     print(f"{calibration(found, _CRITERION.value)}\n{seeds_note}".rstrip())
     return

@@ -351,7 +351,9 @@ def test_it_says_what_one_seed_does_not_show(done, tmp_path, question):
   note = method_tables.interval_note(
     {"opposites": 1}, questions.Question(question)
   )
-  assert note in in_process.run(bench, *words).stdout
+  stdout = in_process.run(bench, *words).stdout
+  assert note in stdout
+  assert "**" not in stdout
 
 
 def test_names_are_cells_of_the_tables():

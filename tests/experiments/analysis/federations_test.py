@@ -113,6 +113,16 @@ def test_a_federation_is_compared_as_its_seeds_and_clients_say():
   )
 
 
+def test_one_seed_shows_no_gain_or_loss():
+  results = _results({"better": 0.2})
+  (found,) = federations.compare(results, columns=["mean"])
+  assert found.verdict == "gain"
+  one = results[results["seed"] == 0]
+  (found,) = federations.compare(one, columns=["mean"])
+  assert found.verdict == "neither"
+  assert found.p_holm < 0.05
+
+
 def test_of_errors_less_is_a_gain():
   results = _results({"other": -0.2}, score="rmse")
   (found,) = federations.compare(results, columns=["worst_10"])

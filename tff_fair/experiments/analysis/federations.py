@@ -167,13 +167,14 @@ class Result(NamedTuple):
     """The verdict: "gain" or "loss" if significant, "neither", or "diverged".
 
     A method has diverged if its error is not finite, or more than ten times the
-    baseline's; seeds then differ too much for any loss to be significant.
+    baseline's; seeds then differ too much for any loss to be significant. One
+    seed shows no gain or loss, since it may be a lucky one.
     """
     is_error = not BY_NAME[self.score].higher_is_better
     of_baseline = self.value - self.difference.estimate
     if is_error and not self.value <= _DIVERGED * of_baseline:
       return "diverged"
-    if not self.p_holm < LEVEL:
+    if self.difference.num_seeds < 2 or not self.p_holm < LEVEL:
       return "neither"
     return "gain" if self.gain > 0 else "loss"
 
