@@ -93,6 +93,7 @@ def test_a_round_in_which_all_diverge_changes_nothing():
 def test_clients_that_failed_before_stay_left_out():
   retry = phased_rounds.TWO_PHASE_CONVERSIONS.retry_arguments
   again = retry(["data", np.array([30])], {"left_out": np.array([7, 2])})
+  assert again is not None
   assert [again[0], again[1].tolist()] == ["data", [30, 7, 2]]
   assert retry(again, {"left_out": np.array([], np.int64)}) is None
 
