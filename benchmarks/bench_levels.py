@@ -236,7 +236,7 @@ def agreement(found: pd.DataFrame, results: pathlib.Path) -> str:
 
 
 def _read(path: pathlib.Path) -> pd.DataFrame:
-  """Returns the results in a file; raises `UsageError` if it has no such."""
+  """Returns the results in a file; raises `UsageError` if it has none."""
   with command_line.prefixing_errors("", DataError):
     return analysis.read(path)
 
@@ -272,6 +272,7 @@ def _read_item(
 
 
 def _planned(folder: pathlib.Path) -> bench.Bench:
+  """Returns the bench that the flags describe."""
   kind = None if _CALIBRATION.value == "none" else _CALIBRATION.value
   return bench.Bench(
     folder=folder,
@@ -309,30 +310,26 @@ def main() -> None:
     for table in tables
     for seed in planned.seeds
   }
-  for (table, seed), path in paths.items():
-    if path.exists():
-      _read_item(path, table, settings[table], seed)
+  found = {
+    (table, seed): _read_item(path, table, settings[table], seed)
+    for (table, seed), path in paths.items()
+    if path.exists()
+  }
   known: dict[object, np.ndarray] = {}
   for (table, seed), path in paths.items():
-    if not path.exists():
+    if (table, seed) not in found:
       with np.errstate(all="ignore"):  # Some settings diverge.
         rows = pd.concat(evaluate_seed(table, settings[table], seed, known))
       atomic.write(path, rows.to_csv(index=False, lineterminator="\n"))
       print(table.name, seed, f"{time.process_time():.0f} s", flush=True)
+      found[table, seed] = _read_item(path, table, settings[table], seed)
+  results = pd.concat([found[key] for key in paths], ignore_index=True)
   if _RESULTS.value is not None:
     program.write_results(pathlib.Path(_RESULTS.value), all_results(folder))
-    return
-  found = pd.concat(
-    [
-      _read_item(path, table, settings[table], seed)
-      for (table, seed), path in paths.items()
-    ],
-    ignore_index=True,
-  )
-  if _CHECK.value is None:
-    print(summary(found))
+  elif _CHECK.value is None:
+    print(summary(results))
   else:
-    print(agreement(found, pathlib.Path(_CHECK.value)))
+    print(agreement(results, pathlib.Path(_CHECK.value)))
 
 
 PROGRAM = _FLAGS.program(main, __doc__, "Levels: for whom, and how many.")

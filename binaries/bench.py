@@ -173,15 +173,27 @@ def main() -> None:
   if _RESULTS.name in outputs:
     with prefixing_errors(f"--{_RESULTS.name}=", OSError):
       write_results(outputs[_RESULTS.name], found)
-  titles = _titles(found)
-  question = questions.Question(_QUESTION.value)
-  num_seeds = found.groupby("federation")["seed"].nunique().rename(titles)
-  seeds_note = method_tables.interval_note(num_seeds.to_dict(), question)
-  if seeds_note:
-    seeds_note += " So nothing is called clear there."
+  note = _seeds_note(found)
   if _CALIBRATION.value is not None:
-    print(f"{calibration(found, _CRITERION.value)}\n{seeds_note}".rstrip())
-    return
+    print(f"{calibration(found, _CRITERION.value)}\n{note}".rstrip())
+  else:
+    _print_comparison(found, note, outputs.get(_PICTURE.name))
+
+
+def _seeds_note(found: pd.DataFrame) -> str:
+  """Returns what federations with one seed do not show; "" without any."""
+  num_seeds = found.groupby("federation")["seed"].nunique()
+  note = method_tables.interval_note(
+    num_seeds.rename(_titles(found)).to_dict(),
+    questions.Question(_QUESTION.value),
+  )
+  return f"{note} So nothing is called clear there." if note else ""
+
+
+def _print_comparison(
+  found: pd.DataFrame, note: str, picture: pathlib.Path | None
+) -> None:
+  """Prints the tables of differences to the baseline, and draws the picture."""
   uses_better_fedavg = _BASELINE.value != analysis.FEDAVG
   baseline = analysis.BETTER_FEDAVG if uses_better_fedavg else analysis.FEDAVG
   compared = analysis.compare(
@@ -192,15 +204,16 @@ def main() -> None:
       f"--baseline={_BASELINE.value}: no federation has results of this "
       "baseline and of another method."
     )
+  titles = _titles(found)
   left_out = {*titles} - {result.federation for result in compared}
   if left_out:
     progress.say(
       f"{', '.join(titles[name] for name in sorted(left_out))}: left out, "
       f"since --baseline={_BASELINE.value} has no results there, or diverged."
     )
-  if _PICTURE.name in outputs:
+  if picture is not None:
     text = fair_bench.picture(compared, titles)
-    paths.write_output(outputs[_PICTURE.name], text, _PICTURE.name)
+    paths.write_output(picture, text, _PICTURE.name)
   spreads = analysis.spreads(found, criterion=_CRITERION.value)
   rows = analysis.summarize_methods(compared, spreads)
   errors = [
@@ -209,9 +222,9 @@ def main() -> None:
   caption = (
     f"Differences to {baseline if uses_better_fedavg else 'FedAvg'}; settings "
     f"chosen by {_CRITERION.value} of validation rows; 95 % intervals over "
-    f"{question.population}, after Holm's correction; bold is clear; lower is "
-    f"better for {' and '.join(['std', *errors])}. "
-    f"{seeds_note}"
+    f"{questions.Question(_QUESTION.value).population}, after Holm's "
+    "correction; bold is clear; lower is better for "
+    f"{' and '.join(['std', *errors])}. {note}"
   )
   print(
     caption.rstrip(),

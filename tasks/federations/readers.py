@@ -6,7 +6,6 @@ which published results were computed; both give the same tables.
 
 import decimal
 import io
-import json
 import pathlib
 import re
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import pandas as pd
 
 from tasks import adult
 from tasks.federations.federation import Source, files_in, from_cells, from_r
-from tasks.formats import mnist
+from tasks.formats import leaf_json, mnist
 
 
 def named(frame: pd.DataFrame, **patterns: str) -> pd.DataFrame:
@@ -55,9 +54,10 @@ def read_vehicle(source: Source) -> pd.DataFrame:
   """Reads Ditto's JSON file, or a copy as npz with x, y and user."""
   assert source is not None
   if source.suffix == ".json":
-    of_users = json.loads(source.read_text())["user_data"]
+    of_users = dict(leaf_json.read_users(source))
     users = [of_users[name] for name in sorted(of_users)]
-    x, y = (np.concatenate([user[key] for user in users]) for key in "xy")
+    x = np.concatenate([np.asarray(user["x"]) for user in users])
+    y = np.concatenate([np.asarray(user["y"]) for user in users])
     number = np.repeat(range(len(users)), [len(user["y"]) for user in users])
   else:
     with np.load(source) as found:
@@ -78,14 +78,13 @@ _COMMUNITIES_NAMES = ("county", "community", "communityname string", "fold")
 def read_communities(source: Source) -> pd.DataFrame:
   """Reads UCI's data and names, or a table that begins with the names."""
   assert source is not None
-  names: list[str] | None = None  # A single file begins with them.
-  file: pathlib.Path | io.BytesIO = source
-  if not _is_table(source):
+  file = _table_in(source, "communities.data")
+  names = None  # A single file begins with them.
+  if file != source:
     (described,) = files_in(source, "communities.names").values()
     names = re.findall(
       r"^@attribute (\w+(?: string)?)", described.read().decode("latin-1"), re.M
     )
-    (file,) = files_in(source, "communities.data").values()
   frame = pd.read_csv(file, names=names, na_values="?")
   frame = frame.drop(columns=[*_COMMUNITIES_NAMES])
   state, crimes = frame.columns[0], frame.columns[-1]
@@ -95,10 +94,13 @@ def read_communities(source: Source) -> pd.DataFrame:
   return named(frame, state="state_{:02}")
 
 
-def _is_table(source: pathlib.Path) -> bool:
-  """Returns whether this is a text file, compressed or not; not an archive."""
+def _table_in(source: pathlib.Path, name: str) -> pathlib.Path | io.BytesIO:
+  """Returns a text file itself, or the file `name` of a folder or archive."""
   suffixes = {".csv", ".tsv", ".data"}
-  return source.is_file() and not suffixes.isdisjoint(source.suffixes)
+  if source.is_file() and not suffixes.isdisjoint(source.suffixes):
+    return source
+  (file,) = files_in(source, name).values()
+  return file
 
 
 def read_landmine(source: Source) -> pd.DataFrame:
@@ -112,9 +114,7 @@ def read_landmine(source: Source) -> pd.DataFrame:
 def read_parkinsons(source: Source) -> pd.DataFrame:
   """Reads UCI's table, or a copy that is separated by tabs."""
   assert source is not None
-  file: pathlib.Path | io.BytesIO = source
-  if not _is_table(source):
-    (file,) = files_in(source, "parkinsons_updrs.data").values()
+  file = _table_in(source, "parkinsons_updrs.data")
   separator = "\t" if ".tsv" in source.suffixes else ","
   frame = pd.read_csv(file, sep=separator).drop(columns="motor_UPDRS")
   # Published results are from a copy that rounds small numbers in this column.

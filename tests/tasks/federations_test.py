@@ -151,7 +151,8 @@ def test_vehicle_from_the_file_of_ditto(tmp_path):
     "f_00001": {"x": x[2:], "y": [[1]]},
     "f_00000": {"x": x[:2], "y": [[-1], [1]]},
   }
-  (tmp_path / "mytrain.json").write_text(json.dumps({"user_data": of_users}))
+  leaf = {"users": [*of_users], "num_samples": [1, 2], "user_data": of_users}
+  (tmp_path / "mytrain.json").write_text(json.dumps(leaf))
   first, second = _tables("vehicle", tmp_path, "mytrain.json", "copy.npz")
   assert first == second
   assert first.splitlines()[-1] == "4.0,5.0,sensor_01,1"

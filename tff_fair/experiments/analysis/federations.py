@@ -355,7 +355,7 @@ def spreads(
 ) -> dict[str, float]:
   """Returns the std of FedAvg's scores over clients, by federation.
 
-  Where FedAvg is missing or diverged, they are those of equal weights.
+  Where FedAvg is missing or diverged, it is that of FedAvg with equal weights.
   The std is averaged over seeds, and in the unit of tables. The scores are
   those at the setting that `criterion` chose.
   """

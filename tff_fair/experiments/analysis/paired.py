@@ -201,9 +201,8 @@ def variance_parts(
 ) -> tuple[Part, ...]:
   """Returns the parts V_seeds and V_clients, without those that are 0.
 
-  There are none if a square overflows.
-
-  V_clients is 0 without `covariance`, the result of `_covariance_by_clients`.
+  There are none if a square overflows. V_clients is 0 without `covariance`, the
+  result of `_covariance_by_clients`.
   """
   num_seeds = changes.size
   of_seeds = of_clients = 0.0

@@ -51,13 +51,6 @@ METHODS = (
   *("fedavg", "fedavg:uniform", "qfedavg", "term"),
   *("fedfv", "fedmdfg", "adafedadam", "ditto"),
 )
-
-
-def with_both_fedavgs(names: Sequence[str]) -> tuple[str, ...]:
-  """Returns the methods and, before them, a FedAvg that is not among them."""
-  return (*(name for name in METHODS[:2] if name not in names), *names)
-
-
 # All methods except DRFA, which samples its own cohorts, and the methods that
 # need groups of people, which the federations do not define.
 ALL_METHODS = (
@@ -121,6 +114,11 @@ _TRIED = {1: (4,), 2: (2, 5), 4: (1, 2, 5, 6), 8: range(8)}
 # The step between the seeds of runs with the same data; larger than any data
 # seed.
 _MODEL_SEED_STEP = 100_000
+
+
+def with_both_fedavgs(names: Sequence[str]) -> tuple[str, ...]:
+  """Returns the methods, and before them each FedAvg that they lack."""
+  return (*(name for name in METHODS[:2] if name not in names), *names)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
